@@ -1,0 +1,1 @@
+"""okl: large-scale kernel learning on Parquet, in one pass or to a certified optimum."""

@@ -1,0 +1,29 @@
+"""Checks at the edges: each raises a ConfigError that says what was expected and what came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from okl.errors import ConfigError
+
+
+def check_positive(name: str, value: float) -> float:
+    """Return value if it is a finite number above zero, or raise ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"{name} = {value!r}, but it takes a finite number above 0.")
+    return float(value)
+
+
+def check_at_least(name: str, value: int, least: int) -> int:
+    """Return value if it is an integer not below least, or raise ConfigError."""
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least {least}.")
+    return int(value)
+
+
+def check_choice(name: str, value: str, choices: Collection[str]) -> str:
+    """Return value if it is among the choices, or raise ConfigError that lists them."""
+    if value not in choices:
+        raise ConfigError(f"{name} = {value!r}, but it takes one of {', '.join(sorted(choices))}.")
+    return value

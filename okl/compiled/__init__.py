@@ -1,0 +1,1 @@
+"""Everything that numba compiles: arrays in, arrays out."""

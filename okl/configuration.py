@@ -1,0 +1,92 @@
+"""Frozen, validated configuration: one object behind the command line, a TOML file, a flow's parameters and Python."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from okl.errors import ConfigError
+from okl.types import Precision, Task
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+class IngestSettings(BaseModel):
+    """How a source becomes a data set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: str = Field("y", description="name of the column to predict")
+    task: Task | Literal["auto"] = Field(
+        "auto", description="binary, multiclass or regression; auto looks at the target"
+    )
+    split_column: str | None = Field(
+        None, description="text column that holds train or test for each row; none: a text column named split, if any"
+    )
+    holdout: float | str | None = Field(
+        None,
+        description="test rows: a share (0..1) by a seeded hash of the row number, or a 0/1 column",
+    )
+    keys: tuple[str, ...] = Field((), description="columns carried along, never learnt")
+    drop: tuple[str, ...] = Field((), description="columns left out")
+    scale: Literal["none", "standard", "minmax"] = Field("none", description="scaling of inputs, applied on reading")
+    scale_target: bool = Field(False, description="scale a regression target the same way")
+    rows_per_shard: int = Field(131072, ge=1, description="rows in a part file")
+    rows_per_group: int = Field(16384, ge=1, description="rows in a Parquet row group: the unit of reading")
+    missing: Literal["error", "drop", "zero"] = Field("error", description="what to do with rows that miss a value")
+    compression: Literal["zstd", "none"] = Field("zstd", description="of part files; none is read fastest")
+    seed: int = Field(0, ge=0, description="decides which rows a holdout share takes")
+
+
+class TrainSettings(BaseModel):
+    """Everything that decides a trained model, and where the work runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
+    ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
+    solver: Literal["fogd"] = Field("fogd", description="fogd: Fourier online gradient descent")
+    kernel: Literal["gaussian"] = Field("gaussian", description="gaussian: exp(-||x - x'||^2 / (2 bandwidth^2))")
+    bandwidth: float | Literal["auto"] = Field("auto", description="in units of scaled inputs; auto: median distance")
+    frequencies: int = Field(400, ge=1, description="random frequencies; the map has twice as many columns")
+    loss: Literal["auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared"] = Field(
+        "auto", description="auto: hinge, multiclass-hinge or thresholded-half-squared, by the task"
+    )
+    epsilon: float = Field(
+        0.1, ge=0, description="regression: smaller residuals, in scaled target units, are not learnt"
+    )
+    step_size: float | Literal["auto"] = Field("auto", description="on the scaled map, whose rows have norm 1")
+    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
+        "none", description="weight of each class's steps; balanced: rows / (classes x rows of the class)"
+    )
+    average: bool = Field(True, description="predict with the average of the weights, not the last ones")
+    passes: int = Field(1, ge=1, description="passes over the training rows")
+    rounds: int | Literal["auto"] = Field("auto", description="mix and sum: rounds a pass")
+    step_rule: Literal["adagrad", "plain"] = Field("adagrad", description="sum: how the caller steps")
+    order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
+    seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
+    precision: Precision = Field("float32", description="of inputs, maps and weights")
+    mode: Literal["auto", "stream", "mix", "sum"] = Field(
+        "auto", description="stream: exact, one process; mix: shards learn, weights are averaged; sum: mini-batch"
+    )
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    threads: int | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
+    name: str | None = Field(None, description="name of the model")
+
+
+def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
+    """Validate values into settings, or raise ConfigError: one sentence an offending field, and where they came from."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        faults = []
+        for fault in error.errors():
+            field = ".".join(str(part) for part in fault["loc"] if not str(part).startswith(("literal", "function")))
+            if fault["type"] == "extra_forbidden":
+                faults.append(f"{field!r} is not an option; it takes {', '.join(kind.model_fields)}")
+            else:
+                faults.append(f"{field} = {fault['input']!r}: {fault['msg'].lower()}")
+        raise ConfigError(f"{where}: {'; '.join(dict.fromkeys(faults))}.") from None

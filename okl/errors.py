@@ -1,0 +1,35 @@
+"""The one family of errors that okl raises at its edges.
+
+Every message says what was expected, what came, where, and what to do. The command line prints it as one sentence and
+exits with `exit_code`; anything that is not an `OklError` is a bug in okl.
+"""
+
+
+class OklError(Exception):
+    """Root of all errors that a user of okl can cause or mend."""
+
+    exit_code = 2
+
+
+class ConfigError(OklError, ValueError):
+    """An option, or a combination of options, that okl cannot run with."""
+
+
+class DataError(OklError, ValueError):
+    """Rows, columns or files that do not hold what they must."""
+
+
+class ModelError(OklError, ValueError):
+    """A model directory that is missing, damaged, from the future, or does not fit the rows it is given."""
+
+
+class ExecutionError(OklError, RuntimeError):
+    """Workers, a scheduler or a server that cannot do what was asked."""
+
+    exit_code = 1
+
+
+class DivergedError(OklError, ArithmeticError):
+    """A learner whose weights are no longer finite; there is no model to save."""
+
+    exit_code = 1

@@ -1,0 +1,1 @@
+"""Where work runs: in this process or on Dask."""

@@ -1,0 +1,1 @@
+"""Feature maps z(x) with z(x)'z(x') ~ k(x, x')."""

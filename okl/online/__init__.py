@@ -1,0 +1,1 @@
+"""Learners that see a row once."""

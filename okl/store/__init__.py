@@ -1,0 +1,1 @@
+"""Parquet in, files out: data sets, models, reports."""

@@ -1,0 +1,145 @@
+"""What a data set is: a list of shard descriptors and a schema, cheap to send; it holds no rows and does no reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from okl.types import FloatArray, Split, Task
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+Scale = Literal["none", "standard", "minmax"]
+Missing = Literal["error", "drop", "zero"]
+Label = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One Parquet file of a data set, all of whose rows belong to one split.
+
+    path is relative to the data set's folder; row_groups holds the rows of each row group in order.
+    """
+
+    index: int
+    path: str
+    split: Split
+    row_groups: tuple[int, ...]
+    size_bytes: int
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        """Rows in the shard."""
+        return sum(self.row_groups)
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Count, mean, standard deviation (population), minimum and maximum of a column over the TRAIN rows."""
+
+    count: int
+    mean: float
+    standard_deviation: float
+    minimum: float
+    maximum: float
+
+    @property
+    def constant(self) -> bool:
+        """Whether the column never changes."""
+        return self.minimum == self.maximum
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All that turns raw rows into inputs and targets, and back.
+
+    features : names of the input columns, in the order the model knows them
+    target, task : name of the target column, what is predicted
+    labels : the classes in order (class index 0 first); for two classes the second is the positive one; empty for regression
+    stored_labels : the values that stand for the labels in the Parquet files (they differ for text labels only)
+    class_counts : TRAIN rows of each class, in the order of labels
+    keys : columns that are carried along and never learnt
+    scale, scale_target, missing : how values are prepared on reading; stored values are raw
+    feature_statistics, target_statistics : over TRAIN rows
+    """
+
+    features: tuple[str, ...]
+    target: str
+    task: Task
+    labels: tuple[Label, ...] = ()
+    stored_labels: tuple[float, ...] = ()
+    class_counts: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    scale: Scale = "none"
+    scale_target: bool = False
+    missing: Missing = "error"
+    feature_statistics: tuple[ColumnStatistics, ...] = ()
+    target_statistics: ColumnStatistics | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return len(self.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row: K for K > 2 classes, otherwise one."""
+        return len(self.labels) if self.task == "multiclass" else 1
+
+    @cached_property
+    def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
+        """Per column (n_features,) float64 shift and factor: an input is (value - shift) * factor; 0 for constant columns."""
+        pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
+        return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
+
+    @property
+    def target_shift_and_factor(self) -> tuple[float, float]:
+        """Shift and factor of the target: what is learnt is (value - shift) * factor; (0, 1) unless scale_target."""
+        if not self.scale_target or self.target_statistics is None:
+            return 0.0, 1.0
+        return scaling_of(self.scale, self.target_statistics)
+
+
+def scaling_of(scale: Scale, column: ColumnStatistics) -> tuple[float, float]:
+    """Shift and factor of one column under a scaling; a constant column gets the factor 0 under standard and minmax."""
+    if scale == "none":
+        return 0.0, 1.0
+    if scale == "standard":
+        spread = 0.0 if column.constant else column.standard_deviation
+        return column.mean, (1.0 / spread if spread > 0 else 0.0)
+    spread = column.maximum - column.minimum
+    return column.minimum, (1.0 / spread if spread > 0 else 0.0)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A sharded Parquet data set on disk; made by `okl.store.ingest`, opened by `okl.store.manifest.open_dataset`.
+
+    folder : absolute path; sha256 : digest of the manifest, which holds the digest of every shard
+    source_sha256 : fingerprint of what it was made from
+    """
+
+    folder: Path
+    schema: Schema
+    shards: tuple[Shard, ...]
+    sha256: str
+    source_sha256: str = ""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    def split(self, name: Split) -> tuple[Shard, ...]:
+        """The shards of one split, in order."""
+        return tuple(shard for shard in self.shards if shard.split == name)
+
+    def rows(self, name: Split) -> int:
+        """Rows of one split."""
+        return sum(shard.rows for shard in self.split(name))
+
+    def path(self, shard: Shard) -> Path:
+        """Absolute path of a shard."""
+        return self.folder / shard.path

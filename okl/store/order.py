@@ -1,0 +1,84 @@
+"""In which order rows are visited: a plan of windows that fit in memory, drawn from a seed before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from okl.store.dataset import Shard
+
+WINDOW_BYTES = 32 * 2**20
+Order = Literal["shuffle", "stored"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Row groups that are held in memory together, and the seed of the permutation of their rows (None: as stored).
+
+    pieces : (index of the shard in the data set, row group, rows) in the order of reading
+    first_row : position of the window's first row in the pass
+    """
+
+    index: int
+    first_row: int
+    rows: int
+    pieces: tuple[tuple[int, int, int], ...]
+    seed: tuple[int, ...] | None
+
+    def permutation(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+        """Where each read row goes: positions (rows,), or None for the stored order."""
+        if self.seed is None:
+            return None
+        return np.random.default_rng(self.seed).permutation(self.rows)
+
+
+def plan_windows(
+    shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int = WINDOW_BYTES
+) -> tuple[Window, ...]:
+    """Lay one pass over some shards out as windows.
+
+    In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and their
+    rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row group stay
+    within one window, whose share of the pass `mixing_share` states.
+
+    Parameters
+    ----------
+    shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
+    seed : integers that, with the pass, decide the order; window_bytes : memory for the inputs of one window as float32
+
+    Returns
+    -------
+    windows in the order of visiting; their rows add up to the rows of the shards
+    """
+    pieces = [(shard.index, group, rows) for shard in shards for group, rows in enumerate(shard.row_groups) if rows > 0]
+    if order == "shuffle":
+        pieces = [pieces[i] for i in np.random.default_rng(seed).permutation(len(pieces))]
+    limit = max(1, window_bytes // (4 * max(1, n_features)))
+    windows: list[Window] = []
+    taken: list[tuple[int, int, int]] = []
+    first = rows = 0
+
+    def close() -> None:
+        nonlocal first, rows
+        index = len(windows)
+        windows.append(Window(index, first, rows, tuple(taken), (*seed, 1, index) if order == "shuffle" else None))
+        first, rows = first + rows, 0
+        taken.clear()
+
+    for piece in pieces:
+        if taken and rows + piece[2] > limit:
+            close()
+        taken.append(piece)
+        rows += piece[2]
+    if taken:
+        close()
+    return tuple(windows)
+
+
+def mixing_share(windows: Sequence[Window]) -> float:
+    """How far from uniform a shuffle is: rows of the largest window over all rows, 1.0 for a uniform permutation."""
+    total = sum(window.rows for window in windows)
+    return max((window.rows for window in windows), default=0) / total if total else 1.0
