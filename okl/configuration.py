@@ -78,7 +78,7 @@ class TrainSettings(BaseModel):
 
 
 def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
-    """Validate values into settings, or raise ConfigError: one sentence an offending field, and where they came from."""
+    """Validate values into settings, or raise ConfigError: a sentence an offending field, and where they came from."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

@@ -141,8 +141,8 @@ class MulticlassHinge:
 class ThresholdedHalfSquared:
     """Half the squared residual where it exceeds epsilon, nothing below: 1/2 (f - y)^2 [|f - y| > epsilon].
 
-    The step of the paper's regression learner is step_size (y - f) z when |y - f| > epsilon, which is this derivative; the
-    factor 1/2 is what makes them agree. Not convex at the threshold for epsilon > 0.
+    The step of the paper's regression learner is step_size (y - f) z when |y - f| > epsilon, which is this derivative;
+    the factor 1/2 is what makes them agree. Not convex at the threshold for epsilon > 0.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class Schema:
 
     features : names of the input columns, in the order the model knows them
     target, task : name of the target column, what is predicted
-    labels : the classes in order (class index 0 first); for two classes the second is the positive one; empty for regression
+    labels : the classes in order (class index 0 first), the second of two is the positive one; none for regression
     stored_labels : the values that stand for the labels in the Parquet files (they differ for text labels only)
     class_counts : TRAIN rows of each class, in the order of labels
     keys : columns that are carried along and never learnt
@@ -94,7 +94,7 @@ class Schema:
 
     @cached_property
     def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
-        """Per column (n_features,) float64 shift and factor: an input is (value - shift) * factor; 0 for constant columns."""
+        """Shift and factor a column, (n_features,) float64: an input is (value - shift) * factor; 0 if constant."""
         pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
         return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
 

@@ -40,9 +40,9 @@ def plan_windows(
 ) -> tuple[Window, ...]:
     """Lay one pass over some shards out as windows.
 
-    In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and their
-    rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row group stay
-    within one window, whose share of the pass `mixing_share` states.
+    In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and
+    their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row group
+    stay within one window, whose share of the pass `mixing_share` states.
 
     Parameters
     ----------
