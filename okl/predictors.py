@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from okl.compiled.linear import score_rows
 from okl.errors import ModelError
 from okl.features.protocol import FeatureMap
+from okl.features.scoring import score_rows
 from okl.features.stored import map_from_stored
 from okl.types import FloatArray
 
 
 class Predictor(Protocol):
-    """Scores blocks; all else is in the schema of the model that holds it."""
+    """Scores blocks of inputs; how raw rows become inputs stands in the schema of the model that holds it."""
 
     @property
     def n_inputs(self) -> int: ...
@@ -25,6 +26,57 @@ class Predictor(Protocol):
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray: ...
 
-    def arrays(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
 
     def describe(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictor:
+    """Scores z(x) @ weights' for an explicit feature map z.
+
+    Parameters
+    ----------
+    feature_map : z, with n_columns columns
+    weights : (n_outputs, n_columns); one output for two classes and for regression
+    """
+
+    feature_map: FeatureMap
+    weights: FloatArray
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return self.feature_map.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row."""
+        return int(self.weights.shape[0])
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Scores before any link: (rows,) for one output, (rows, n_outputs) for several, from inputs (rows, n_inputs)."""
+        scores = score_rows(self.feature_map, self.weights, inputs, n_threads)
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store, by name."""
+        return {"weights": self.weights, **{f"map.{name}": array for name, array in self.feature_map.arrays().items()}}
+
+    def describe(self) -> dict[str, Any]:
+        """The rest of it, as JSON."""
+        return {"kind": "linear", "map": self.feature_map.describe()}
+
+
+def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> Predictor:
+    """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
+    if description.get("kind") != "linear" or "weights" not in arrays:
+        raise ModelError(f"{where}: a predictor of kind {description.get('kind')!r} is not one this okl knows.")
+    map_arrays = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
+    predictor = LinearPredictor(map_from_stored(description["map"], map_arrays), arrays["weights"])
+    if predictor.weights.ndim != 2 or predictor.weights.shape[1] != predictor.feature_map.n_columns:
+        raise ModelError(
+            f"{where}: weights of shape {predictor.weights.shape} do not fit a map of "
+            f"{predictor.feature_map.n_columns} columns. The model is damaged; train it again."
+        )
+    return predictor

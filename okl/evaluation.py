@@ -1,0 +1,102 @@
+"""How good predictors are on a split of a data set: one pass, shard by shard, for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.execution.protocol import Execution
+from okl.metrics import Tally, measure, merge
+from okl.predictors import Predictor
+from okl.store.dataset import Dataset, Schema, Shard
+from okl.store.order import plan_windows
+from okl.store.reading import load_window
+from okl.types import FloatArray, Precision, Split
+
+EVALUATION_WINDOW_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureShard:
+    """Work on one shard: score its rows with every predictor and tally how far off they are."""
+
+    data: Dataset
+    predictors: Mapping[str, Predictor]
+    precision: Precision
+
+    def __call__(self, shard: Shard) -> dict[str, Tally]:
+        """Tallies of one shard, by the predictors' names."""
+        schema = self.data.schema
+        tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
+        for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
+            rows = load_window(self.data, window, self.precision)
+            targets = in_own_unit(schema, rows.targets)
+            for name, predictor in self.predictors.items():
+                scores = in_own_unit(schema, predictor.scores(rows.inputs))
+                tallies[name].append(measure(schema.task, schema.n_outputs, scores, targets))
+        return {name: merge(parts) for name, parts in tallies.items()}
+
+
+def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
+    """Regression scores or targets with the target's scaling undone; anything else as it is."""
+    shift, factor = schema.target_shift_and_factor
+    if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
+        return values
+    return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
+
+
+def evaluate_predictors(
+    data: Dataset,
+    split: Split,
+    predictors: Mapping[str, Predictor],
+    precision: Precision,
+    execution: Execution,
+) -> dict[str, Tally] | None:
+    """Tallies of every predictor over all rows of a split, added up in shard order; None for a split without rows."""
+    shards = data.split(split)
+    if not shards:
+        return None
+    parts = list(execution.map(MeasureShard(data, predictors, precision), shards))
+    return {name: merge([part[name] for part in parts]) for name in predictors}
+
+
+@dataclass(frozen=True)
+class ConstantPredictor:
+    """Predicts the majority class, or the mean, of the training rows: what any model must beat."""
+
+    schema: Schema
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs, which it ignores."""
+        return self.schema.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row."""
+        return self.schema.n_outputs
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """The same scores for every row, (rows,) or (rows, n_classes)."""
+        schema, rows = self.schema, len(inputs)
+        if schema.task == "regression":
+            assert schema.target_statistics is not None
+            shift, factor = schema.target_shift_and_factor
+            return np.full(rows, (schema.target_statistics.mean - shift) * factor)
+        majority = int(np.argmax(schema.class_counts))
+        if schema.task == "binary":
+            return np.full(rows, 1.0 if majority == 1 else -1.0)
+        scores = np.zeros((rows, schema.n_outputs))
+        scores[:, majority] = 1.0
+        return scores
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Nothing to store."""
+        return {}
+
+    def describe(self) -> dict[str, str]:
+        """What it is, as JSON."""
+        return {"kind": "constant"}

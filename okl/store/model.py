@@ -1,0 +1,180 @@
+"""A model on disk: `model.json` and `weights.safetensors`, checked byte by byte; reading it runs no code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from okl.errors import ModelError
+from okl.predictors import Predictor, predictor_from_stored
+from okl.store.dataset import ColumnStatistics, Schema
+from okl.types import FloatArray
+
+FORMAT_VERSION = 1
+DESCRIPTION = "model.json"
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A predictor with all that raw rows need to become scores.
+
+    schema : columns in order, scaling, missing-value policy, label names, target inverse
+    predictor : what was learnt; configuration : the settings it was learnt with
+    provenance : digests of the data, code version, seed, kind of processor
+    """
+
+    schema: Schema
+    predictor: Predictor
+    configuration: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def prepare(self, values: FloatArray) -> FloatArray:
+        """Inputs (rows, n_features) from raw values in the order of schema.features; scaling applied."""
+        values = np.asarray(values)
+        if values.ndim != 2 or values.shape[1] != self.schema.n_features:
+            raise ModelError(
+                f"The model takes rows of {self.schema.n_features} columns, but values of shape {values.shape} came. "
+                f"Give an array (rows, {self.schema.n_features}) in the order of model.schema.features."
+            )
+        if self.schema.missing == "zero":
+            values = np.where(np.isnan(values), 0.0, values)
+        if not np.isfinite(values).all():
+            row, column = np.argwhere(~np.isfinite(values))[0]
+            raise ModelError(
+                f"Column {self.schema.features[column]!r} holds {values[row, column]} in row {row}, but the model takes "
+                "finite numbers only. Fill or drop such rows."
+            )
+        shift, factor = self.schema.shift_and_factor
+        precision = self.predictor.arrays()["weights"].dtype
+        return np.ascontiguousarray((values - shift) * factor, dtype=precision)
+
+    def scores(self, values: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Scores before the link, (rows,) or (rows, n_classes), of raw values (rows, n_features)."""
+        return self.predictor.scores(self.prepare(values), n_threads)
+
+    def predict(self, values: FloatArray, n_threads: int = 1) -> np.ndarray[Any, Any]:
+        """Labels (rows,), or targets in their own unit for regression, of raw values (rows, n_features)."""
+        return predictions(self.schema, self.scores(values, n_threads))
+
+
+def predictions(schema: Schema, scores: FloatArray) -> np.ndarray[Any, Any]:
+    """What scores say: labels (a score of 0 is the second of two classes), or targets with their scaling undone."""
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        return np.asarray(scores, dtype=np.float64) / (factor or 1.0) + shift
+    labels = np.array(schema.labels)
+    chosen = np.argmax(scores, axis=1) if schema.task == "multiclass" else (scores >= 0).astype(np.int64)
+    named: np.ndarray[Any, Any] = labels[chosen]
+    return named
+
+
+def save_model(model: Model, folder: Path) -> str:
+    """Write a model beside its place and rename it into it; returns the sha256 of its weights.
+
+    Raises
+    ------
+    ModelError : the folder exists already
+    """
+    if folder.exists():
+        raise ModelError(f"{folder} exists already; a model is never overwritten. Choose another folder.")
+    arrays = {name: np.ascontiguousarray(array) for name, array in model.predictor.arrays().items()}
+    weights = save_tensors(arrays)
+    digest = hashlib.sha256(weights).hexdigest()
+    description = {
+        "format_version": FORMAT_VERSION,
+        "predictor": model.predictor.describe(),
+        "schema": asdict(model.schema),
+        "configuration": model.configuration,
+        "provenance": model.provenance,
+        "weights_sha256": digest,
+    }
+    beside = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    try:
+        beside.mkdir(parents=True)
+        (beside / WEIGHTS).write_bytes(weights)
+        (beside / DESCRIPTION).write_bytes(_render(description))
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return digest
+
+
+def load_model(folder: str | Path) -> Model:
+    """Open a model directory; every byte is checked against its digests, and no stored code is run.
+
+    Raises
+    ------
+    ModelError : missing, damaged, incomplete, or written by a later okl
+    """
+    folder = Path(folder)
+    description = _read_description(folder)
+    try:
+        weights = (folder / WEIGHTS).read_bytes()
+    except OSError as error:
+        raise ModelError(f"{folder / WEIGHTS} cannot be read ({error.strerror}). The model is incomplete.") from None
+    if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
+        raise ModelError(f"{folder / WEIGHTS}: its bytes do not have the sha256 that {DESCRIPTION} states. It is damaged.")
+    try:
+        arrays = load_tensors(weights)
+        schema = _schema(description["schema"])
+        predictor = predictor_from_stored(description["predictor"], arrays, str(folder))
+    except (KeyError, TypeError, SafetensorError) as error:
+        raise ModelError(f"{folder}: not a complete okl model ({error}). Train it again.") from None
+    return Model(schema, predictor, description["configuration"], description["provenance"])
+
+
+def weights_digest(folder: Path) -> str:
+    """The sha256 of the weights of a stored model."""
+    digest: str = _read_description(folder)["weights_sha256"]
+    return digest
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    try:
+        stored = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error.strerror}). Give the folder of a trained model.") from None
+    try:
+        description = json.loads(stored)
+    except ValueError:
+        raise ModelError(f"{path}: not JSON. The file is damaged; use another copy of the model.") from None
+    if not isinstance(description, dict) or not isinstance(description.get("format_version"), int):
+        raise ModelError(f"{path}: it states no format_version, so it is not an okl model.")
+    if description["format_version"] > FORMAT_VERSION:
+        raise ModelError(
+            f"{path}: format {description['format_version']} comes from a later okl; this one reads up to "
+            f"{FORMAT_VERSION}. Upgrade okl."
+        )
+    stated = description.pop("description_sha256", None)
+    if _render(description) != stored or stated is None:
+        raise ModelError(f"{path}: its bytes do not have the sha256 that it states. It is damaged or was edited.")
+    return description
+
+
+def _render(description: dict[str, Any]) -> bytes:
+    """JSON with its own digest: any changed byte, white space included, no longer renders to itself."""
+    body = json.dumps(description, indent=1, ensure_ascii=False, allow_nan=False)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return json.dumps(
+        {**json.loads(body), "description_sha256": digest}, indent=1, ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def _schema(stored: dict[str, Any]) -> Schema:
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+    values["feature_statistics"] = tuple(ColumnStatistics(**column) for column in stored["feature_statistics"])
+    if stored["target_statistics"] is not None:
+        values["target_statistics"] = ColumnStatistics(**stored["target_statistics"])
+    return Schema(**values)
