@@ -1,0 +1,209 @@
+"""How good predictions are, from counts that merge: any number of rows, in any number of blocks, on any worker.
+
+`measure` turns a block of scores and targets into a `Tally`, `merge` adds tallies up, `Tally.report` gives the metrics.
+Counts add up exactly; sums of regression are float64, added in the order given (shard order): the same order gives the
+same bits, and another cut into blocks differs by rounding only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.errors import DataError, DivergedError
+from okl.ranking import MOST_KEYS, KeyedCounts, average_precision, count_values, merge_counts, roc_auc
+from okl.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
+from okl.store.dataset import Schema
+from okl.types import FloatArray, IntArray, Task
+
+MOST_WAITING = 5 * MOST_KEYS
+"""Cells (8 bytes) that merge holds before it adds up: a full ranking takes three million; about 100 MB at the peak."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What the metrics of a set of rows need; small, picklable, and never written into.
+
+    confusion : (K, K) int64, rows of true class i predicted as class j; None for regression
+    ranking : rows by score, columns (negative, positive); None unless the task is binary
+    residuals : sums and counts of residuals; None unless the task is regression
+    """
+
+    task: Task
+    confusion: NDArray[np.int64] | None = None
+    ranking: KeyedCounts | None = None
+    residuals: Residuals | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows measured."""
+        if self.residuals is not None:
+            return self.residuals.rows
+        return 0 if self.confusion is None else int(self.confusion.sum())
+
+    def report(self) -> dict[str, Any]:
+        """Metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
+
+        binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2)
+        multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K)
+        regression : squared_loss and mse (the same), mae, r2, residual_histogram, predicted_vs_true (if asked for)
+
+        balanced_accuracy averages over the classes among the targets, macro_f1 over those among targets or predictions.
+        """
+        if self.residuals is not None:
+            return self.residuals.report()
+        assert self.confusion is not None
+        report: dict[str, Any] = _classification(self.confusion)
+        if self.ranking is not None:
+            report |= {"roc_auc": roc_auc(self.ranking), "average_precision": average_precision(self.ranking)}
+        else:
+            report |= {"macro_f1": _macro_f1(self.confusion)}
+        return report | {"confusion": self.confusion.tolist()}
+
+
+def measure(
+    task: Task,
+    scores: FloatArray,
+    targets: FloatArray,
+    n_classes: int = 2,
+    target_range: tuple[float, float] | None = None,
+) -> Tally:
+    """Measure a block of rows.
+
+    Parameters
+    ----------
+    scores : (rows,), or (rows, n_classes) for several classes; before the link. For regression in the target's units
+    targets : (rows,): -1 or +1 (binary), class indices (multiclass), the target itself, unscaled (regression)
+    n_classes : classes of a multiclass task
+    target_range : lowest and highest target to count in the picture of predicted against true; None: no such picture
+
+    Returns
+    -------
+    Tally of these rows
+
+    Raises
+    ------
+    DivergedError : a score is NaN or infinite
+    DataError : a target is not one of the classes
+    """
+    if not np.isfinite(scores).all():
+        raise DivergedError(
+            "The model gives scores that are NaN or infinite: it has diverged. Use a smaller step size."
+        )
+    if task == "regression":
+        return Tally(task, residuals=measure_residuals(scores, targets, target_range))
+    if task == "multiclass":
+        return Tally(task, confusion=_confusion(targets, predicted_classes(scores), n_classes))
+    true = np.asarray(targets) > 0
+    ranking = count_values(scores, true.astype(np.int64), 2)
+    return Tally(task, confusion=_confusion(true, predicted_classes(scores), 2), ranking=ranking)
+
+
+def predicted_classes(scores: FloatArray) -> IntArray:
+    """Class index of each row: the first best of several scores; of one score, 1 from 0 upward and 0 below."""
+    if scores.ndim == 2:
+        best: IntArray = np.argmax(scores, axis=1)
+        return best
+    return (scores >= 0).astype(np.int64)
+
+
+def merge(tallies: Iterable[Tally]) -> Tally:
+    """Add tallies of one task up, in the order given; they are taken one by one, so a generator costs little memory.
+
+    Raises
+    ------
+    ValueError : there are no tallies
+    """
+    waiting: list[Tally] = []
+    cells = 0
+    for tally in tallies:
+        waiting.append(tally)
+        cells += _cells(tally)
+        if cells > MOST_WAITING:  # seldom: a key is sorted a few times at most, however small the blocks are
+            waiting = [_sum(waiting)]
+            cells = _cells(waiting[0])
+    if not waiting:
+        raise ValueError("merge takes at least one tally, got none.")
+    return _sum(waiting)
+
+
+def constant_scores(schema: Schema, rows: int) -> FloatArray:
+    """Scores of the predictor that knows the training targets only: their majority class (the first on a tie) or mean.
+
+    Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
+
+    Raises
+    ------
+    DataError : the schema holds no class counts or target statistics
+    """
+    if schema.task == "regression":
+        if schema.target_statistics is None:
+            raise DataError(f"The schema holds no statistics of the target {schema.target!r}. Ingest the data again.")
+        return np.full(rows, schema.target_statistics.mean)
+    if not schema.class_counts:
+        raise DataError(f"The schema holds no class counts of the target {schema.target!r}. Ingest the data again.")
+    majority = int(np.argmax(schema.class_counts))
+    if schema.task == "binary":
+        return np.full(rows, 1.0 if majority == 1 else -1.0)
+    scores = np.zeros((rows, schema.n_outputs))
+    scores[:, majority] = 1.0
+    return scores
+
+
+def _sum(tallies: list[Tally]) -> Tally:
+    if len(tallies) == 1:
+        return tallies[0]
+    confusions = [tally.confusion for tally in tallies if tally.confusion is not None]
+    rankings = [tally.ranking for tally in tallies if tally.ranking is not None]
+    residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
+    return Tally(
+        tallies[0].task,
+        confusion=reduce(np.add, confusions) if confusions else None,
+        ranking=merge_counts(rankings) if rankings else None,
+        residuals=merge_residuals(residuals) if residuals else None,
+    )
+
+
+def _cells(tally: Tally) -> int:
+    counts = [tally.ranking] if tally.residuals is None else [tally.ranking, tally.residuals.counts]
+    kept = sum(3 * len(part.keys) for part in counts if part is not None)
+    return kept + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
+
+
+def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArray[np.int64]:
+    classes = np.asarray(true).astype(np.int64)
+    if len(classes) and not (classes.min() >= 0 and classes.max() < n_classes):
+        raise DataError(
+            f"Class indices run from {classes.min()} to {classes.max()}, but there are {n_classes} classes."
+        )
+    cells = np.bincount(classes * n_classes + predicted, minlength=n_classes**2)
+    return cells.reshape(n_classes, n_classes).astype(np.int64)
+
+
+def _classification(confusion: NDArray[np.int64]) -> dict[str, float | None]:
+    rows = int(confusion.sum())
+    if rows == 0:
+        return dict.fromkeys(("accuracy", "mistake_rate", "balanced_accuracy"))
+    hits, of_class = confusion.diagonal(), confusion.sum(axis=1)
+    present = of_class > 0
+    right = int(hits.sum())
+    return {
+        "accuracy": right / rows,
+        "mistake_rate": (rows - right) / rows,
+        "balanced_accuracy": math.fsum(hits[present] / of_class[present]) / int(present.sum()),
+    }
+
+
+def _macro_f1(confusion: NDArray[np.int64]) -> float | None:
+    """Mean over classes of 2 hits / (rows of the class + rows predicted as it)."""
+    named = confusion.sum(axis=1) + confusion.sum(axis=0)
+    present = named > 0
+    if not present.any():
+        return None
+    return math.fsum(2.0 * confusion.diagonal()[present] / named[present]) / int(present.sum())

@@ -1,0 +1,88 @@
+"""Laws of counts by sortable key: order kept, exact while they fit, coarsened alike however the rows are cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from okl.ranking import (
+    KeyedCounts,
+    average_precision,
+    count_values,
+    keys_of,
+    merge_counts,
+    roc_auc,
+    roc_auc_bound,
+    values_of,
+)
+
+
+def spread_scores(rows: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Scores over both signs and many octaves, and which of them are positive."""
+    rng = np.random.default_rng(seed)
+    positive = (rng.random(rows) < 0.3).astype(np.int64)
+    scores = (rng.normal(size=rows) + 0.7 * positive) * np.exp2(rng.integers(-8, 8, rows))
+    return scores.astype(np.float32), positive
+
+
+def coarse(scores: NDArray[np.float32], positive: NDArray[np.int64], most_keys: int) -> KeyedCounts:
+    return merge_counts([count_values(scores, positive, 2)], most_keys)
+
+
+def test_keys_sort_as_the_values_do_and_come_back() -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(size=1000) * 10.0 ** rng.integers(-30, 30, 1000), [0.0, -0.0, 1e-44, -1e-44]])
+    values = np.unique(values.astype(np.float32))
+    keys = keys_of(values)
+    assert (np.diff(keys.astype(np.int64)) > 0).all()
+    assert (values_of(keys) == values).all()
+
+
+def test_zeros_of_both_signs_tie_and_huge_values_do_not_wrap() -> None:
+    assert keys_of(np.array([0.0]))[0] == keys_of(np.array([-0.0]))[0]
+    assert keys_of(np.array([-1e300, -1.0, 1.0, 1e300])).argsort().tolist() == [0, 1, 2, 3]
+    assert np.isfinite(values_of(np.array([0, 2**32 - 1]))).all()
+
+
+def test_counts_stay_exact_below_the_limit() -> None:
+    scores, positive = spread_scores(3000)
+    counts = coarse(scores, positive, most_keys=3000)
+    assert counts.dropped_bits == 0
+    assert counts.resolution == roc_auc_bound(counts) == 0.0
+    assert roc_auc(counts) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
+
+
+def test_coarsened_area_is_within_its_bound_of_the_exact_one() -> None:
+    scores, positive = spread_scores(20000)
+    exact = roc_auc_score(positive, scores)
+    for most_keys in (4096, 512, 64):
+        counts = coarse(scores, positive, most_keys)
+        area = roc_auc(counts)
+        assert area is not None
+        assert most_keys / 2 <= len(counts.keys) <= most_keys
+        assert abs(area - exact) <= roc_auc_bound(counts) + 1e-12
+        assert 0 < roc_auc_bound(counts) < 8 / most_keys
+        coarsened = values_of(counts.keys)[np.searchsorted(counts.keys, keys_of(scores), side="right") - 1]
+        # the image of a negative value is inverted: a bin may begin one step of the resolution below its values
+        assert (np.abs(coarsened - scores) <= counts.resolution * np.abs(scores) * 1.0001).all()
+
+
+def test_coarsening_does_not_depend_on_the_cut_or_on_the_order_of_merging() -> None:
+    scores, positive = spread_scores(6000)
+    whole = coarse(scores, positive, 700)
+    parts = [coarse(s, p, 700) for s, p in zip(np.split(scores, 12), np.split(positive, 12), strict=True)]
+    large = [coarse(s, p, 700) for s, p in zip(np.split(scores, [5000]), np.split(positive, [5000]), strict=True)]
+    assert {part.dropped_bits for part in large + parts} > {0}
+    assert large[0].dropped_bits > 0
+    nested = merge_counts([merge_counts(parts[7:], 700), merge_counts(parts[:7], 700)], 700)
+    for other in (merge_counts(parts, 700), merge_counts(parts[::-1], 700), merge_counts(large[::-1], 700), nested):
+        assert other.dropped_bits == whole.dropped_bits > 0
+        assert (other.keys == whole.keys).all()
+        assert (other.counts == whole.counts).all()
+
+
+def test_one_kind_of_rows_has_no_ranking() -> None:
+    counts = count_values(np.array([1.0, 2.0]), np.array([1, 1]), 2)
+    assert roc_auc(counts) is average_precision(counts) is None
