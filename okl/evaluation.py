@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.execution.protocol import Execution
-from okl.metrics import Tally, measure, merge
+from okl.metrics import Tally, constant_scores, measure, merge
 from okl.predictors import Predictor
 from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.order import plan_windows
@@ -36,7 +36,7 @@ class MeasureShard:
             targets = in_own_unit(schema, rows.targets)
             for name, predictor in self.predictors.items():
                 scores = in_own_unit(schema, predictor.scores(rows.inputs))
-                tallies[name].append(measure(schema.task, schema.n_outputs, scores, targets))
+                tallies[name].append(measure(schema.task, scores, targets, schema.n_outputs, _target_range(schema)))
         return {name: merge(parts) for name, parts in tallies.items()}
 
 
@@ -46,6 +46,11 @@ def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | Flo
     if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
         return values
     return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
+
+
+def _target_range(schema: Schema) -> tuple[float, float] | None:
+    statistics = schema.target_statistics
+    return None if schema.task != "regression" or statistics is None else (statistics.minimum, statistics.maximum)
 
 
 def evaluate_predictors(
@@ -81,17 +86,9 @@ class ConstantPredictor:
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """The same scores for every row, (rows,) or (rows, n_classes)."""
-        schema, rows = self.schema, len(inputs)
-        if schema.task == "regression":
-            assert schema.target_statistics is not None
-            shift, factor = schema.target_shift_and_factor
-            return np.full(rows, (schema.target_statistics.mean - shift) * factor)
-        majority = int(np.argmax(schema.class_counts))
-        if schema.task == "binary":
-            return np.full(rows, 1.0 if majority == 1 else -1.0)
-        scores = np.zeros((rows, schema.n_outputs))
-        scores[:, majority] = 1.0
-        return scores
+        scores = constant_scores(self.schema, len(inputs))
+        shift, factor = self.schema.target_shift_and_factor
+        return (scores - shift) * factor if self.schema.task == "regression" else scores
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Nothing to store."""

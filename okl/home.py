@@ -8,7 +8,7 @@ from pathlib import Path
 from okl.errors import ConfigError
 
 
-def home_folder() -> Path:
+def okl_home() -> Path:
     """The folder, made if need be, or ConfigError if it cannot be."""
     folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
     try:

@@ -1,0 +1,43 @@
+"""The learning curve of a run, at a bounded number of points however long the run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from okl.solvers import Standing
+
+MOST_POINTS = 400
+
+
+@dataclass
+class LearningCurve:
+    """Progressive errors as rows go by; when it is full every other point goes, so that memory stays bounded."""
+
+    standings: list[Standing] = field(default_factory=list)
+    _stride: int = 1
+    _seen: int = 0
+
+    def add(self, standing: Standing) -> None:
+        """Note where the solver stands."""
+        self._seen += 1
+        if self._seen % self._stride == 0:
+            self.standings.append(standing)
+        if len(self.standings) > MOST_POINTS:
+            self.standings = self.standings[1::2]
+            self._stride *= 2
+        self._last = standing
+
+    def points(self) -> list[list[float]]:
+        """A list of [rows seen, error so far, error since the point before, baseline's error so far]."""
+        standings = self.standings
+        if self._seen and standings[-1:] != [self._last]:
+            standings = [*standings, self._last]
+        points: list[list[float]] = []
+        rows, total = 0, 0.0
+        for standing in standings:
+            grown = standing.done_rows - rows
+            error_sum = standing.error * standing.done_rows
+            recent = (error_sum - total) / grown if grown else standing.error
+            points.append([standing.done_rows, standing.error, recent, standing.baseline_error])
+            rows, total = standing.done_rows, error_sum
+        return points

@@ -1,0 +1,165 @@
+"""Online learning of a linear model in a fixed feature map: FOGD with a Fourier map, in three modes of execution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from okl.errors import ConfigError
+from okl.execution.protocol import Execution
+from okl.losses import Loss
+from okl.online.learner import LinearLearner, Weights
+from okl.online.maps import MapChoice
+from okl.online.rounds import AdaGrad, Gradient, GradientWork, LearnWork, RoundTask, add_gradients, average_weights
+from okl.online.stepsize import race_step_sizes
+from okl.predictors import LinearPredictor
+from okl.solvers import Outcome, Standing
+from okl.store.dataset import Dataset, Schema
+from okl.store.order import Order, Window, mixing_share, plan_windows
+from okl.store.reading import sample_rows
+from okl.types import Precision
+
+Mode = Literal["stream", "mix", "sum"]
+SAMPLE_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineState:
+    """Everything that evolves; never written into.
+
+    learner : the map, loss and step size that `start` settled on
+    weights : what was learnt; squares : AdaGrad's sum of squared gradients (sum mode)
+    pass_index, step : the next window (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
+    """
+
+    learner: LinearLearner
+    weights: Weights
+    optimiser: AdaGrad | None
+    total_rows: int
+    steps_per_pass: int
+    pass_index: int = 0
+    step: int = 0
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OnlineLinear:
+    """Predict, suffer, then learn, one row at a time, w <- w - step_size loss'(w'z(x)) z(x); with a Fourier map: FOGD.
+
+    mode "stream" is exact; in "mix" every shard learns its part of the rows from the same weights, which are then averaged
+    by rows; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes one step.
+
+    Parameters
+    ----------
+    maps : the feature map to draw; loss : of the table; step_size : on the scaled map, None for a choice by a small race
+    class_weights : weight of each class's steps, None for 1; average : predict with averaged weights
+    passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    """
+
+    maps: MapChoice
+    loss: Loss
+    step_size: float | None = None
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    passes: int = 1
+    order: Order = "shuffle"
+    seed: int = 0
+    precision: Precision = "float32"
+    mode: Mode = "stream"
+    rounds: int = 1
+    adaptive: bool = True
+
+    def start(self, data: Dataset, execution: Execution) -> OnlineState:
+        """Draw the map, settle the step size on a sample, and lay out the passes."""
+        schema = data.schema
+        if self.loss.task != schema.task:
+            raise ConfigError(
+                f"The loss {self.loss.name!r} is for a {self.loss.task} task, but {schema.target!r} makes this a "
+                f"{schema.task} task. Leave the loss to auto, or ingest with --task {self.loss.task}."
+            )
+        sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
+        feature_map, chosen = self.maps.draw(schema, sample.inputs, self.seed, self.precision)
+        learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights)
+        adaptive = self.mode == "sum" and self.adaptive
+        if self.step_size is None:
+            step_size, why = race_step_sizes(learner, sample, adaptive)
+        else:
+            step_size, why = self.step_size, "as given"
+        learner = replace(learner, step_size=step_size)
+        windows = self._windows(data, 0)
+        chosen |= {"step_size": step_size, "step_size_reason": why}
+        if self.mode == "stream":
+            chosen["mixing_share"] = mixing_share(windows) if self.order == "shuffle" else 0.0
+        return OnlineState(
+            learner=learner,
+            weights=learner.start(),
+            optimiser=AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None,
+            total_rows=data.rows("train") * self.passes,
+            steps_per_pass=len(windows) if self.mode == "stream" else self.rounds,
+            chosen=chosen,
+        )
+
+    def advance(self, state: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
+        """Learn the next window (stream) or the next round (mix, sum)."""
+        if self.mode == "stream":
+            weights, optimiser = self._stream(state, data, execution), state.optimiser
+        else:
+            weights, optimiser = self._round(state, data, execution)
+        wraps = state.step + 1 == state.steps_per_pass
+        return replace(
+            state,
+            weights=weights,
+            optimiser=optimiser,
+            pass_index=state.pass_index + wraps,
+            step=0 if wraps else state.step + 1,
+        )
+
+    def finished(self, state: OnlineState) -> Outcome | None:
+        """Done after the last pass; a learner that diverges raises DivergedError at once."""
+        return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
+
+    def standing(self, state: OnlineState) -> Standing:
+        """Rows learnt and the progressive errors."""
+        progress = state.weights.progress
+        return Standing(progress.rows, state.total_rows, progress.error, progress.baseline_error)
+
+    def predictor(self, state: OnlineState) -> LinearPredictor:
+        """The map with the averaged weights, or the last ones."""
+        weights = state.weights.averaged if self.average else state.weights.last
+        return LinearPredictor(state.learner.feature_map, weights)
+
+    def chosen(self, state: OnlineState) -> dict[str, Any]:
+        """Bandwidth and step size, each with its reason, and how thorough the shuffle is."""
+        return state.chosen
+
+    def _windows(self, data: Dataset, pass_index: int) -> tuple[Window, ...]:
+        return plan_windows(data.split("train"), data.schema.n_features, self.order, (self.seed, pass_index))
+
+    def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Weights:
+        windows = self._windows(data, state.pass_index)
+        weights = state.weights
+        for rows in execution.stream(data, windows, state.step, state.step + 1, self.precision):
+            weights = state.learner.learn(weights, rows, execution.n_threads)
+        return weights
+
+    def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Weights, AdaGrad | None]:
+        task = RoundTask(state.weights.without_average(), (self.seed, state.pass_index), (state.step, self.rounds))
+        shards = data.split("train")
+        if self.mode == "mix":
+            learn = LearnWork(data, state.learner, self.order, self.precision)
+            merge = partial(average_weights, state.weights)
+            return execution.mix(learn, shards, task, merge), None
+        work = GradientWork(data, state.learner, self.order, self.precision)
+        gradient: Gradient = execution.sum(work, shards, task, add_gradients)
+        return gradient.step(state.learner, state.weights, state.optimiser)
+
+
+def balanced_class_weights(schema: Schema) -> tuple[float, ...]:
+    """rows / (classes x rows of the class), the convention of scikit-learn, from the TRAIN rows."""
+    counts = np.array(schema.class_counts, dtype=np.float64)
+    return tuple(float(weight) for weight in counts.sum() / (len(counts) * counts))

@@ -1,0 +1,127 @@
+"""What can be decided, and refused, before anything is learnt: checks, the solver that settings mean, the run's folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from okl.configuration import IngestSettings, TrainSettings
+from okl.errors import ConfigError, ExecutionError
+from okl.home import okl_home
+from okl.losses import DEFAULT_LOSS, make_loss
+from okl.online.linear import Mode, OnlineLinear, balanced_class_weights
+from okl.online.maps import FourierChoice
+from okl.store.dataset import Dataset, Schema
+from okl.store.ingest import check_source
+from okl.store.manifest import is_dataset, open_dataset
+
+DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 8, "sum": 128}
+DISTRIBUTED_MODE: Mode = "mix"
+CONNECT_SECONDS = 3.0
+
+
+def check(settings: TrainSettings) -> None:
+    """Refuse what can be known to be wrong without reading rows, starting a server or starting workers.
+
+    Raises
+    ------
+    OklError : of the kind that fits; the message says what to do
+    """
+    for name, value in (("bandwidth", settings.bandwidth), ("step_size", settings.step_size)):
+        if isinstance(value, float) and not 0 < value < float("inf"):
+            raise ConfigError(f"{name} = {value}, but it takes a finite number above 0, or auto.")
+    if settings.scheduler is not None:
+        _check_scheduler(settings)
+    if settings.rounds != "auto" and mode_of(settings) == "stream":
+        raise ConfigError("rounds belongs to the modes mix and sum; this run would stream. Set --mode mix or --mode sum.")
+    if settings.out is not None and Path(settings.out).exists():
+        raise ConfigError(f"The run's folder {settings.out} exists already. Choose another --out.")
+    if is_dataset(settings.data):
+        if settings.ingest is not None:
+            raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
+        make_solver(settings, open_dataset(settings.data))
+    else:
+        check_source(settings.data, settings.ingest or IngestSettings())
+
+
+def make_solver(settings: TrainSettings, data: Dataset) -> OnlineLinear:
+    """The solver that the settings mean for a data set."""
+    schema = data.schema
+    loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
+    if loss.task != schema.task:
+        raise ConfigError(
+            f"The loss {loss.name!r} is for a {loss.task} task, but {schema.target!r} makes this a {schema.task} task. "
+            f"Leave the loss to auto, or ingest with --task {loss.task}."
+        )
+    mode = mode_of(settings)
+    return OnlineLinear(
+        maps=FourierChoice(
+            settings.kernel, None if settings.bandwidth == "auto" else settings.bandwidth, settings.frequencies
+        ),
+        loss=loss,
+        step_size=None if settings.step_size == "auto" else settings.step_size,
+        class_weights=class_weights(settings, schema),
+        average=settings.average,
+        passes=settings.passes,
+        order=settings.order,
+        seed=settings.seed,
+        precision=settings.precision,
+        mode=mode,
+        rounds=DEFAULT_ROUNDS[mode] if settings.rounds == "auto" else settings.rounds,
+        adaptive=settings.step_rule == "adagrad",
+    )
+
+
+def mode_of(settings: TrainSettings) -> Mode:
+    """The mode: as given; otherwise stream in one process, and with workers what was measured to learn sooner."""
+    if settings.mode != "auto":
+        return settings.mode
+    return DISTRIBUTED_MODE if settings.workers or settings.scheduler else "stream"
+
+
+def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] | None:
+    """Weight of each class, in the order of the labels; None for all equal."""
+    given = settings.class_weights
+    if given == "none":
+        return None
+    if schema.task == "regression":
+        raise ConfigError("class_weights belongs to classification, but this is a regression task. Leave it out.")
+    if given == "balanced":
+        return balanced_class_weights(schema)
+    names = [str(label) for label in schema.labels]
+    if unknown := sorted(set(given) - set(names)):
+        raise ConfigError(f"class_weights names {unknown}, but the labels are {names}.")
+    if bad := {name: weight for name, weight in given.items() if not 0 < weight < float("inf")}:
+        raise ConfigError(f"class_weights holds {bad}, but a weight is a finite number above 0.")
+    return tuple(float(given.get(name, 1.0)) for name in names)
+
+
+def run_folder(settings: TrainSettings) -> Path:
+    """Where a run is kept: `out`, or a new folder named by the model and the time in okl's home folder."""
+    if settings.out is not None:
+        return Path(settings.out).absolute()
+    name = settings.name or Path(settings.data).name.split(".")[0] or "run"
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return okl_home() / "runs" / f"{name}-{stamp}-{os.getpid()}"
+
+
+def _check_scheduler(settings: TrainSettings) -> None:
+    assert settings.scheduler is not None
+    if settings.workers:
+        raise ConfigError("workers starts processes here, scheduler uses running ones. Give one of them, not both.")
+    address = urlsplit(settings.scheduler if "://" in settings.scheduler else f"tcp://{settings.scheduler}")
+    try:
+        host, port = address.hostname, address.port
+        if host is None or port is None:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(f"scheduler = {settings.scheduler!r}, but it takes an address like tcp://HOST:8786.") from None
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ExecutionError(
+            f"No Dask scheduler answers at {settings.scheduler} ({error}). Start one with `dask scheduler`, or use --workers."
+        ) from None

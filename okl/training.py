@@ -1,0 +1,283 @@
+"""The story of a run: ingest, plan, learn, evaluate, save, report. It owns the only loop in the house."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from okl.configuration import IngestSettings, TrainSettings
+from okl.curve import LearningCurve
+from okl.errors import ConfigError, DivergedError, OklError
+from okl.evaluation import ConstantPredictor, evaluate_predictors
+from okl.execution import open_execution
+from okl.execution.protocol import Execution
+from okl.metrics import Tally
+from okl.online.linear import OnlineLinear, OnlineState
+from okl.online.maps import LinearChoice
+from okl.planning import check, make_solver, run_folder
+from okl.predictors import Predictor
+from okl.progress import NullObserver, Observer
+from okl.provenance import peak_memory_bytes, provenance
+from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
+from okl.store.manifest import is_dataset, open_dataset
+from okl.store.model import Model, save_model
+from okl.store.report import markdown_report, text_summary, write_report
+
+__all__ = ["TRAIN_STAGES", "TrainingRun", "check", "train"]
+
+TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
+LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
+
+
+def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
+
+    Parameters
+    ----------
+    settings : everything that decides the model; observer : whoever watches
+
+    Returns
+    -------
+    what `okl train --json` prints: model, run, rows, seconds, progressive, train, test, baselines, ...
+
+    Raises
+    ------
+    OklError : one sentence that says what is wrong; nothing half-written stays
+    """
+    check(settings)
+    run = TrainingRun(settings, observer or NullObserver())
+    try:
+        for stage in TRAIN_STAGES:
+            run.observer.stage(stage)
+            getattr(run, stage)()
+        return run.result()
+    finally:
+        run.close()
+        run.observer.finish()
+
+
+@dataclass(eq=False)
+class Learnt:
+    """A solver that has finished: its state, the seconds of the loop alone, and its curve."""
+
+    solver: OnlineLinear
+    state: OnlineState
+    seconds: float
+    curve: LearningCurve
+
+    @property
+    def predictor(self) -> Predictor:
+        """What it learnt."""
+        return self.solver.predictor(self.state)
+
+
+@dataclass(eq=False)
+class TrainingRun:
+    """One run. Call the stages of TRAIN_STAGES in order, then `close`, whatever happens: it removes what is incomplete."""
+
+    settings: TrainSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self.folder = run_folder(self.settings)
+        self._beside = self.folder.with_name(f"{self.folder.name}.partial")
+        self._begun = time.perf_counter()
+        self._result: dict[str, Any] = {}
+        self._complete = False
+        self._execution: Execution | None = None
+        self._beside.mkdir(parents=True)
+
+    def ingest(self) -> dict[str, Any]:
+        """Open the data set, or make one from the source in the run's folder."""
+        settings = self.settings
+        if is_dataset(settings.data):
+            self.data = open_dataset(settings.data)
+        else:
+            options = settings.ingest or IngestSettings()
+            made = ingest(settings.data, self._beside / "data", options, progress=self._ingest_progress)
+            self.data = made.dataset
+        return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
+
+    def plan(self) -> dict[str, Any]:
+        """Start workers, draw the map, settle bandwidth and step size, and compile."""
+        settings = self.settings
+        self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
+        self.solver = make_solver(settings, self.data)
+        self._state = self.solver.start(self.data, self._execution)
+        return self.solver.chosen(self._state)
+
+    def learn(self) -> dict[str, Any]:
+        """The loop."""
+        self.learnt = self._loop(self.solver, self._state)
+        seconds, rows = self.learnt.seconds, self.data.rows("train")
+        return {"rows": rows, "seconds": seconds, "rows_per_second": rows * self.settings.passes / max(seconds, 1e-9)}
+
+    def evaluate(self) -> dict[str, Any]:
+        """Measure the model on both splits, beside the majority or mean predictor and a linear model."""
+        predictors: dict[str, Predictor] = {"model": self.learnt.predictor, self._constant: ConstantPredictor(self.data.schema)}
+        self.linear = self._learn_linear()
+        if self.linear is not None:
+            predictors["linear"] = self.linear.predictor
+        execution, precision = self._running(), self.settings.precision
+        self.tallies = {
+            split: evaluate_predictors(self.data, split, predictors, precision, execution) for split in ("train", "test")
+        }
+        return {split: self._metrics(split, "model") for split in self.tallies}
+
+    def save(self) -> dict[str, Any]:
+        """Write the model directory."""
+        model = Model(
+            self.data.schema,
+            self.learnt.predictor,
+            self.settings.model_dump(mode="json"),
+            provenance(self.data, self.settings.seed) | {"chosen": self.solver.chosen(self.learnt.state)},
+        )
+        self.weights_sha256 = save_model(model, self._beside / "model")
+        return {"weights_sha256": self.weights_sha256}
+
+    def report(self) -> dict[str, Any]:
+        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
+        self._result = self._collect()
+        write_report(self._result, self._beside / "report.html")
+        (self._beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._beside.rename(self.folder)
+        self._complete = True
+        return {"run": str(self.folder)}
+
+    def close(self) -> None:
+        """Free workers, and remove everything of a run that did not complete."""
+        if self._execution is not None:
+            self._execution.close()
+            self._execution = None
+        if not self._complete:
+            shutil.rmtree(self._beside, ignore_errors=True)
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl train --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """The report with its pictures inline."""
+        return markdown_report(self._result)
+
+    def summary(self) -> str:
+        """The plain summary for a terminal."""
+        return text_summary(self._result)
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """One flat row a figure: predictor, split, metric, value."""
+        names = ["model", *self._result["baselines"]]
+        sources = [self._result, *self._result["baselines"].values()]
+        return [
+            {"predictor": name, "split": split, "metric": metric, "value": value}
+            for name, source in zip(names, sources, strict=True)
+            for split in ("progressive", "train", "test")
+            for metric, value in ((source or {}).get(split) or {}).items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        ]
+
+    @property
+    def _constant(self) -> str:
+        return "mean" if self.data.schema.task == "regression" else "majority"
+
+    def _running(self) -> Execution:
+        assert self._execution is not None, "plan comes first"
+        return self._execution
+
+    def _ingest_progress(self, done: int, total: int | None) -> None:
+        self.observer.advance(done, total or 0, {})
+
+    def _loop(self, solver: OnlineLinear, state: OnlineState, shown: bool = True) -> Learnt:
+        execution, curve = self._running(), LearningCurve()
+        metric = "squared_loss" if self.data.schema.task == "regression" else "mistake_rate"
+        begun = time.perf_counter()
+        while solver.finished(state) is None:
+            state = solver.advance(state, self.data, execution)
+            standing = solver.standing(state)
+            curve.add(standing)
+            if shown:
+                self.observer.advance(standing.done_rows, standing.total_rows, {metric: standing.error})
+        return Learnt(solver, state, time.perf_counter() - begun, curve)
+
+    def _learn_linear(self) -> Learnt | None:
+        """A linear model learnt the same way; rows of any length can make its step too large, so smaller ones follow."""
+        solver = replace(self.solver, maps=LinearChoice(), step_size=None)
+        start = solver.start(self.data, self._running())
+        for factor in LINEAR_STEP_FACTORS:
+            learner = replace(start.learner, step_size=start.learner.step_size * factor)
+            try:
+                return self._loop(solver, replace(start, learner=learner), shown=False)
+            except DivergedError:
+                continue
+        return None
+
+    def _metrics(self, split: str, name: str) -> dict[str, Any] | None:
+        tallies: dict[str, Tally] | None = self.tallies[split]
+        if tallies is None or name not in tallies:
+            return None
+        report = tallies[name].report()
+        if "squared_loss" in report and report["squared_loss"] is not None:
+            # in the unit that is learnt, like the progressive loss; mse stays in the target's own
+            report["squared_loss"] *= self.data.schema.target_shift_and_factor[1] ** 2
+        return report
+
+    def _collect(self) -> dict[str, Any]:
+        schema, settings, learnt = self.data.schema, self.settings, self.learnt
+        metric = "squared_loss" if schema.task == "regression" else "mistake_rate"
+        standing = learnt.solver.standing(learnt.state)
+        rows = self.data.rows("train")
+        baselines: dict[str, Any] = {self._constant: self._figures(self._constant, {metric: standing.baseline_error})}
+        linear = self.linear
+        baselines["linear"] = linear and self._figures("linear", {metric: linear.solver.standing(linear.state).error})
+        execution = self._running()
+        return {
+            "model": str(self.folder / "model"),
+            "run": str(self.folder),
+            "name": settings.name or self.folder.name,
+            "rows": rows,
+            "seconds": learnt.seconds,
+            "total_seconds": time.perf_counter() - self._begun,
+            "rows_per_second": rows * settings.passes / max(learnt.seconds, 1e-9),
+            "peak_memory_bytes": peak_memory_bytes(),
+            **self._figures("model", {metric: standing.error}),
+            "baselines": baselines,
+            "weights_sha256": self.weights_sha256,
+            "mode": learnt.solver.mode,
+            "workers": execution.n_workers,
+            "rounds": execution.traffic.rounds,
+            "bytes_sent": execution.traffic.bytes_sent,
+            "bytes_received": execution.traffic.bytes_received,
+            "chosen": learnt.solver.chosen(learnt.state),
+            "curve": learnt.curve.points(),
+            "settings": settings.model_dump(mode="json"),
+            "dataset": _describe_data(self.data),
+        }
+
+    def _figures(self, name: str, progressive: dict[str, float]) -> dict[str, Any]:
+        return {
+            "progressive": progressive,
+            "train": self._metrics("train", name),
+            "test": self._metrics("test", name),
+        }
+
+
+def _describe_data(data: Dataset) -> dict[str, Any]:
+    schema = data.schema
+    return {
+        "folder": str(data.folder),
+        "sha256": data.sha256,
+        "task": schema.task,
+        "target": schema.target,
+        "labels": list(schema.labels),
+        "class_counts": list(schema.class_counts),
+        "features": schema.n_features,
+        "train_rows": data.rows("train"),
+        "test_rows": data.rows("test"),
+        "scale": schema.scale,
+        "warnings": list(data.warnings),
+    }
