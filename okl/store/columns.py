@@ -1,0 +1,126 @@
+"""What each column of a source is for: input, target, key, split; decided from names and types before a row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import pyarrow as pa
+
+from okl.configuration import IngestSettings
+from okl.errors import ConfigError, DataError
+from okl.store.sources import Source
+from okl.store.values import is_number, is_text
+
+SPLIT = "split"
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of columns by what they are for.
+
+    split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
+    share : test rows drawn by a hash of the row number, 0 for none
+    """
+
+    features: tuple[str, ...]
+    target: str
+    keys: tuple[str, ...]
+    split: str | None = None
+    holdout: str | None = None
+    share: float = 0.0
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns to read: inputs, target, keys, then split or holdout."""
+        rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
+        return [*self.features, self.target, *self.keys, *rest]
+
+
+def assign_roles(source: Source, settings: IngestSettings) -> Roles:
+    """Decide what each column is for.
+
+    Raises
+    ------
+    DataError : a named column is not there, or an input is not a number
+    ConfigError : one column in two roles, or both a split column and a holdout
+    """
+    columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
+    check_present(settings.target, columns, source.location, "target")
+    for what, names in (("key", settings.keys), ("drop", settings.drop)):
+        for name in names:
+            check_present(name, columns, source.location, what)
+    share, holdout = _holdout(settings, columns, source.location)
+    split = settings.split_column
+    if split is not None:
+        check_present(split, columns, source.location, "split")
+        if not is_text(types[split]):
+            raise DataError(
+                f"{source.location}: split column {split!r} is of type {types[split]}; expected text, train or test. "
+                f"A 0/1 column goes to holdout."
+            )
+    elif SPLIT in columns and is_text(types[SPLIT]) and SPLIT not in (settings.target, *settings.keys, *settings.drop):
+        split = SPLIT
+    if split is not None and (share or holdout):
+        raise ConfigError(
+            f"{source.location}: the split column {split!r} and a holdout both choose the test rows; expected one. "
+            f"Drop the column, or leave holdout out."
+        )
+    _check_disjoint(settings, split, holdout)
+    apart = {settings.target, *settings.keys, *settings.drop, split, holdout}
+    features = tuple(name for name in columns if name not in apart)
+    _check_features(features, types, source.location)
+    return Roles(features, settings.target, settings.keys, split, holdout, share)
+
+
+def check_present(name: str, columns: Sequence[str], where: str, what: str) -> None:
+    """Raise DataError unless a column is there."""
+    if name not in columns:
+        raise absent(name, columns, where, what)
+
+
+def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
+    """The error about a column that is not there, with the closest names."""
+    close = get_close_matches(name, columns, 3, 0.5)
+    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    shown = ", ".join([*columns[:8], "..."] if len(columns) > 8 else columns)
+    return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
+
+
+def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, str | None]:
+    """Share and column of a holdout; a number written as text is a share unless a column has that name."""
+    if settings.holdout is None:
+        return 0.0, None
+    if isinstance(settings.holdout, str) and settings.holdout in columns:
+        return 0.0, settings.holdout
+    try:
+        share = float(settings.holdout)
+    except ValueError:  # no number, so it is a name, and not one of the columns
+        raise absent(str(settings.holdout), columns, where, "holdout") from None
+    if not 0.0 < share < 1.0:
+        raise ConfigError(f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column.")
+    return share, None
+
+
+def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | None) -> None:
+    uses = [("target", settings.target), *(("key", name) for name in settings.keys)]
+    uses += [("drop", name) for name in settings.drop]
+    uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
+    seen: dict[str, str] = {}
+    for what, name in uses:
+        if name in seen and {seen[name], what} not in ({"key", "split"}, {"key", "holdout"}):
+            raise ConfigError(f"column {name!r} is named as {seen[name]} and as {what}; expected one use of a column.")
+        seen[name] = what
+
+
+def _check_features(features: Sequence[str], types: dict[str, pa.DataType], where: str) -> None:
+    if not features:
+        raise DataError(f"{where} has no input columns: all are target, keys, split or dropped. Expected at least one.")
+    for name in features:
+        if not is_number(types[name]):
+            kind = "text" if is_text(types[name]) else f"of type {types[name]}"
+            raise DataError(
+                f"{where}: column {name!r} is {kind}, but inputs are numbers or bools. "
+                f"Use --key {name} to carry it along, or --drop {name} to leave it out."
+            )

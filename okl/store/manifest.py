@@ -1,0 +1,176 @@
+"""The manifest of a data set: JSON that a person can read, the same bytes for the same data, checked when opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from okl.errors import DataError
+from okl.store.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
+from okl.store.shards import file_sha256
+
+Kind = TypeVar("Kind")
+SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics"))
+SHARD_KEYS = tuple(f.name for f in fields(Shard) if f.name != "index")
+COLUMN_KEYS = ("name", *(f.name for f in fields(ColumnStatistics)))
+KEYS = ("format_version", "source", "settings", *SCHEMA_KEYS, "warnings", "features", "shards")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A data set, and what it was made from and how: enough to tell whether making it again would change it.
+
+    source : kind, files (names), rows, sha256; settings : those of the ingest, as JSON
+    """
+
+    dataset: Dataset
+    source: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+def is_dataset(path: str | Path) -> bool:
+    """Whether a path is a folder with a manifest."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def write_manifest(
+    folder: Path,
+    schema: Schema,
+    shards: Collection[Shard],
+    source: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    warnings: Collection[str],
+) -> None:
+    """Write the manifest into a folder that holds the shards; the same arguments give the same bytes."""
+    content: dict[str, Any] = {"format_version": FORMAT_VERSION, "source": dict(source), "settings": dict(settings)}
+    values = asdict(schema)
+    content |= {key: values[key] for key in SCHEMA_KEYS}
+    content["warnings"] = list(warnings)
+    content["features"] = [
+        {"name": name} | asdict(column) for name, column in zip(schema.features, schema.feature_statistics, strict=True)
+    ]
+    content["shards"] = [{key: getattr(shard, key) for key in SHARD_KEYS} for shard in shards]
+    (folder / MANIFEST).write_text(_to_text(content), encoding="utf-8")
+
+
+def _to_text(content: Mapping[str, Any]) -> str:
+    """JSON with a line for each key, and for each feature and shard one of its own."""
+    lines = []
+    for key, value in content.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            inner = ",\n".join("  " + json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in value)
+            lines.append(f" {json.dumps(key)}: [\n{inner}\n ]")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def open_dataset(folder: str | Path) -> Dataset:
+    """Open a data set: read its manifest, check it, and check that its shards are there in full length.
+
+    Raises
+    ------
+    DataError : no such data set, a manifest that is damaged or from the future, a shard that is missing or truncated
+    """
+    return read_manifest(folder).dataset
+
+
+def read_manifest(folder: str | Path) -> Manifest:
+    """Read and check a manifest; see `open_dataset`."""
+    folder = Path(folder).absolute()
+    path = folder / MANIFEST
+    if not path.is_file():
+        what = "has no manifest.json" if folder.exists() else "does not exist"
+        raise DataError(
+            f"{folder} {what}; expected the folder of a data set. Make one with okl ingest SOURCE {folder}."
+        )
+    text = path.read_bytes()
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: it is not JSON ({error}). Ingest the source again.") from None
+    if not isinstance(content, dict) or not isinstance(content.get("format_version"), int):
+        raise DataError(f"{path} is damaged: it names no format_version. Ingest the source again.")
+    if content["format_version"] > FORMAT_VERSION:
+        raise DataError(
+            f"{path} has format {content['format_version']}, from the future: this okl knows formats up to "
+            f"{FORMAT_VERSION}. Upgrade okl."
+        )
+    check_keys(content, KEYS, str(path))
+    schema, shards = _schema_from(content, path), _shards_from(content, path)
+    _check_files(folder, shards)
+    data = Dataset(
+        folder, schema, shards, hashlib.sha256(text).hexdigest(), str(content["source"].get("sha256", "")),
+        tuple(map(str, content["warnings"])),
+    )  # fmt: skip
+    return Manifest(data, content["source"], content["settings"])
+
+
+def _schema_from(content: Mapping[str, Any], path: Path) -> Schema:
+    names, statistics = [], []
+    for number, entry in enumerate(content["features"]):
+        check_keys(entry, COLUMN_KEYS, f"{path}, feature {number}")
+        names.append(entry["name"])
+        statistics.append({key: entry[key] for key in COLUMN_KEYS if key != "name"})
+    values = {key: content[key] for key in SCHEMA_KEYS} | {"features": names, "feature_statistics": statistics}
+    return _validated(Schema, values, str(path))
+
+
+def _shards_from(content: Mapping[str, Any], path: Path) -> tuple[Shard, ...]:
+    shards = []
+    for index, entry in enumerate(content["shards"]):
+        where = f"{path}, shard {index}"
+        check_keys(entry, SHARD_KEYS, where)
+        shard = _validated(Shard, dict(entry) | {"index": index}, where)
+        if Path(shard.path).name != shard.path:
+            raise DataError(f"{where}: {shard.path!r} is no plain file name; shards lie beside their manifest.")
+        shards.append(shard)
+    return tuple(shards)
+
+
+def check_keys(content: Any, keys: Collection[str], where: str) -> None:
+    """Raise DataError unless content is a mapping with exactly these keys."""
+    if not isinstance(content, Mapping):
+        raise DataError(f"{where} is damaged: expected keys and values, got {type(content).__name__}.")
+    for key in keys:
+        if key not in content:
+            raise DataError(f"{where} is damaged: the key {key!r} is missing. Ingest the source again.")
+    for key in content:
+        if key not in keys:
+            raise DataError(f"{where} is damaged: the key {key!r} is unknown. Ingest the source again.")
+
+
+def _validated(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(map(str, fault["loc"]))
+        raise DataError(f"{where} is damaged: {name} = {fault['input']!r}: {fault['msg'].lower()}.") from None
+
+
+def _check_files(folder: Path, shards: tuple[Shard, ...]) -> None:
+    for shard in shards:
+        path = folder / shard.path
+        if not path.is_file():
+            raise DataError(f"{folder}: shard {shard.path} is missing. Ingest the source again.")
+        size = path.stat().st_size
+        if size != shard.size_bytes:
+            what = "truncated" if size < shard.size_bytes else "longer than it was"
+            raise DataError(
+                f"{path} is {what}: {size} bytes, expected {shard.size_bytes} as manifest.json says. "
+                "Ingest the source again."
+            )
+
+
+def verify(data: Dataset) -> None:
+    """Read every shard and compare its checksum; raises DataError that names the first one that differs."""
+    for shard in data.shards:
+        if file_sha256(data.path(shard)) != shard.sha256:
+            raise DataError(f"{data.path(shard)} is damaged: its SHA-256 is not that of manifest.json. Ingest again.")

@@ -1,0 +1,63 @@
+"""Raw Parquet files: recognised by their magic bytes, read batch by batch whatever the size of their row groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from okl.errors import DataError
+
+MAGIC = b"PAR1"
+STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chunk comes into memory at once
+
+
+def inspect(file: Path) -> tuple[pa.Schema, tuple[int, ...]]:
+    """Schema and rows of each row group, from the footer alone.
+
+    Raises
+    ------
+    DataError : the file is empty, no Parquet, or truncated
+    """
+    check_magic(file)
+    try:
+        with pq.ParquetFile(file) as parquet:
+            meta = parquet.metadata
+            schema = parquet.schema_arrow.remove_metadata()
+            return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
+
+
+def check_magic(file: Path) -> None:
+    """Raise DataError unless a file begins and ends as Parquet files do."""
+    size = file.stat().st_size
+    with open(file, "rb") as stream:
+        begin = stream.read(4)
+        stream.seek(max(0, size - 4))
+        end = stream.read(4)
+    if size == 0:
+        raise DataError(f"{file} is empty; expected a Parquet file.")
+    if begin != MAGIC:
+        raise DataError(f"{file} is not a Parquet file: it begins with {begin!r} instead of {MAGIC!r}.")
+    if end != MAGIC or size < 12:
+        raise DataError(f"{file} is a truncated Parquet file: its footer is missing. Write or copy it again.")
+
+
+def read(path: str, row_groups: tuple[int, ...], columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Rows of some row groups in order, as batches of the columns in the given order."""
+    try:
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=STREAM_BYTES) as parquet:
+            stream = parquet.iter_batches(batch_rows, row_groups=list(row_groups), columns=columns, use_threads=False)
+            for batch in stream:
+                # select: a column named a also matches a.b, and the file keeps its own order
+                yield batch.select(columns)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is a damaged Parquet file: {first_line(error)}.") from None
+
+
+def first_line(error: BaseException) -> str:
+    """First line of a message, without a full stop."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")

@@ -1,0 +1,170 @@
+"""Where raw rows come from: Parquet files, a CSV or svmlight text, read in order in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from okl.errors import DataError
+from okl.store import csvfiles, parquetfiles, svmlightfiles
+from okl.store.listing import Kind, check_schemas, kind_of, list_files
+
+BATCH_ROWS = 16384
+BATCH_BYTES = 16 * 2**20
+
+
+class SourceBatch(NamedTuple):
+    """Consecutive rows of one file: its name, the number of the first row in that file (from 0), and the columns."""
+
+    file: str
+    first_row: int
+    batch: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive rows of one file that can be read by themselves; small and picklable.
+
+    path : absolute path; first_row : number of its first row in the file; rows : None if only reading tells
+    row_groups : of a Parquet file; schema : columns and their types; zero_based : of a svmlight file
+    """
+
+    path: str
+    kind: Kind
+    schema: pa.Schema
+    first_row: int
+    rows: int | None
+    row_groups: tuple[int, ...] = ()
+    zero_based: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files of one kind and one schema, in the order of their names.
+
+    location : as it was given; schema : columns and their types; rows : None if only reading tells (CSV)
+    """
+
+    location: str
+    kind: Kind
+    schema: pa.Schema
+    files: tuple[Path, ...]
+    parts: tuple[Piece, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in the order of the files."""
+        return tuple(self.schema.names)
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of all files, or None where only reading tells."""
+        counts = [piece.rows for piece in self.parts]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Parts that may be read in parallel: one for each row group of Parquet files, else one for each file."""
+        return self.parts
+
+    def batches(
+        self, columns: Sequence[str] | None = None, batch_rows: int | None = None, exact: Collection[str] = ()
+    ) -> Iterator[SourceBatch]:
+        """All rows in order: files by name, rows as stored; see `read_piece`."""
+        for piece in self.parts:
+            yield from read_piece(piece, columns, batch_rows, exact)
+
+    def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
+        """SHA-256 of the names and contents of the files, hexadecimal; progress is told the bytes read so far."""
+        total, done = hashlib.sha256(), 0
+        for file in self.files:
+            digest = hashlib.sha256()
+            with open(file, "rb", buffering=0) as stream:
+                while block := stream.read(2**20):
+                    digest.update(block)
+                    done += len(block)
+                    if progress is not None:
+                        progress(done)
+            total.update(f"{file.name}\0{digest.hexdigest()}\n".encode())
+        return total.hexdigest()
+
+
+def open_source(location: str | Path, n_columns: int = 0) -> Source:
+    """Recognise a source and read its schema; Parquet and CSV rows are not touched, svmlight text is scanned once.
+
+    Parameters
+    ----------
+    location : a file, a directory of files of one kind, or a glob
+    n_columns : svmlight only: the least number of columns (the text leaves zeros out, so the last ones may not show)
+
+    Raises
+    ------
+    DataError : nothing there; a file that is no Parquet, truncated or empty; differing schemas; duplicate columns
+    """
+    files = list_files(str(location))
+    kind = kind_of(files[0])
+    for file in files[1:]:
+        if kind_of(file) != kind:
+            raise DataError(
+                f"{location} mixes {kind} ({files[0].name}) and {kind_of(file)} ({file.name}); expected one."
+            )
+    if kind == "svmlight":
+        parts = _svmlight_pieces(files, n_columns)
+    else:
+        parts = [piece for file in files for piece in (_parquet_pieces if kind == "parquet" else _csv_pieces)(file)]
+        check_schemas(files, [next(part.schema for part in parts if part.path == str(file)) for file in files])
+    source = Source(str(location), kind, parts[0].schema, tuple(files), tuple(parts))
+    if source.rows == 0:
+        raise DataError(f"{location} holds no rows; expected at least one.")
+    return source
+
+
+def _parquet_pieces(file: Path) -> list[Piece]:
+    schema, groups = parquetfiles.inspect(file)
+    firsts = [0, *accumulate(groups)]
+    pieces = [Piece(str(file), "parquet", schema, firsts[i], rows, (i,)) for i, rows in enumerate(groups) if rows > 0]
+    return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
+
+
+def _csv_pieces(file: Path) -> list[Piece]:
+    return [Piece(str(file), "csv", csvfiles.inspect(file), 0, None)]
+
+
+def _svmlight_pieces(files: list[Path], at_least: int) -> list[Piece]:
+    scans = [svmlightfiles.scan(file) for file in files]
+    zero_based = any(scan.zero_based for scan in scans)
+    schema = svmlightfiles.schema_of(svmlightfiles.count_columns(files, scans, zero_based, at_least))
+    return [
+        Piece(str(file), "svmlight", schema, 0, scan.rows, zero_based=zero_based)
+        for file, scan in zip(files, scans, strict=True)
+    ]
+
+
+def read_piece(
+    piece: Piece, columns: Sequence[str] | None = None, batch_rows: int | None = None, exact: Collection[str] = ()
+) -> Iterator[SourceBatch]:
+    """Read one piece in order as batches of bounded size.
+
+    Parameters
+    ----------
+    columns : names to read, in this order; None: all
+    batch_rows : rows a batch at most; None: 16384, fewer where columns are many
+    exact : columns whose whole numbers stay whole (keys); the others of a CSV file are read as float64
+    """
+    names = list(piece.schema.names if columns is None else columns)
+    limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
+    if piece.kind == "parquet":
+        stream = parquetfiles.read(piece.path, piece.row_groups, names, limit)
+    elif piece.kind == "csv":
+        stream = csvfiles.read(piece.path, piece.schema, names, limit, exact)
+    else:
+        stream = svmlightfiles.read(piece.path, piece.schema, piece.zero_based, names, limit)
+    row = piece.first_row
+    for batch in stream:
+        yield SourceBatch(piece.path, row, batch)
+        row += batch.num_rows

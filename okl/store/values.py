@@ -1,0 +1,103 @@
+"""From raw columns to numbers: types that count as numbers, missing values, infinities, and what to say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from okl.errors import DataError
+from okl.store.dataset import Missing
+from okl.types import FloatArray
+
+Mask = NDArray[np.bool_]
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: of a dictionary its entries, otherwise the type itself."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type can be inputs: numbers of any kind, bools, and columns that are all null."""
+    kind, test = value_type(kind), pa.types
+    tests = (test.is_integer, test.is_floating, test.is_boolean, test.is_decimal, test.is_null)
+    return any(holds(kind) for holds in tests)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text."""
+    kind = value_type(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def numbers(column: pa.Array) -> NDArray[Any]:
+    """Values of a numeric column (rows,) in their own precision; null becomes NaN, and then whole numbers float64."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    if column.null_count:
+        kind = column.type if pa.types.is_floating(column.type) else pa.float64()
+        column = column.cast(kind, safe=False).fill_null(float("nan"))
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def fill_inputs(out: FloatArray, batch: pa.RecordBatch, names: Sequence[str]) -> None:
+    """Write named columns of a batch as float32 into the rows of out (n_features, >= rows); null becomes NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes infinite, and is found right after
+        for column, name in zip(out, names, strict=True):
+            np.copyto(column[: batch.num_rows], numbers(batch.column(name)), casting="unsafe")
+
+
+def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int) -> Mask | None:
+    """Apply the policy for missing values to inputs (n_features, rows), in place.
+
+    Returns
+    -------
+    which rows hold all their values, (rows,), under "drop"; None where all rows may stay
+
+    Raises
+    ------
+    DataError : an infinity, or a missing value under "error": names file, column and the first such row
+    """
+    if np.isfinite(inputs).all():
+        return None
+    infinite = np.isinf(inputs)
+    if infinite.any():
+        column, row = _first(infinite)
+        raise DataError(
+            f"{file}: column {names[column]!r} is infinite or beyond float32 (3.4e38) in row {first_row + row} "
+            "(counted from 0); inputs must be finite. Mend the value or leave the row out."
+        )
+    absent = np.isnan(inputs)
+    if missing == "error":
+        column, row = _first(absent)
+        raise DataError(missing_message(file, names[column], first_row + row))
+    if missing == "zero":
+        inputs[absent] = 0.0
+        return None
+    complete: Mask = np.logical_not(absent.any(axis=0))
+    return complete
+
+
+def missing_message(file: str, column: str, row: int) -> str:
+    """What to say about a missing value."""
+    return (
+        f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0); "
+        "fill it, or choose missing = drop (leave such rows out) or zero (read 0)."
+    )
+
+
+def _first(found: Mask) -> tuple[int, int]:
+    """Column and row of the first hit, row by row."""
+    row = int(found.any(axis=0).argmax())
+    return int(found[:, row].argmax()), row
