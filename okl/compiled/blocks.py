@@ -1,0 +1,110 @@
+"""Blocks of rows, the buffers that hold their features, and the threads that work on them.
+
+Rows are cut into blocks from the first row given on, 256 rows each, or a power of two below where the features of 256
+rows would not stay in the second-level cache. The cut depends on the shape of the map only: never on threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, Thread
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from okl.types import FloatArray
+
+Result = TypeVar("Result")
+
+MOST_ROWS = 256
+_LEAST_ROWS = 32
+_CACHE_BYTES = 896 * 1024  # of the second-level cache of a core, commonly 1 MiB or more
+_MOST_FREE_BUFFERS = 8
+
+
+class Block(NamedTuple):
+    """Features of some rows in two C-contiguous halves, (rows, n) and (rows, n_columns - n); the second may be empty."""
+
+    left: FloatArray
+    right: FloatArray
+
+
+def rows_per_block(n_columns: int, itemsize: int) -> int:
+    """Rows of a block of features: 256, halved until the block fits the cache, at least 32."""
+    rows = MOST_ROWS
+    while rows > _LEAST_ROWS and rows * n_columns * itemsize > _CACHE_BYTES:
+        rows //= 2
+    return rows
+
+
+def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
+    """An uninitialised array that begins at a cache line, so that vector loads do not straddle two."""
+    dtype = np.dtype(dtype)
+    size = shape[0] * shape[1] * dtype.itemsize
+    memory = np.empty(size + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+class _Buffers:
+    """Block buffers that are lent and come back: allocated once for each (thread, shape), fresh pages cost too much."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._free: list[Block] = []
+
+    def take(self, rows: int, widths: tuple[int, int], dtype: np.dtype[Any]) -> Block:
+        with self._lock:
+            for index, block in enumerate(self._free):
+                shapes = (block.left.shape, block.right.shape)
+                if shapes == ((rows, widths[0]), (rows, widths[1])) and block.left.dtype == dtype:
+                    return self._free.pop(index)
+        return Block(aligned_empty((rows, widths[0]), dtype), aligned_empty((rows, widths[1]), dtype))
+
+    def give(self, block: Block) -> None:
+        with self._lock:
+            self._free.append(block)
+            del self._free[:-_MOST_FREE_BUFFERS]
+
+
+_buffers = _Buffers()
+
+
+@contextmanager
+def borrowed_block(rows: int, widths: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Block]:
+    """Lend a private block buffer with halves (rows, widths[0]) and (rows, widths[1]); what it holds is undefined."""
+    block = _buffers.take(rows, widths, dtype)
+    try:
+        yield block
+    finally:
+        _buffers.give(block)
+
+
+def run_threads(n_threads: int, work: Callable[[int], Result]) -> list[Result]:
+    """Call work(0) .. work(n_threads - 1) at once, the first in this thread; results in order.
+
+    All threads have ended when this returns or raises. If several fail, the error of the lowest thread is raised; work
+    must see to it that no other thread waits for one that failed.
+    """
+    if n_threads == 1:
+        return [work(0)]
+    results: list[Result | None] = [None] * n_threads
+    errors: list[BaseException | None] = [None] * n_threads
+
+    def run(index: int) -> None:
+        try:
+            results[index] = work(index)
+        except BaseException as error:
+            errors[index] = error
+
+    threads = [Thread(target=run, args=(index,), name=f"okl-block-{index}") for index in range(1, n_threads)]
+    for thread in threads:
+        thread.start()
+    run(0)
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        if error is not None:
+            raise error
+    return [result for result in results if result is not None]

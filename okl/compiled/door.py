@@ -1,0 +1,128 @@
+"""The one door to numba: how functions are compiled, where their machine code is kept, and that BLAS runs one thread.
+
+Machine code is cached in a folder named after a digest of all compiled sources: numba itself looks only at the file of
+the outermost function, and would go on using an inlined one that has since changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import numba
+import scipy.linalg.cython_blas  # noqa: F401  numba's np.dot calls this BLAS: load it before threads are limited
+from numba import config
+from numba.core.codegen import get_host_cpu_features
+from threadpoolctl import ThreadpoolController
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SOURCES = Path(__file__).parent
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@cache
+def cache_folder() -> Path:
+    """Folder of the machine code, created if need be: NUMBA_CACHE_DIR, beside the sources, okl's home, or a temporary one.
+
+    The first that can be written to is taken; a read-only home or installation is no obstacle.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(_SOURCES.glob("*.py")):
+        digest.update(source.read_bytes())
+    bases = [_SOURCES / "__pycache__", Path(os.environ.get("OKL_HOME") or "~/.okl").expanduser() / "numba"]
+    if config.CACHE_DIR:
+        bases.insert(0, Path(config.CACHE_DIR))
+    for base in bases:
+        folder = base / f"okl-{digest.hexdigest()[:16]}"
+        if _writable(folder):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="okl-numba-"))
+
+
+def _allow_wide_vectors() -> None:
+    # LLVM keeps to 256-bit vectors on Intel's AVX-512 cores; the sines run 15-20% faster on 512
+    features = get_host_cpu_features()
+    if config.CPU_FEATURES is None and "+avx512f" in features:
+        config.CPU_FEATURES = f"{features},-prefer-256-bit"
+
+
+_allow_wide_vectors()
+
+
+def _compile(function: Function, fastmath: set[str]) -> Function:
+    before = config.CACHE_DIR
+    # the folder is read once, while the dispatcher is made: other users of numba in this process keep their own
+    config.CACHE_DIR = str(cache_folder())
+    try:
+        dispatcher: Function = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath)(function)
+    finally:
+        config.CACHE_DIR = before
+    return dispatcher
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function at its first call: no GIL, cached on disk, fused multiply-add allowed, sums in written order."""
+    return _compile(function, {"contract", "nsz"})
+
+
+def compiled_sum(function: Function) -> Function:
+    """Like `compiled`, but sums may be reordered, so that dot products use vectors; the same order in every call."""
+    return _compile(function, {"contract", "nsz", "reassoc"})
+
+
+class _BlasThreads:
+    """Counts who needs BLAS on one thread; the first one sets the limit, the last one restores what was before."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._limit = _blas_controller().limit(limits=1, user_api="blas")
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limit.restore_original_limits()
+
+
+@cache
+def _blas_controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+_blas_threads = _BlasThreads()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread: products of 256 rows run 2-4 times slower on two, and bits would depend on the machine.
+
+    May be nested and entered by several threads at once.
+    """
+    _blas_threads.enter()
+    try:
+        yield
+    finally:
+        _blas_threads.leave()

@@ -1,0 +1,87 @@
+"""The compiled Fourier map: a projection by BLAS and its sines and cosines, block by block.
+
+Legend: S, C sines and cosines (rows, n_frequencies); X inputs (rows, n_inputs); W weights (n_outputs, 2 n_frequencies).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from okl.compiled.blocks import Block
+from okl.compiled.door import compiled, compiled_sum
+from okl.compiled.waves import sines_and_cosines
+from okl.types import FloatArray
+
+
+class Waves(NamedTuple):
+    """A Fourier map as the compiled code takes it.
+
+    half_turns : (n_inputs, n_frequencies), C-contiguous: frequencies divided by pi, so that the projection comes in half
+        turns and range reduction is exact; amplitude : scalar of the same precision, n_frequencies^(-1/2)
+    """
+
+    half_turns: FloatArray
+    amplitude: float
+
+
+@compiled
+def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:
+    """Overwrite the block by amplitude * sin(X F) (left) and amplitude * cos(X F) (right) of all rows of inputs."""
+    np.dot(inputs, waves.half_turns, block.left)
+    sines_and_cosines(block.left, block.right, waves.amplitude)
+
+
+@compiled_sum
+def score_block(scores: FloatArray, block: Block, weights: FloatArray) -> None:
+    """Overwrite scores (rows, n_outputs) by the products of every row of the block with every row of W."""
+    width = block.left.shape[1]
+    for row in range(scores.shape[0]):
+        left, right = block.left[row], block.right[row]
+        for output in range(weights.shape[0]):
+            w = weights[output]
+            scores[row, output] = dot(left, w[:width]) + dot(right, w[width:])
+
+
+@compiled_sum
+def dot(left: FloatArray, right: FloatArray) -> float:
+    """Sum of the products of two vectors of one length and precision, in that precision."""
+    total = left.dtype.type(0)
+    for j in range(left.shape[0]):
+        total += left[j] * right[j]
+    return total
+
+
+@compiled
+def fourier_transform(
+    features: FloatArray, block: Block, inputs: FloatArray, waves: Waves, thread: int, n_threads: int
+) -> None:
+    """Write features (rows, 2 n_frequencies), sines first, of every n_threads-th block of rows; block is a buffer."""
+    size = block.left.shape[0]
+    width = block.left.shape[1]
+    for first in range(thread * size, inputs.shape[0], n_threads * size):
+        last = min(first + size, inputs.shape[0])
+        part = Block(block.left[: last - first], block.right[: last - first])
+        map_block(part, inputs[first:last], waves)
+        features[first:last, :width] = part.left
+        features[first:last, width:] = part.right
+
+
+@compiled
+def fourier_scores(
+    scores: FloatArray,
+    block: Block,
+    inputs: FloatArray,
+    waves: Waves,
+    weights: FloatArray,
+    thread: int,
+    n_threads: int,
+) -> None:
+    """Write scores (rows, n_outputs) of every n_threads-th block of rows; block is a buffer."""
+    size = block.left.shape[0]
+    for first in range(thread * size, inputs.shape[0], n_threads * size):
+        last = min(first + size, inputs.shape[0])
+        part = Block(block.left[: last - first], block.right[: last - first])
+        map_block(part, inputs[first:last], waves)
+        score_block(scores[first:last], part, weights)

@@ -1,0 +1,190 @@
+"""The sequential part of learning: score a row, count the mistake, step; one row after the other.
+
+Legend: w weights, z features, y target, f = w'z score, g derivative of the loss by f.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.blocks import Block
+from okl.compiled.door import compiled, compiled_sum
+from okl.compiled.fourier import dot
+from okl.types import FloatArray
+
+HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED = 0, 1, 2, 3
+ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED = 0, 1, 2, 3, 4
+SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET = 0, 1, 2
+
+
+class Rule(NamedTuple):
+    """How a row changes the weights.
+
+    code, epsilon : the loss of okl.losses; step_size : on the map's scale
+    class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
+    sample_every : rows between two samples of the weights for their average; 0 for none
+    """
+
+    code: int
+    epsilon: float
+    step_size: float
+    class_weights: NDArray[np.float64]
+    sample_every: int
+
+
+class Learnt(NamedTuple):
+    """All that learning changes in place.
+
+    weights : (n_outputs, n_columns); total : the same in float64, the sum of the sampled weights
+    counts : int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED
+    sums : float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET
+    class_counts : (n_classes,) int64 rows of each class so far; (1,) for regression
+    """
+
+    weights: FloatArray
+    total: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    class_counts: NDArray[np.int64]
+
+
+@compiled
+def slope(code: int, epsilon: float, f: float, y: float) -> float:
+    """Derivative by the score of a loss with one output."""
+    if code == HINGE:
+        return -y if y * f < 1.0 else 0.0
+    if code == LOGISTIC:
+        return -y * 0.5 * (1.0 - math.tanh(0.5 * y * f))
+    residual = f - y
+    return residual if abs(residual) > epsilon else 0.0
+
+
+@compiled
+def loss_value(code: int, epsilon: float, f: float, y: float) -> float:
+    """Value of a loss with one output."""
+    if code == HINGE:
+        return max(0.0, 1.0 - y * f)
+    if code == LOGISTIC:
+        return max(0.0, -y * f) + math.log1p(math.exp(-abs(y * f)))
+    residual = f - y
+    return 0.5 * residual * residual if abs(residual) > epsilon else 0.0
+
+
+@compiled
+def best_wrong(scores: FloatArray, true: int) -> int:
+    """Index of the largest score (n_classes,) that is not the true class's; the first on a tie."""
+    best = 0 if true != 0 else 1
+    for k in range(best + 1, scores.shape[0]):
+        if k != true and scores[k] > scores[best]:
+            best = k
+    return best
+
+
+@compiled
+def add_scaled(w: FloatArray, z: FloatArray, factor: float) -> None:
+    """Add factor * z to w in place; the three are of one precision."""
+    for j in range(w.shape[0]):
+        w[j] += factor * z[j]
+
+
+@compiled
+def _add_rows(total: NDArray[np.float64], weights: FloatArray) -> None:
+    for k in range(total.shape[0]):
+        sums, w = total[k], weights[k]
+        for j in range(sums.shape[0]):
+            sums[j] += w[j]
+
+
+@compiled
+def _sample(learnt: Learnt, sample_every: int) -> None:
+    learnt.counts[ROWS] += 1
+    if sample_every > 0 and learnt.counts[ROWS] % sample_every == 0:
+        _add_rows(learnt.total, learnt.weights)
+        learnt.counts[SAMPLED] += 1
+
+
+@compiled
+def _count_binary(learnt: Learnt, f: float, y: float) -> int:
+    """Count mistakes of the score's sign and of the majority so far, both +1 at 0; returns the row's class."""
+    label = 1 if y > 0.0 else 0
+    learnt.counts[MISTAKES] += (f >= 0.0) != (label == 1)
+    learnt.counts[BASELINE_MISTAKES] += (learnt.class_counts[1] >= learnt.class_counts[0]) != (label == 1)
+    learnt.class_counts[label] += 1
+    return label
+
+
+@compiled
+def _count_squares(learnt: Learnt, f: float, y: float) -> int:
+    """Add up squared errors of the score and of the mean target so far, 0 at first; returns 0, the only class."""
+    rows = learnt.class_counts[0]
+    mean = learnt.sums[TARGET] / rows if rows > 0 else 0.0
+    learnt.sums[SQUARED_ERROR] += (f - y) * (f - y)
+    learnt.sums[BASELINE_SQUARED_ERROR] += (mean - y) * (mean - y)
+    learnt.sums[TARGET] += y
+    learnt.class_counts[0] += 1
+    return 0
+
+
+@compiled_sum
+def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    width = block.left.shape[1]
+    w = learnt.weights[0]
+    w_left, w_right = w[:width], w[width:]
+    for row in range(targets.shape[0]):
+        left, right = block.left[row], block.right[row]
+        y = targets[row]
+        f = np.float64(dot(left, w_left) + dot(right, w_right))
+        label = _count_squares(learnt, f, y) if rule.code == THRESHOLDED_HALF_SQUARED else _count_binary(learnt, f, y)
+        g = slope(rule.code, rule.epsilon, f, y)
+        if g != 0.0:
+            factor = w.dtype.type(-rule.step_size * rule.class_weights[label] * g)
+            add_scaled(w_left, left, factor)
+            add_scaled(w_right, right, factor)
+            learnt.counts[UPDATES] += 1
+        _sample(learnt, rule.sample_every)
+
+
+@compiled_sum
+def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    width = block.left.shape[1]
+    weights = learnt.weights
+    scores = np.empty(weights.shape[0], weights.dtype)
+    for row in range(targets.shape[0]):
+        left, right = block.left[row], block.right[row]
+        true = int(targets[row])
+        for k in range(weights.shape[0]):
+            w = weights[k]
+            scores[k] = dot(left, w[:width]) + dot(right, w[width:])
+        learnt.counts[MISTAKES] += np.argmax(scores) != true
+        learnt.counts[BASELINE_MISTAKES] += np.argmax(learnt.class_counts) != true
+        learnt.class_counts[true] += 1
+        wrong = best_wrong(scores, true)
+        if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
+            factor = weights.dtype.type(rule.step_size * rule.class_weights[true])
+            add_scaled(weights[true, :width], left, factor)
+            add_scaled(weights[true, width:], right, factor)
+            add_scaled(weights[wrong, :width], left, -factor)
+            add_scaled(weights[wrong, width:], right, -factor)
+            learnt.counts[UPDATES] += 1
+        _sample(learnt, rule.sample_every)
+
+
+@compiled
+def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    """Learn the rows of a block one after the other; everything in learnt changes in place.
+
+    Every row is scored with the weights that the rows before it left: f = w'z. Then w <- w - step_size * class_weight *
+    g * z. The weights after every sample_every-th row since learning began are added to total, wherever the blocks lie.
+
+    targets : (rows,) float64: -1 or +1, the class index, or the real target
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    """
+    if rule.code == MULTICLASS_HINGE:
+        _learn_classes(learnt, block, targets, rule)
+    else:
+        _learn_one_output(learnt, block, targets, rule)
