@@ -48,17 +48,6 @@ def ingest(
     settings: IngestSettings,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> Dataset:
-    """Make a data set from a source; see `run_ingest`, which also tells whether anything was written."""
-    return run_ingest(source, destination, settings, overwrite, progress).dataset
-
-
-def run_ingest(
-    source: str | Path,
-    destination: str | Path,
-    settings: IngestSettings,
-    overwrite: bool = False,
-    progress: Progress | None = None,
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
 
@@ -74,13 +63,10 @@ def run_ingest(
     DataError : rows, columns or files that do not hold what they must; a destination that is taken
     ConfigError : settings that exclude each other
     """
-    if settings.scale_target and settings.scale == "none":
-        raise ConfigError("scale_target scales the target as the inputs are scaled, but scale = none; choose one.")
     destination = Path(destination).absolute()
-    opened = open_source(source)
+    opened = check_source(source, settings)
     roles = assign_roles(opened, settings)
     reader = TargetReader(roles.target, opened.schema.field(roles.target).type, settings.task)
-    reader.check_kind(opened.location)
     check_destination(destination)
     fingerprint = opened.fingerprint()
     if is_dataset(destination) and not overwrite:
@@ -94,6 +80,16 @@ def run_ingest(
                 writer.abandon()
         _finish(folder, opened, fingerprint, roles, settings, reader, writers, counts)
     return IngestResult(open_dataset(destination), changed=True)
+
+
+def check_source(source: str | Path, settings: IngestSettings) -> Source:
+    """Open a source and find what can be known to be wrong before its rows are read; raises as `ingest` does."""
+    if settings.scale_target and settings.scale == "none":
+        raise ConfigError("scale_target scales the target as the inputs are scaled, but scale = none; choose one.")
+    opened = open_source(source)
+    roles = assign_roles(opened, settings)
+    TargetReader(roles.target, opened.schema.field(roles.target).type, settings.task).check_kind(opened.location)
+    return opened
 
 
 def _same_or_error(destination: Path, source: Source, fingerprint: str, settings: IngestSettings) -> Dataset:

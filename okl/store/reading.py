@@ -1,0 +1,189 @@
+"""From part files to inputs and targets: row groups are read, scaled, transposed and put in order in one go."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from threading import local
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from okl.errors import DataError
+from okl.execution.protocol import Rows
+from okl.store.dataset import Dataset, Schema, Shard
+from okl.store.order import Window
+from okl.store.targets import stored_index
+from okl.types import FloatArray, Precision, Split
+
+OPEN_FILES = 32
+SAMPLE_GROUPS = 16
+Positions = NDArray[np.int64]
+Targets = NDArray[np.float64]
+
+
+class _OpenFiles(local):
+    """Part files that a thread keeps open, the least recently used ones closed: opening parses metadata."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[tuple[str, str], pq.ParquetFile] = OrderedDict()
+
+    def open(self, path: Path, sha256: str) -> pq.ParquetFile:
+        key = (str(path), sha256)
+        file = self._files.pop(key, None)
+        if file is None:
+            # no memory map: the pages of a whole data set would count as this process's memory
+            file = pq.ParquetFile(path, memory_map=False, pre_buffer=False)
+        self._files[key] = file
+        if len(self._files) > OPEN_FILES:
+            self._files.popitem(last=False)[1].close()
+        return file
+
+
+_open_files = _OpenFiles()
+
+
+def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
+    """Read a window into fresh arrays; see `read_window`."""
+    inputs = np.empty((window.rows, data.schema.n_features), dtype=precision)
+    return read_window(data, window, inputs, np.empty(window.rows))
+
+
+def read_window(data: Dataset, window: Window, inputs_out: FloatArray, targets_out: Targets) -> Rows:
+    """Read a window into given arrays, rows in its order, inputs and targets scaled as the schema says.
+
+    Parameters
+    ----------
+    inputs_out : C-contiguous (window.rows or more, n_features), float32 or float64
+    targets_out : (window.rows or more,)
+
+    Returns
+    -------
+    the first window.rows rows of both, filled
+
+    Raises
+    ------
+    DataError : a shard that is missing or damaged
+    """
+    for job in window_jobs(data, window, inputs_out, targets_out):
+        job()
+    return Rows(inputs_out[: window.rows], targets_out[: window.rows])
+
+
+def window_jobs(
+    data: Dataset, window: Window, inputs_out: FloatArray, targets_out: Targets
+) -> list[Callable[[], None]]:
+    """The calls, one a row group, that together fill the arrays with a window; in any order, or in parallel."""
+    permutation = window.permutation()
+    positions = np.arange(window.rows) if permutation is None else permutation
+    jobs: list[Callable[[], None]] = []
+    start = 0
+    for index, group, rows in window.pieces:
+        into = positions[start : start + rows]
+        jobs.append(partial(read_group, data, data.shards[index], group, into, inputs_out, targets_out))
+        start += rows
+    return jobs
+
+
+def read_group(
+    data: Dataset, shard: Shard, group: int, positions: Positions, inputs_out: FloatArray, targets_out: Targets
+) -> None:
+    """Read one row group; its row r goes to row positions[r] of inputs_out (., n_features) and targets_out (.,)."""
+    from okl.compiled.transpose import scatter_columns  # numba: not needed to describe a data set
+
+    schema = data.schema
+    table = _read_columns(data, shard, group, [*schema.features, schema.target])
+    if len(table) != len(positions):
+        raise DataError(
+            f"{data.path(shard)}: row group {group} has {len(table)} rows, expected {len(positions)} as manifest.json "
+            "says. Ingest the source again."
+        )
+    columns = [_values(column) for column in table.columns]
+    addresses = np.array([column.ctypes.data for column in columns[:-1]], dtype=np.int64)
+    scatter_columns(inputs_out, addresses, positions, *schema.shift_and_factor)
+    targets_out[positions] = targets_of(schema, columns[-1])
+
+
+def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]) -> pa.Table:
+    path = data.path(shard)
+    try:
+        file = _open_files.open(path, shard.sha256)
+        # select: a column named a also matches a.b
+        return file.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
+    except (pa.ArrowException, OSError, IndexError, KeyError) as error:
+        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        raise DataError(f"{path} is missing or damaged at row group {group}: {why}. Ingest the source again.") from None
+
+
+def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """The values of a column as one array, without a copy where it came in one chunk."""
+    chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    values: NDArray[Any] = chunk.to_numpy(zero_copy_only=True)
+    return values
+
+
+def targets_of(schema: Schema, stored: Targets) -> Targets:
+    """Targets to learn from stored values (rows,): -1 or +1, the class index, or the scaled target."""
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        return (stored - shift) * factor
+    if schema.task == "binary":
+        return np.where(stored == schema.stored_labels[1], 1.0, -1.0)
+    if schema.stored_labels == tuple(map(float, range(len(schema.labels)))):
+        return stored
+    return stored_index(stored, schema.stored_labels).astype(np.float64)
+
+
+def read_rows(data: Dataset, shard: Shard, groups: Sequence[int], precision: Precision) -> Rows:
+    """Read some row groups of a shard, in the given order, as stored."""
+    pieces = tuple((shard.index, group, shard.row_groups[group]) for group in groups)
+    return load_window(data, Window(0, 0, sum(piece[2] for piece in pieces), pieces, None), precision)
+
+
+def sample_rows(data: Dataset, split: Split, n: int, seed: int, precision: Precision) -> Rows:
+    """A seeded sample without replacement, from 16 row groups spread over the split; all rows if n covers them.
+
+    Within the groups that are read, every row is as likely as another; they come in the order of the data set.
+
+    Raises
+    ------
+    DataError : a shard that is missing or damaged
+    """
+    groups = [(shard, group) for shard in data.split(split) for group in range(len(shard.row_groups))]
+    random = np.random.default_rng((seed, 0x5A3B1E))
+    if n < data.rows(split):
+        groups = _spread(groups, n, random)
+    sizes = [shard.row_groups[group] for shard, group in groups]
+    total = sum(sizes)
+    taken = np.arange(total) if n >= total else np.sort(random.choice(total, size=n, replace=False))
+    starts = np.cumsum([0, *sizes])
+    parts = []
+    for (shard, group), start, size in zip(groups, starts, sizes, strict=False):
+        inside = taken[(taken >= start) & (taken < start + size)] - start
+        if len(inside):
+            rows = read_rows(data, shard, (group,), precision)
+            parts.append(Rows(rows.inputs[inside], rows.targets[inside]))
+    if not parts:
+        return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
+    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+
+
+def _spread(groups: list[tuple[Shard, int]], n: int, random: np.random.Generator) -> list[tuple[Shard, int]]:
+    """One row group from each of 16 equal stretches; more only where these hold fewer than n rows."""
+    count = min(SAMPLE_GROUPS, len(groups))
+    edges = np.linspace(0, len(groups), count + 1).astype(int)
+    chosen = {int(random.integers(low, high)) for low, high in pairwise(edges)}
+    rows = sum(groups[index][0].row_groups[groups[index][1]] for index in chosen)
+    for index in random.permutation(len(groups)):
+        if rows >= n:
+            break
+        if index not in chosen:
+            chosen.add(int(index))
+            rows += groups[index][0].row_groups[groups[index][1]]
+    return [groups[index] for index in sorted(chosen)]
