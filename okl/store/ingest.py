@@ -177,8 +177,7 @@ def _kept(targets: Any, complete: Any, name: str, settings: IngestSettings, rows
     if not absent.any():
         return complete
     if settings.missing != "drop":
-        message = missing_message(rows.file, name, rows.first_row + int(absent.argmax()))
-        raise DataError(message.replace(" or zero (read 0)", "") if settings.missing == "error" else message)
+        raise DataError(missing_message(rows.file, name, rows.first_row + int(absent.argmax()), zero=False))
     return ~absent if complete is None else complete & ~absent
 
 

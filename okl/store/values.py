@@ -89,11 +89,11 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
     return complete
 
 
-def missing_message(file: str, column: str, row: int) -> str:
-    """What to say about a missing value."""
+def missing_message(file: str, column: str, row: int, zero: bool = True) -> str:
+    """What to say about a missing value; zero : whether reading it as 0 is a way out."""
     return (
         f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0); "
-        "fill it, or choose missing = drop (leave such rows out) or zero (read 0)."
+        f"fill it, or choose missing = drop (leave such rows out){' or zero (read 0)' if zero else ''}."
     )
 
 

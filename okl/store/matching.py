@@ -1,0 +1,36 @@
+"""A data set seen through the schema of a model: the model's columns in its order, its scaling, its labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from okl.errors import DataError
+from okl.store.dataset import Dataset, Schema
+
+
+def read_as(data: Dataset, schema: Schema) -> Dataset:
+    """The same shards, to be read with the schema of a model that was trained on other rows.
+
+    Raises
+    ------
+    DataError : a column of the model is no input here, the target is another one, or has a label never seen in training
+    """
+    missing = [name for name in schema.features if name not in data.schema.features]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise DataError(f"{data.folder}: the model needs input columns that the data set has not: {shown}.")
+    if data.schema.target != schema.target or (data.schema.task == "regression") != (schema.task == "regression"):
+        raise DataError(
+            f"{data.folder}: its target {data.schema.target!r} ({data.schema.task}) is not the model's, "
+            f"{schema.target!r} ({schema.task}). Ingest the rows with --target {schema.target} --task {schema.task}."
+        )
+    stored = dict(zip(data.schema.labels, data.schema.stored_labels, strict=True))
+    if unknown := [label for label in stored if label not in schema.labels]:
+        shown = ", ".join(map(repr, schema.labels[:8]))
+        raise DataError(
+            f"{data.folder}: target {schema.target!r} has the label {unknown[0]!r}, never seen in training, which had "
+            f"{shown}. Leave such rows out, or train again with them."
+        )
+    # not a number: it equals no stored value, as no row here has such a label
+    values = tuple(stored.get(label, float("nan")) for label in schema.labels)
+    return replace(data, schema=replace(schema, stored_labels=values))

@@ -1,0 +1,117 @@
+"""What there is to score, in pieces to read in parallel: raw rows, or the rows of a data set with their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from okl.store.dataset import Dataset
+from okl.store.listing import Kind
+from okl.store.manifest import is_dataset, open_dataset
+from okl.store.parquetfiles import inspect
+from okl.store.sources import Piece, SourceBatch, open_source, read_piece
+from okl.store.targets import stored_index
+
+PIECE_ROWS = 131072
+
+
+@dataclass(frozen=True)
+class TablePiece:
+    """Consecutive rows that can be read by themselves; small and picklable.
+
+    index : its place among the pieces; piece : where the rows are; schema : the columns that `read_table` gives
+    labels, stored_labels : of a data set with text labels, whose target column is given as text again; else empty
+    """
+
+    index: int
+    piece: Piece
+    schema: pa.Schema
+    target: str = ""
+    labels: tuple[str, ...] = ()
+    stored_labels: tuple[float, ...] = ()
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the piece; None if only reading tells."""
+        return self.piece.rows
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of file."""
+        return self.piece.kind
+
+
+def table_pieces(source: str | Path | Dataset, n_columns: int = 0) -> tuple[TablePiece, ...]:
+    """Lay out a source, or a data set in the order of its shards, as pieces of about 131072 rows.
+
+    A CSV or svmlight file is one piece; so is a Parquet row group, however large it is.
+
+    Parameters
+    ----------
+    source : anything `open_source` takes, a data set, or the folder of one
+    n_columns : the least number of columns of svmlight text: those of the model
+
+    Raises
+    ------
+    DataError : what `open_source` or `open_dataset` raise
+    """
+    if not isinstance(source, Dataset) and is_dataset(source):
+        source = open_dataset(source)
+    if not isinstance(source, Dataset):
+        parts = _joined(open_source(source, n_columns).pieces())
+        return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
+    schema, labels = source.schema, source.schema.labels
+    columns, parts = _dataset_pieces(source)
+    named = tuple(label for label in labels if isinstance(label, str))
+    if not named:
+        return tuple(TablePiece(index, piece, columns) for index, piece in enumerate(parts))
+    shown = columns.set(columns.get_field_index(schema.target), pa.field(schema.target, pa.string()))
+    return tuple(
+        TablePiece(index, piece, shown, schema.target, named, schema.stored_labels) for index, piece in enumerate(parts)
+    )
+
+
+def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
+    columns, _ = inspect(data.path(data.shards[0]))
+    pieces = []
+    for shard in data.shards:
+        first = 0
+        for group, rows in enumerate(shard.row_groups):
+            pieces.append(Piece(str(data.path(shard)), "parquet", columns, first, rows, (group,)))
+            first += rows
+    return columns, _joined(pieces)
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Neighbouring row groups of one file as one piece, up to PIECE_ROWS rows."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if last is None or last.path != piece.path or (last.rows or 0) + (piece.rows or 0) > PIECE_ROWS:
+            joined.append(piece)
+        else:
+            rows = (last.rows or 0) + (piece.rows or 0)
+            joined[-1] = replace(last, rows=rows, row_groups=last.row_groups + piece.row_groups)
+    return joined
+
+
+def read_table(
+    piece: TablePiece,
+    columns: Sequence[str] | None = None,
+    batch_rows: int | None = None,
+    exact: Collection[str] = (),
+) -> Iterator[SourceBatch]:
+    """Read one piece in order, as batches of bounded size; see `okl.store.sources.read_piece`."""
+    for rows in read_piece(piece.piece, columns, batch_rows, exact):
+        place = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
+        yield rows if place < 0 else rows._replace(batch=_with_words(piece, rows.batch, place))
+
+
+def _with_words(piece: TablePiece, batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    index = stored_index(batch.column(place).to_numpy(), piece.stored_labels)
+    words = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
+    return batch.set_column(place, pa.field(piece.target, pa.string()), words)
