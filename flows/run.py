@@ -1,0 +1,178 @@
+"""A flow, run here and now for a person at a terminal: server, flow, records, in the order that wastes no time.
+
+Nothing here imports Prefect before the server is on its way, nor does the import of this module.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flows.progress import watching
+from flows.server import PRIVACY, OwnServer, own_server, prefect_home
+from okl.errors import ExecutionError
+from okl.home import okl_home
+from okl.progress import Observer
+
+if TYPE_CHECKING:
+    from okl.scoring import ScoreSettings
+
+    from okl.configuration import TrainSettings
+
+Settings = TypeVar("Settings")
+
+RECORD_SECONDS = 60.0
+SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters
+
+
+def run_train(settings: TrainSettings, observer: Observer) -> dict[str, Any]:
+    """Train by the flow `okl-train`, recorded by the configured Prefect server or by one of our own.
+
+    Parameters
+    ----------
+    settings : checked settings (okl.training.check): nothing that can be known to be wrong starts a server
+    observer : whoever watches the run
+
+    Returns
+    -------
+    the run's result: the object that `okl train --json` prints
+
+    Raises
+    ------
+    ExecutionError : no server answers; any error of the run itself; KeyboardInterrupt : the run was cancelled
+    """
+
+    def load() -> Callable[[TrainSettings], Any]:
+        from flows.train import okl_train
+
+        return okl_train
+
+    return run_recorded(load, settings, observer)
+
+
+def run_score(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
+    """Score by the flow `okl-score`; see `run_train`."""
+
+    def load() -> Callable[[ScoreSettings], Any]:
+        from flows.score import okl_score
+
+        return okl_score
+
+    return run_recorded(load, settings, observer)
+
+
+def run_recorded(
+    load: Callable[[], Callable[[Settings], Any]], settings: Settings, observer: Observer
+) -> dict[str, Any]:
+    os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
+    home = okl_home()
+    with nullcontext() if server_is_configured() else own_server(home) as server, client_settings(server, home):
+        flow = load()  # Prefect and all of okl are imported while the server starts
+        if server is None:
+            require_answer()
+        else:
+            server.wait_ready()
+        return _run_and_wait(flow, settings, observer)
+
+
+def _run_and_wait(flow: Callable[[Settings], Any], settings: Settings, observer: Observer) -> dict[str, Any]:
+    from prefect.exceptions import CancelledRun
+
+    from flows.records import wait_for_records
+    from flows.stages import Started, started
+
+    records = Started()
+    tokens = started.set(records), watching.set(observer)
+    try:
+        with quiet_terminal():
+            result: dict[str, Any] = flow(settings)
+        return result
+    except CancelledRun:
+        raise KeyboardInterrupt from None
+    finally:
+        started.reset(tokens[0])
+        watching.reset(tokens[1])
+        if missing := wait_for_records(records, RECORD_SECONDS):
+            logging.getLogger("okl").warning("Prefect has not stored %s: the run itself is whole.", ", ".join(missing))
+
+
+def server_is_configured() -> bool:
+    """Tell whether Prefect knows a server: by PREFECT_API_URL, a profile, or a settings file in the current folder.
+
+    Prefect itself is asked, as only it knows its own rules, but not before there is something to ask about: its import
+    takes a second in which our own server could already start.
+    """
+    if os.environ.get("PREFECT_API_URL"):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml")
+    files = SETTINGS_FILES | {str(profiles): ""}
+    mentioned = any(
+        Path(name).is_file() and text in Path(name).read_text(errors="replace") for name, text in files.items()
+    )
+    if not mentioned and "prefect.settings" not in sys.modules:
+        return False
+    from prefect.settings import PREFECT_API_URL
+
+    return bool(PREFECT_API_URL.value())
+
+
+@contextmanager
+def client_settings(server: OwnServer | None, home: Path) -> Iterator[None]:
+    """Point Prefect at our own server, whether it has been imported already or not; a configured one stays as it is."""
+    if server is None:
+        yield
+        return
+    # Not PREFECT_API_URL in the environment: Prefect, imported now, would remember it when the server is long gone.
+    bypass = {name: f"{os.environ.get(name, '')},127.0.0.1".lstrip(",") for name in ("NO_PROXY", "no_proxy")}
+    values = bypass | {"PREFECT_HOME": str(prefect_home(home))}
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        from prefect.settings import temporary_settings
+
+        # Heartbeats tell a server that stays of runs that died; ours dies too, and stopping them costs up to a second.
+        with temporary_settings({"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": None}):
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def quiet_terminal() -> Iterator[None]:
+    """Keep the log of flow and task runs off the terminal, where errors are one sentence; the server still gets it.
+
+    Setting PREFECT_LOGGING_LEVEL asks for the log, and gets it.
+    """
+    loggers = [logging.getLogger(name) for name in ("prefect.flow_runs", "prefect.task_runs")]
+    spread = "PREFECT_LOGGING_LEVEL" in os.environ
+    before = [logger.propagate for logger in loggers]
+    for logger in loggers:
+        logger.propagate = spread
+    try:
+        yield
+    finally:
+        for logger, propagate in zip(loggers, before, strict=True):
+            logger.propagate = propagate
+
+
+def require_answer() -> None:
+    """Return if the configured server answers, or raise ExecutionError."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
+    with get_client(sync_client=True) as client:
+        if (error := client.api_healthcheck()) is not None:
+            raise ExecutionError(
+                f"The Prefect server at {PREFECT_API_URL.value()} does not answer ({error}). Start it, or unset "
+                "PREFECT_API_URL (or the profile that sets it), and okl brings its own."
+            )

@@ -1,0 +1,83 @@
+"""One real Prefect server for all tests of the flows, in a home folder of its own; no test touches the user's."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Before Prefect is imported, which happens when the test modules are: it reads its home and its consent then.
+os.environ.pop("PREFECT_API_URL", None)
+os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="okl-tests-prefect-")
+os.environ["DO_NOT_TRACK"] = "1"
+
+from flows.server import OwnServer, own_server, prefect_home
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let warnings of third parties pass, in the tests of this folder only."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            for allowed in THIRD_PARTY_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(allowed))
+
+
+THIRD_PARTY_WARNINGS: tuple[str, ...] = ()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
+    """A server that stays for all tests, with schedules."""
+    with own_server(tmp_path_factory.mktemp("server"), deployments=True) as running:
+        running.wait_ready()
+        yield running
+
+
+@pytest.fixture
+def configured(
+    server: OwnServer, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OwnServer]:
+    """The server, configured as a user would: by PREFECT_API_URL; okl's home is another folder."""
+    from prefect.settings import temporary_settings
+
+    monkeypatch.setenv("PREFECT_API_URL", server.url)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
+    # this process has imported Prefect long ago, so that the variable alone would come too late
+    with temporary_settings({"api.url": server.url}):
+        yield server
+
+
+def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Ask the database in okl's home folder `home` itself, past every interface."""
+    connection = sqlite3.connect(f"file:{prefect_home(home) / 'prefect.db'}?mode=ro", uri=True)
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def in_new_process() -> Callable[[str], str]:
+    """Run Python source in a new process, in the current directory, and return what it prints."""
+
+    def run(source: str) -> str:
+        outcome = subprocess.run(
+            [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, check=False
+        )
+        assert outcome.returncode == 0, outcome.stderr
+        return outcome.stdout.strip()
+
+    return run
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """Return this process's environment for a child, in which okl and these tests can be imported from anywhere."""
+    return os.environ | {"PYTHONPATH": str(Path(__file__).absolute().parents[2])} | changes

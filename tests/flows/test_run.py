@@ -1,0 +1,183 @@
+"""A flow run by a person, on a configured server: what is recorded, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
+
+from flows import run
+from flows.server import OwnServer
+from okl.errors import DataError, ExecutionError
+from okl.progress import NullObserver
+from tests.flows.conftest import query
+from tests.flows.counting import STAGES, CountSettings, counting
+
+
+class Watcher:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def stage(self, name: str) -> None:
+        self.calls.append(name)
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        if done == total:
+            self.calls.append(f"{done} of {total}")
+
+    def finish(self) -> None:
+        self.calls.append("finish")
+
+
+def count(observer: Any = None, **settings: Any) -> dict[str, Any]:
+    return run.run_recorded(lambda: counting, CountSettings(**settings), observer or NullObserver())
+
+
+def newest(server: OwnServer) -> dict[str, Any]:
+    rows = query(server.home, "select id, state_type, state_name from flow_run order by created desc limit 1")
+    return {"id": UUID(rows[0][0]), "type": rows[0][1], "name": rows[0][2]}
+
+
+def task_states(server: OwnServer, flow_run: UUID) -> dict[str, str]:
+    rows = query(server.home, f"select name, state_type from task_run where flow_run_id = '{flow_run}'")
+    assert len(rows) == len(dict(rows))
+    return dict(rows)
+
+
+def test_every_record_is_in_the_database_when_the_call_returns(configured: OwnServer) -> None:
+    assert count(upto=7) == {"counted": 7}
+    flow_run = newest(configured)
+    assert flow_run["type"] == "COMPLETED"
+    assert task_states(configured, flow_run["id"]) == dict.fromkeys(STAGES, "COMPLETED")
+    rows = query(configured.home, f"select key, type from artifact where flow_run_id = '{flow_run['id']}'")
+    assert sorted(rows) == [
+        ("counting-metrics", "table"),
+        ("counting-progress", "progress"),
+        ("counting-report", "markdown"),
+    ]
+    logged = query(configured.home, f"select message from log where flow_run_id = '{flow_run['id']}'")
+    assert ("count: {'counted': 7}",) in logged
+
+
+def test_every_record_can_be_read_through_the_api(configured: OwnServer) -> None:
+    count(upto=5)
+    identifier = newest(configured)["id"]
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(identifier).state
+        assert state is not None
+        assert state.is_completed()
+        tasks = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[identifier])))
+        assert {task.name: task.state_name for task in tasks} == dict.fromkeys(STAGES, "Completed")
+        wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[identifier]))
+        artifacts = {str(artifact.key): artifact for artifact in client.read_artifacts(artifact_filter=wanted)}
+    assert artifacts["counting-progress"].data == 100
+    assert artifacts["counting-report"].data == "# Counted to 5\n"
+    table = json.loads(str(artifacts["counting-metrics"].data))
+    assert table == [{"metric": "count", "value": 5}, {"metric": "nothing", "value": "nan"}]
+
+
+def test_parameters_are_recorded_field_by_field(configured: OwnServer) -> None:
+    count(upto=3)
+    ((parameters,),) = query(configured.home, "select parameters from flow_run order by created desc limit 1")
+    assert json.loads(parameters)["settings"]["upto"] == 3
+
+
+def test_an_error_comes_out_as_itself_and_is_recorded(configured: OwnServer, capfd: pytest.CaptureFixture[str]) -> None:
+    watcher = Watcher()
+    with pytest.raises(DataError, match=r"^column 'y' cannot be counted\.$"):
+        count(watcher, upto=3, end="error")
+    flow_run = newest(configured)
+    assert flow_run["type"] == "FAILED"
+    assert task_states(configured, flow_run["id"]) == {"plan": "COMPLETED", "count": "FAILED"}
+    assert watcher.calls[-1] == "finish"
+    assert capfd.readouterr() == ("", ""), "the error is the command line's to print"
+
+
+def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: OwnServer) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        count(upto=3, end="interrupt")
+    flow_run = newest(configured)
+    assert flow_run["type"] == "CANCELLED"
+    assert task_states(configured, flow_run["id"]) == {"plan": "COMPLETED", "count": "CRASHED"}
+
+
+@pytest.mark.parametrize("end", ["well", "error", "interrupt"])
+def test_a_run_is_closed_however_it_ends(end: str, configured: OwnServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr("tests.flows.counting.CountingRun.close", lambda self: closed.append(self.settings.end))
+    try:
+        count(upto=2, end=end)
+    except (DataError, KeyboardInterrupt):
+        assert end != "well"
+    assert closed == [end]
+
+
+def test_an_observer_sees_every_stage_and_the_end(configured: OwnServer) -> None:
+    watcher = Watcher()
+    count(watcher, upto=4)
+    assert watcher.calls == ["plan", "count", "4 of 4", "report", "finish"]
+
+
+def test_progress_is_written_while_the_run_goes_on(configured: OwnServer) -> None:
+    seen: list[Any] = []
+
+    class Reader(Watcher):
+        def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+            if done == total:
+                seen.extend(
+                    query(configured.home, "select data, description from artifact order by created desc limit 1")
+                )
+
+    count(Reader(), upto=30, seconds=2.6)
+    ((share, description),) = seen
+    assert 10 < float(share) < 100
+    assert description.startswith("count: ")
+    assert "mistake rate" in description
+
+
+def test_a_configured_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    from prefect.settings import temporary_settings
+
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    with (
+        temporary_settings({"api.url": "http://127.0.0.1:9/api", "client.max_retries": 0}),
+        pytest.raises(ExecutionError, match=r"http://127\.0\.0\.1:9/api does not answer"),
+    ):
+        count()
+
+
+@pytest.mark.parametrize(
+    "configure",
+    [
+        lambda folder, patch: patch.setenv("PREFECT_API_URL", "http://host/api"),
+        lambda folder, patch: (folder / ".env").write_text("PREFECT_API_URL=http://host/api\n"),
+        lambda folder, patch: (folder / "prefect.toml").write_text('[api]\nurl = "http://host/api"\n'),
+        lambda folder, patch: (folder / "profiles.toml").write_text(
+            'active = "there"\n[profiles.there]\nPREFECT_API_URL = "http://host/api"\n'
+        ),
+    ],
+    ids=["variable", "dotenv", "toml", "profile"],
+)
+def test_a_server_configured_anywhere_is_found(
+    configure: Callable[[Any, pytest.MonkeyPatch], object], tmp_path: Any, in_new_process: Callable[[str], str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.setenv("PREFECT_HOME", str(tmp_path))
+        ask = "from flows.run import server_is_configured; print(server_is_configured())"
+        assert in_new_process(ask) == "False"
+        configure(tmp_path, patch)
+        assert in_new_process(ask) == "True"
+
+
+def test_nothing_imports_prefect_before_the_server_is_on_its_way(in_new_process: Callable[[str], str]) -> None:
+    show = "import flows.run, flows.server, flows.progress, sys; print([m for m in sys.modules if m.startswith('prefect')])"
+    assert in_new_process(show) == "[]"
