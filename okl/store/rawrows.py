@@ -1,4 +1,4 @@
-"""Raw rows made ready for a model: columns found by name, missing values settled, scaled; as in a data set, bit for bit.
+"""Raw rows made ready for a model: columns by name, missing values settled, scaled; as in a data set, bit for bit.
 
 Under the policy "drop" no row is lost here: a row that misses a value keeps its place and is marked, so that whoever
 writes predictions can leave them empty and keep the order of rows.
