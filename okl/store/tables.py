@@ -1,0 +1,80 @@
+"""The figures of a run as titled rows of text: headline, metrics beside the baselines, and every setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, flat, judge, metric_name, number, scalars, seconds
+
+FACTS = {"chosen": "Chosen", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
+APART = {"progressive", "train", "test", "baselines", "curve", *FACTS}
+
+
+class Table(NamedTuple):
+    """Rows of text; the first cell of each names it."""
+
+    title: str
+    rows: list[list[str]]
+
+
+def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of the few figures to see first, the model's own error in front."""
+    verdict = judge(result)
+    where = "test" if verdict.split == "test" else "while learning"
+    name = metric_name(verdict.metric)
+    measured = result.get(verdict.split) or {}
+    return [
+        (f"{name}, {where}", number(verdict.error)),
+        (BASELINE_NAMES[verdict.constant_name], number(verdict.constant)),
+        (BASELINE_NAMES["linear"], number(verdict.linear)),
+        *(
+            (metric_name(other), number(measured[other]))
+            for other in ("roc_auc", "macro_f1", "r2")
+            if other in measured
+        ),
+        ("Rows learnt", number(result.get("rows"))),
+        ("Learning", seconds(result.get("seconds"))),
+        ("Rows a second", number(result.get("rows_per_second"))),
+    ]
+
+
+def baseline_names(result: Mapping[str, Any]) -> list[str]:
+    """Names for people of the baselines, in their order."""
+    return [BASELINE_NAMES.get(name, name) for name in result.get("baselines") or {}]
+
+
+def metric_tables(result: Mapping[str, Any]) -> dict[str, Table]:
+    """A table for each split that was measured: a metric a row, the model and then each baseline a column."""
+    sources = [result, *((baseline or {}) for baseline in (result.get("baselines") or {}).values())]
+    tables = {}
+    for split, title in SPLIT_NAMES.items():
+        measured = [scalars(source.get(split)) for source in sources]
+        if not measured[0]:
+            continue
+        # every metric that any of them has, in the model's order
+        names = dict.fromkeys(name for metrics in measured for name in metrics)
+        rows = [[metric_name(name), *(number(metrics.get(name)) for metrics in measured)] for name in names]
+        tables[split] = Table(title, rows)
+    return tables
+
+
+def fact_tables(result: Mapping[str, Any]) -> list[Table]:
+    """Names and values of all that the run was given, chose and left behind."""
+    run = {name: value for name, value in result.items() if name not in APART}
+    groups = {"Run": run, **{title: result.get(name) or {} for name, title in FACTS.items()}}
+    groups["Chosen"] = _with_reasons(groups["Chosen"])
+    return [
+        Table(title, [[name.replace("_", " "), text] for name, text in flat(values)])
+        for title, values in groups.items()
+        if values
+    ]
+
+
+def _with_reasons(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen, each with the reason that stands beside it under NAME_reason."""
+    return {
+        name: f"{number(value)} ({chosen[f'{name}_reason']})" if f"{name}_reason" in chosen else value
+        for name, value in chosen.items()
+        if not (name.endswith("_reason") and name.removesuffix("_reason") in chosen)
+    }

@@ -1,0 +1,212 @@
+"""Laws of reports: every number is in them, nothing is loaded from outside, nothing from the data is taken as code."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.store.figures import DARK, LIGHT
+from okl.store.report import html_report, markdown_report, pictures, text_metrics, text_summary, write_report
+from okl.store.wording import judge, number, scalars, summary_sentences, warning_sentences
+from tests.store.results import made_result
+
+COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood", "Aspen", "Douglas-fir", "Krummholz")
+HOSTILE = ("<script>alert(1)</script>", "a|b & $x^2$ `\\frac` \n[c](d) \U0001f332 木")
+RESULTS: dict[str, dict[str, Any]] = {
+    "binary": made_result("binary", ("no", "yes")),
+    "multiclass": made_result("multiclass", COVERS),
+    "many": made_result("multiclass", tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")),
+    "regression": made_result("regression"),
+    "hostile": made_result("binary", HOSTILE, target='"><img src=x>$'),
+}
+TASKS = ("binary", "multiclass", "regression")
+
+
+class Reader(HTMLParser):
+    """Collects tags, what they refer to, and the text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.references: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "srcset", "href", "action")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
+
+def numbers_of(result: dict[str, Any]) -> list[str]:
+    """Every metric of every split of the model and its baselines, as the report writes it."""
+    sources = [result, *result["baselines"].values()]
+    return [
+        number(value)
+        for of in sources
+        for split in ("progressive", "train", "test")
+        for value in scalars(of[split]).values()
+    ]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_page_holds_every_number_and_setting(name: str) -> None:
+    result = RESULTS[name]
+    reader = read(html_report(result))
+    told = numbers_of(result)
+    assert len(set(told)) > 8
+    for text in [
+        *told,
+        result["weights_sha256"],
+        result["dataset"]["sha256"],
+        result["model"],
+        "400",
+        "standard",
+        "1.457",
+    ]:
+        assert text in reader.text, text
+    assert "345,678,901" in reader.text
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_page_refers_to_nothing_outside_itself(name: str) -> None:
+    page = html_report(RESULTS[name])
+    reader = read(page)
+    assert len(reader.references) == 2 * len(pictures(RESULTS[name])) >= 4
+    assert all(reference.startswith("data:image/png;base64,") for reference in reader.references)
+    assert not {"script", "link", "iframe", "object"} & set(reader.tags)
+    assert "//" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_names_from_the_data_stay_text() -> None:
+    result = RESULTS["hostile"]
+    page, markdown = html_report(result), markdown_report(result)
+    reader = read(page)
+    assert reader.tags.count("img") == len(pictures(result))
+    assert "<script>alert(1)</script>" in reader.text
+    for report in (page, markdown):
+        assert "<script" not in report
+        assert "<img src=x" not in report
+    line = next(line for line in markdown.splitlines() if line.startswith("| labels"))
+    assert len(re.findall(r"(?<!\\)\|", line)) == 3
+    assert "](d)" not in markdown.replace("\\](d)", "")
+    assert "木" in unescape(markdown)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_pictures_are_small_and_the_same_each_time(name: str) -> None:
+    for _, draw, _ in pictures(RESULTS[name]):
+        for theme in (LIGHT, DARK):
+            png = draw(theme)
+            assert png.startswith(b"\x89PNG")
+            assert 5_000 < len(png) < 150_000
+        assert draw(LIGHT) != draw(DARK)
+    assert html_report(RESULTS[name]) == html_report(json.loads(json.dumps(RESULTS[name])))
+
+
+@pytest.mark.parametrize("name", ["binary", "regression"])
+def test_markdown_holds_every_number_and_its_pictures(name: str) -> None:
+    result = RESULTS[name]
+    markdown = markdown_report(result)
+    assert markdown.count("](data:image/png;base64,") == len(pictures(result)) == (2 if name == "binary" else 3)
+    text = markdown.replace("\\", "")
+    assert all(told in text for told in numbers_of(result))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
+    text = text_summary(RESULTS[name])
+    lines = [line for line in text.splitlines() if not line.startswith("Warning")]
+    assert 11 <= len(lines) <= 14
+    table = [line for line in lines if line.endswith(tuple("0123456789")) and ", " in line and "rows" not in line]
+    assert len(table) >= 5
+    assert len({len(line) for line in table}) == 1
+    assert number(RESULTS[name]["test"].get("mistake_rate", RESULTS[name]["test"].get("mse"))) in text
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_model_that_does_not_beat_the_constant_is_warned_of_everywhere(task: Any) -> None:
+    poor = made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0)
+    verdict = judge(poor)
+    assert verdict.beats_constant is False
+    assert judge(RESULTS[task]).beats_constant is True
+    for report in (html_report, markdown_report, text_summary):
+        assert "does not beat always" in report(poor)
+        assert "does not beat" not in report(RESULTS[task])
+
+
+def test_a_lead_that_may_be_chance_is_told() -> None:
+    result = {
+        "test": {"mistake_rate": 0.299},
+        "baselines": {"majority": {"test": {"mistake_rate": 0.300}}, "linear": {"test": {"mistake_rate": 0.250}}},
+        "dataset": {"test_rows": 1000},
+    }
+    chance, linear = warning_sentences(result)
+    assert "within two standard errors for 1,000 rows" in chance
+    assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_without_test_rows_the_run_is_judged_by_its_learning(task: str) -> None:
+    result = RESULTS[task] | {"test": None}
+    assert judge(result).split == "progressive"
+    assert "There are no test rows" in summary_sentences(result)[1]
+    page = read(html_report(result)).text
+    assert "Test rows" not in page
+    assert "Training rows" in page
+    assert len(text_summary(result).splitlines()) > 8
+
+
+def test_what_a_result_lacks_is_left_out() -> None:
+    for result in ({}, {"baselines": {"majority": None, "linear": None}}, {"curve": [[10, 0.5, None, None]]}):
+        assert "-" in read(html_report(result)).text
+        assert markdown_report(result)
+        assert text_summary(result)
+
+
+def test_numbers_that_are_not_numbers_become_a_dash() -> None:
+    result = RESULTS["binary"] | {"test": {"mistake_rate": 0.1, "roc_auc": None, "average_precision": float("nan")}}
+    rows = [
+        line.split() for line in text_summary(result).splitlines() if line.startswith(("ROC AUC", "Average precision"))
+    ]
+    assert [row[-3] for row in rows] == ["-", "-"]
+    assert not re.search(r"\bnan\b", read(html_report(result)).text)
+
+
+def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
+    result = {"dataset": {"warnings": [f"column {i} is constant" for i in range(61)]}}
+    assert len(warning_sentences(result)) == 4
+    assert "58 more" in warning_sentences(result)[-1]
+
+
+def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = write_report(RESULTS["binary"], tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == html_report(RESULTS["binary"])
+    before = path.read_bytes()
+    with pytest.raises(AttributeError):
+        write_report({"test": "not a mapping"}, path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_metrics_of_an_evaluation_are_one_aligned_line_each() -> None:
+    assert text_metrics({"accuracy": 0.5, "roc_auc": None, "confusion": [[1]]}, 1234).splitlines() == [
+        "Rows      1,234",
+        "Accuracy  0.5000",
+        "ROC AUC   -",
+    ]
