@@ -36,7 +36,9 @@ def check(settings: TrainSettings) -> None:
     if settings.scheduler is not None:
         _check_scheduler(settings)
     if settings.rounds != "auto" and mode_of(settings) == "stream":
-        raise ConfigError("rounds belongs to the modes mix and sum; this run would stream. Set --mode mix or --mode sum.")
+        raise ConfigError(
+            "rounds belongs to the modes mix and sum; this run would stream. Set --mode mix or --mode sum."
+        )
     if settings.out is not None and Path(settings.out).exists():
         raise ConfigError(f"The run's folder {settings.out} exists already. Choose another --out.")
     if is_dataset(settings.data):
@@ -118,7 +120,9 @@ def _check_scheduler(settings: TrainSettings) -> None:
         if host is None or port is None:
             raise ValueError
     except ValueError:
-        raise ConfigError(f"scheduler = {settings.scheduler!r}, but it takes an address like tcp://HOST:8786.") from None
+        raise ConfigError(
+            f"scheduler = {settings.scheduler!r}, but it takes an address like tcp://HOST:8786."
+        ) from None
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:

@@ -6,12 +6,11 @@ import json
 import shutil
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from okl.configuration import IngestSettings, TrainSettings
 from okl.curve import LearningCurve
-from okl.errors import ConfigError, DivergedError, OklError
+from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, evaluate_predictors
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
@@ -78,7 +77,7 @@ class Learnt:
 
 @dataclass(eq=False)
 class TrainingRun:
-    """One run. Call the stages of TRAIN_STAGES in order, then `close`, whatever happens: it removes what is incomplete."""
+    """One run: call the stages of TRAIN_STAGES in order, then `close`, whatever happened: it removes what is incomplete."""
 
     settings: TrainSettings
     observer: Observer = field(default_factory=NullObserver)
@@ -119,13 +118,17 @@ class TrainingRun:
 
     def evaluate(self) -> dict[str, Any]:
         """Measure the model on both splits, beside the majority or mean predictor and a linear model."""
-        predictors: dict[str, Predictor] = {"model": self.learnt.predictor, self._constant: ConstantPredictor(self.data.schema)}
+        predictors: dict[str, Predictor] = {
+            "model": self.learnt.predictor,
+            self._constant: ConstantPredictor(self.data.schema),
+        }
         self.linear = self._learn_linear()
         if self.linear is not None:
             predictors["linear"] = self.linear.predictor
         execution, precision = self._running(), self.settings.precision
         self.tallies = {
-            split: evaluate_predictors(self.data, split, predictors, precision, execution) for split in ("train", "test")
+            split: evaluate_predictors(self.data, split, predictors, precision, execution)
+            for split in ("train", "test")
         }
         return {split: self._metrics(split, "model") for split in self.tallies}
 
@@ -205,7 +208,7 @@ class TrainingRun:
         return Learnt(solver, state, time.perf_counter() - begun, curve)
 
     def _learn_linear(self) -> Learnt | None:
-        """A linear model learnt the same way; rows of any length can make its step too large, so smaller ones follow."""
+        """A linear model learnt the same way; long rows can make its step too large, so smaller ones follow."""
         solver = replace(self.solver, maps=LinearChoice(), step_size=None)
         start = solver.start(self.data, self._running())
         for factor in LINEAR_STEP_FACTORS:

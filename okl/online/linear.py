@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from okl.errors import ConfigError
-from okl.execution.protocol import Execution
+from okl.execution.protocol import Execution, Rows
 from okl.losses import Loss
-from okl.online.learner import LinearLearner, Weights
+from okl.online.learner import LinearLearner
 from okl.online.maps import MapChoice
-from okl.online.rounds import AdaGrad, Gradient, GradientWork, LearnWork, RoundTask, add_gradients, average_weights
+from okl.online.rounds import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients, average_weights
 from okl.online.stepsize import race_step_sizes
+from okl.online.weights import Weights
 from okl.predictors import LinearPredictor
 from okl.solvers import Outcome, Standing
 from okl.store.dataset import Dataset, Schema
@@ -82,9 +83,9 @@ class OnlineLinear:
                 f"The loss {self.loss.name!r} is for a {self.loss.task} task, but {schema.target!r} makes this a "
                 f"{schema.task} task. Leave the loss to auto, or ingest with --task {self.loss.task}."
             )
-        sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
+        sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, self.seed, self.precision)
-        learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights)
+        learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
         adaptive = self.mode == "sum" and self.adaptive
         if self.step_size is None:
             step_size, why = race_step_sizes(learner, sample, adaptive)
@@ -148,15 +149,20 @@ class OnlineLinear:
         return weights
 
     def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Weights, AdaGrad | None]:
-        task = RoundTask(state.weights.without_average(), (self.seed, state.pass_index), (state.step, self.rounds))
+        weights = state.weights
+        task = RoundTask(weights.last, weights.progress, (self.seed, state.pass_index), (state.step, self.rounds))
         shards = data.split("train")
         if self.mode == "mix":
-            learn = LearnWork(data, state.learner, self.order, self.precision)
-            merge = partial(average_weights, state.weights)
-            return execution.mix(learn, shards, task, merge), None
-        work = GradientWork(data, state.learner, self.order, self.precision)
-        gradient: Gradient = execution.sum(work, shards, task, add_gradients)
-        return gradient.step(state.learner, state.weights, state.optimiser)
+            learn = LearnWork(data, state.learner, self.order)
+            return execution.mix(learn, shards, task, partial(average_weights, weights)), None
+        work = GradientWork(data, state.learner, self.order)
+        return execution.sum(work, shards, task, add_gradients).step(state.learner, weights, state.optimiser)
+
+
+def _mixed(sample: Rows, seed: int) -> Rows:
+    """The sample in a random order: it comes in that of the data, which may be sorted by class."""
+    order = np.random.default_rng((seed, 0x0DDE)).permutation(len(sample.targets))
+    return Rows(sample.inputs[order], sample.targets[order])
 
 
 def balanced_class_weights(schema: Schema) -> tuple[float, ...]:

@@ -124,7 +124,9 @@ def load_model(folder: str | Path) -> Model:
     except OSError as error:
         raise ModelError(f"{folder / WEIGHTS} cannot be read ({error.strerror}). The model is incomplete.") from None
     if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
-        raise ModelError(f"{folder / WEIGHTS}: its bytes do not have the sha256 that {DESCRIPTION} states. It is damaged.")
+        raise ModelError(
+            f"{folder / WEIGHTS}: its bytes do not have the sha256 that {DESCRIPTION} states. It is damaged."
+        )
     try:
         arrays = load_tensors(weights)
         schema = _schema(description["schema"])

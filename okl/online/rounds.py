@@ -1,0 +1,179 @@
+"""What shards do in a round of mix or sum, and how the caller puts the parts together, in shard order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.errors import DivergedError
+from okl.execution.protocol import Rows
+from okl.online.learner import LinearLearner
+from okl.online.slices import round_rows
+from okl.online.weights import Progress, Weights
+from okl.store.dataset import Dataset, Shard
+from okl.store.order import Order
+from okl.types import FloatArray
+
+ADAGRAD_EPSILON = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """What goes down to the shards each round.
+
+    last : weights (n_outputs, n_columns) to start from; progress : so far, for the running baseline
+    seed : of the run and the pass; part : (round, rounds) of the pass
+    """
+
+    last: FloatArray
+    progress: Progress
+    seed: tuple[int, ...]
+    part: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundWork:
+    """What every round of a run has in common; sent to the workers once."""
+
+    data: Dataset
+    learner: LinearLearner
+    order: Order
+
+    def rows(self, shard: Shard, task: RoundTask) -> Rows:
+        """The rows of a shard that take part in a round."""
+        precision = self.learner.feature_map.precision
+        return round_rows(self.data, shard, self.order, task.seed, task.part, precision)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnWork(RoundWork):
+    """mix: learn a shard's rows one by one, from the given weights."""
+
+    def __call__(self, shard: Shard, task: RoundTask) -> Weights:
+        """Weights after the shard's rows; its total and n_sampled are those of this round alone."""
+        start = Weights(task.last, np.zeros(task.last.shape), 0, task.progress)
+        return self.learner.learn(start, self.rows(shard, task))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientWork(RoundWork):
+    """sum: add up the subgradients of a shard's rows at the given weights."""
+
+    def __call__(self, shard: Shard, task: RoundTask) -> Gradient:
+        """The shard's part of the sum."""
+        return Gradient.of(self.learner, task.last, self.rows(shard, task))
+
+
+@dataclass(frozen=True, eq=False)
+class AdaGrad:
+    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: the step of each coordinate shrinks with it.
+
+    Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
+    """
+
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
+        """Nothing seen yet."""
+        return cls(np.zeros((n_outputs, n_columns)))
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Subgradients of some rows at fixed weights, added up.
+
+    gradient : (n_outputs, n_columns) float64; progress : rows, errors, class counts and target sum of these rows
+    target_squares : sum of squared targets
+    """
+
+    gradient: NDArray[np.float64]
+    progress: Progress
+    target_squares: float
+
+    @classmethod
+    def of(cls, learner: LinearLearner, last: FloatArray, rows: Rows) -> Gradient:
+        """Of some rows, at weights last (n_outputs, n_columns)."""
+        summed = learner.gradient(last, rows)
+        counts = np.zeros(len(learner.start().progress.class_counts), dtype=np.int64)
+        if learner.loss.task != "regression":
+            index = rows.targets > 0 if learner.loss.task == "binary" else rows.targets
+            counts = np.bincount(index.astype(np.int64), minlength=len(counts))
+        progress = replace(
+            summed.progress,
+            class_counts=tuple(int(count) for count in counts),
+            target_sum=float(np.sum(rows.targets)) if learner.loss.task == "regression" else 0.0,
+        )
+        return cls(summed.gradient, progress, float(np.sum(rows.targets**2)))
+
+    def step(
+        self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None
+    ) -> tuple[Weights, AdaGrad | None]:
+        """One step along the mean subgradient: plain, or with AdaGrad's step a coordinate.
+
+        Raises
+        ------
+        DivergedError : the weights are no longer finite
+        """
+        rows = self.progress.rows
+        if rows == 0:
+            return weights, optimiser
+        mean = self.gradient / rows
+        if optimiser is not None:
+            optimiser = AdaGrad(optimiser.squares + mean**2)
+            mean = mean / (np.sqrt(optimiser.squares) + ADAGRAD_EPSILON)
+        last = (weights.last - learner.step_size * mean).astype(weights.last.dtype)
+        if not np.isfinite(last).all():
+            raise DivergedError(
+                f"After {weights.progress.rows + rows:,} rows the weights are no longer finite with "
+                f"step_size = {learner.step_size:g}. Use a smaller one, such as {learner.step_size / 10:g}."
+            )
+        progress = weights.progress.plus(self._with_baseline(weights.progress))
+        return Weights(last, weights.total + last, weights.n_sampled + 1, progress), optimiser
+
+    def _with_baseline(self, before: Progress) -> Progress:
+        """The errors on these rows of the majority class, or the mean, of the rows before."""
+        mine = self.progress
+        if mine.task == "regression":
+            mean = before.target_sum / before.rows if before.rows else 0.0
+            errors = self.target_squares - 2.0 * mean * mine.target_sum + mine.rows * mean**2
+            return replace(mine, baseline_squared_error=max(0.0, errors))
+        counts = before.class_counts
+        # the same rule for ties as the compiled learner: +1 of two classes, the first of several
+        majority = int(counts[1] >= counts[0]) if mine.task == "binary" else int(np.argmax(counts))
+        return replace(mine, baseline_mistakes=mine.rows - mine.class_counts[majority])
+
+
+def add_gradients(parts: list[Gradient]) -> Gradient:
+    """Add the parts up in the order given."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Gradient(
+            total.gradient + part.gradient,
+            total.progress.plus(part.progress),
+            total.target_squares + part.target_squares,
+        )
+    return total
+
+
+def average_weights(base: Weights, parts: list[Weights]) -> Weights:
+    """Average by rows what shards learnt from the same weights, in the order given.
+
+    The average of the weights takes in what every shard sampled on its way.
+
+    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
+    """
+    grown = [part.progress.since(base.progress) for part in parts]
+    rows = sum(progress.rows for progress in grown)
+    if rows == 0:
+        return base
+    last, total = np.zeros(base.last.shape), base.total.copy()
+    progress, n_sampled = base.progress, base.n_sampled
+    for part, growth in zip(parts, grown, strict=True):
+        last += (growth.rows / rows) * part.last
+        total += part.total
+        n_sampled += part.n_sampled
+        progress = progress.plus(growth)
+    return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
