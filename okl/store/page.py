@@ -46,7 +46,7 @@ p { margin: .4rem 0; max-width: 46rem; }
 .tiles .first b { color: var(--mark); }
 .figures { display: flex; flex-wrap: wrap; gap: .75rem; }
 figure { margin: 0; padding: .5rem; flex: 1 1 20rem; display: flex; align-items: center; justify-content: center; }
-figure img { display: block; max-width: 100%; height: auto; }
+figure img { display: block; max-width: min(100%, 34rem); height: auto; }
 figure.wide { flex-basis: 100%; overflow-x: auto; justify-content: safe center; }
 figure.wide img { width: 52rem; max-width: none; }
 .tables { columns: 28rem 2; column-gap: .75rem; }

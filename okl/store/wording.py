@@ -79,7 +79,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             lines += flat(value, f"{prefix}{name}.")
         elif isinstance(value, (list, tuple)):
-            shown = ", ".join(number(item) for item in value[:MOST_LISTED])
+            shown = ", ".join(number(item) for item in value[:MOST_LISTED]) or "-"
             lines.append(
                 (prefix + name, f"{shown}, ... ({len(value):,} in all)" if len(value) > MOST_LISTED else shown)
             )
