@@ -24,7 +24,7 @@ _MOST_FREE_BUFFERS = 8
 
 
 class Block(NamedTuple):
-    """Features of some rows in two C-contiguous halves, (rows, n) and (rows, n_columns - n); the second may be empty."""
+    """Features of rows in two C-contiguous parts, (rows, n) and (rows, n_columns - n); the second may be empty."""
 
     left: FloatArray
     right: FloatArray
@@ -44,7 +44,8 @@ def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
     size = shape[0] * shape[1] * dtype.itemsize
     memory = np.empty(size + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
-    return memory[start : start + size].view(dtype).reshape(shape)
+    array: FloatArray = memory[start : start + size].view(dtype).reshape(shape)
+    return array
 
 
 class _Buffers:

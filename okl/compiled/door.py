@@ -38,9 +38,10 @@ def _writable(folder: Path) -> bool:
 
 @cache
 def cache_folder() -> Path:
-    """Folder of the machine code, created if need be: NUMBA_CACHE_DIR, beside the sources, okl's home, or a temporary one.
+    """Folder of the machine code, created if need be.
 
-    The first that can be written to is taken; a read-only home or installation is no obstacle.
+    The first of NUMBA_CACHE_DIR, beside the sources, okl's home folder and a temporary one that can be written to; a
+    read-only home or installation is no obstacle.
     """
     digest = hashlib.sha256()
     for source in sorted(_SOURCES.glob("*.py")):
@@ -77,7 +78,7 @@ def _compile(function: Function, fastmath: set[str]) -> Function:
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function at its first call: no GIL, cached on disk, fused multiply-add allowed, sums in written order."""
+    """Compile a function at its first call: no GIL, cached on disk, fused multiply-add, sums in written order."""
     return _compile(function, {"contract", "nsz"})
 
 

@@ -1,7 +1,7 @@
 """What each thread runs over a window of rows: features of its blocks in a private buffer, shared state in turns.
 
-Thread t of n takes the blocks t, t + n, t + 2n, ... It maps a block while others work, waits until all earlier blocks are
-done, works on the shared state, and passes the turn on: exact, and the same bits for any number of threads.
+Thread t of n takes the blocks t, t + n, t + 2n, ... It maps a block while others work, waits until all earlier
+blocks are done, works on the shared state, and passes the turn on: exact, and the same bits for any number of threads.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def learn_fourier(
     thread: int,
     n_threads: int,
 ) -> bool:
-    """Learn rows in order, the Fourier map fused in; changes learnt, turns and block. False if another thread failed."""
+    """Learn rows in order, the Fourier map fused in; changes learnt, turns, block. False if another thread failed."""
     size = block.left.shape[0]
     n_blocks = (inputs.shape[0] + size - 1) // size
     for index in range(thread, n_blocks, n_threads):

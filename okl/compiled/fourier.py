@@ -5,7 +5,7 @@ Legend: S, C sines and cosines (rows, n_frequencies); X inputs (rows, n_inputs);
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from okl.types import FloatArray
 class Waves(NamedTuple):
     """A Fourier map as the compiled code takes it.
 
-    half_turns : (n_inputs, n_frequencies), C-contiguous: frequencies divided by pi, so that the projection comes in half
-        turns and range reduction is exact; amplitude : scalar of the same precision, n_frequencies^(-1/2)
+    half_turns : (n_inputs, n_frequencies), C-contiguous: frequencies divided by pi, so that the projection comes in
+        half turns and range reduction is exact; amplitude : scalar of the same precision, n_frequencies^(-1/2)
     """
 
     half_turns: FloatArray
-    amplitude: float
+    amplitude: np.floating[Any]
 
 
 @compiled
@@ -45,7 +45,7 @@ def score_block(scores: FloatArray, block: Block, weights: FloatArray) -> None:
 
 
 @compiled_sum
-def dot(left: FloatArray, right: FloatArray) -> float:
+def dot(left: FloatArray, right: FloatArray) -> np.floating[Any]:
     """Sum of the products of two vectors of one length and precision, in that precision."""
     total = left.dtype.type(0)
     for j in range(left.shape[0]):

@@ -49,9 +49,7 @@ def _add_scaled(sums: NDArray[np.float64], left: FloatArray, right: FloatArray, 
 
 
 @compiled
-def _sum_one_output(
-    summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule
-) -> None:
+def _sum_one_output(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
     regression = rule.code == THRESHOLDED_HALF_SQUARED
     for row in range(targets.shape[0]):
         y, f = targets[row], np.float64(scores[row, 0])

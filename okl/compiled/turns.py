@@ -1,7 +1,7 @@
 """Turns: threads that prepare blocks in parallel and then work on shared state one after the other, in block order.
 
-A turn counter is an int64 array of 8 entries (a cache line of its own), of which the first holds the block whose turn it
-is. A thread that fails sets it to FAILED, and nobody waits any longer.
+A turn counter is an int64 array of 8 entries (a cache line of its own), of which the first holds the block whose turn
+it is. A thread that fails sets it to FAILED, and nobody waits any longer.
 """
 
 from __future__ import annotations

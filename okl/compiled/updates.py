@@ -6,7 +6,7 @@ Legend: w weights, z features, y target, f = w'z score, g derivative of the loss
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def best_wrong(scores: FloatArray, true: int) -> int:
 
 
 @compiled
-def add_scaled(w: FloatArray, z: FloatArray, factor: float) -> None:
+def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
     """Add factor * z to w in place; the three are of one precision."""
     for j in range(w.shape[0]):
         w[j] += factor * z[j]

@@ -1,8 +1,8 @@
 """Sine and cosine of angles in half turns, as polynomials that LLVM turns into vector code.
 
-Range reduction is exact: n = rint(x), r = x - n in [-1/2, 1/2], sin(pi x) = (-1)^n sin(pi r), cos(pi x) = (-1)^n cos(pi r).
-The coefficients interpolate sin(pi r) / r and cos(pi r) in r^2 at Chebyshev nodes of [0, 1/4] (60 digits, then rounded);
-their largest errors are 7e-9 and 5e-8 (float32), 3e-16 and 1e-16 (float64), below or near the rounding of the format.
+Range reduction is exact: n = rint(x), r = x - n in [-1/2, 1/2], sin(pi x) = (-1)^n sin(pi r), and so for the
+cosine. The coefficients interpolate sin(pi r) / r and cos(pi r) in r^2 at Chebyshev nodes of [0, 1/4]; their largest
+errors are 7e-9 and 5e-8 (float32), 3e-16 and 1e-16 (float64): near or below the rounding of the format.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from okl.types import FloatArray
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _rint(typing_context: Any, value: Any) -> Any:
-    """Nearest whole number of the same type (numba's own np.rint is a call that keeps loops from becoming vector code)."""
+    """Nearest whole number of the same type (numba's np.rint is a call that keeps loops from being vectorised)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         function = builder.module.declare_intrinsic("llvm.rint", [arguments[0].type])
@@ -65,13 +65,13 @@ def _wave_float64(x, a):  # type: ignore[no-untyped-def]
     return (a * r) * s, a * c
 
 
-@overload(_wave, inline="always")  # type: ignore[untyped-decorator]
+@overload(_wave, inline="always")
 def _choose_wave(x, a):  # type: ignore[no-untyped-def]
     return _wave_float32 if x == types.float32 else _wave_float64
 
 
 @compiled
-def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: float) -> None:
+def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: np.floating[Any]) -> None:
     """Overwrite sines, which hold angles in half turns, by amplitude * sine, and cosines by amplitude * cosine.
 
     sines, cosines : (rows, n_frequencies), C-contiguous, of one precision, not overlapping
@@ -80,4 +80,4 @@ def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: float) 
     for row in range(sines.shape[0]):
         sine, cosine = sines[row], cosines[row]
         for j in range(sines.shape[1]):
-            sine[j], cosine[j] = _wave(sine[j], amplitude)
+            sine[j], cosine[j] = _wave(sine[j], amplitude)  # type: ignore[no-untyped-call]

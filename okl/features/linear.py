@@ -1,0 +1,98 @@
+"""No kernel at all: standardised inputs and a constant column, for the linear baseline beside every result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.errors import ConfigError
+from okl.features.protocol import check_inputs, precision_of
+from okl.store.dataset import ColumnStatistics, Schema
+from okl.types import FloatArray, Precision
+
+
+@dataclass(frozen=True, eq=False)
+class StandardisedLinear:
+    """The map z(x) = ((x - shift) * factor, constant), whose rows have a mean squared norm of about 1.
+
+    Parameters
+    ----------
+    shift, factor : (n_inputs,), float32 or float64, in units of the input and per unit of it; factor 0 ignores a column
+    constant : the last column of every row
+
+    Raises
+    ------
+    ConfigError : shift and factor do not have one shape and precision
+    """
+
+    shift: FloatArray
+    factor: FloatArray
+    constant: float
+
+    def __post_init__(self) -> None:
+        precision_of(self.factor)
+        if self.shift.shape != self.factor.shape or self.shift.ndim != 1 or self.shift.dtype != self.factor.dtype:
+            raise ConfigError(
+                f"shift {self.shift.shape} {self.shift.dtype} and factor {self.factor.shape} {self.factor.dtype} must "
+                "be two vectors of one length and precision."
+            )
+
+    @classmethod
+    def of_columns(
+        cls, means: FloatArray, standard_deviations: FloatArray, precision: Precision = "float32"
+    ) -> StandardisedLinear:
+        """Map of inputs with these means and standard deviations (n_inputs,); a constant column is ignored."""
+        deviations = np.asarray(standard_deviations, dtype=np.float64)
+        constant = (np.count_nonzero(deviations > 0) + 1) ** -0.5
+        factor = np.divide(constant, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+        return cls(np.asarray(means).astype(precision), factor.astype(precision), float(constant))
+
+    @classmethod
+    def of_schema(cls, schema: Schema, precision: Precision = "float32") -> StandardisedLinear:
+        """Map of a data set's inputs, as they come once its scaling is applied, by the statistics of its TRAIN rows."""
+        shift, factor = schema.shift_and_factor
+        columns = schema.feature_statistics
+        means = np.array([column.mean for column in columns])
+        deviations = np.array([_deviation(column) for column in columns])
+        return cls.of_columns((means - shift) * factor, deviations * np.abs(factor), precision)
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return int(self.factor.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the features: the inputs and the constant."""
+        return self.n_inputs + 1
+
+    @property
+    def precision(self) -> Precision:
+        """Of the features."""
+        return precision_of(self.factor)
+
+    def transform(self, inputs: FloatArray) -> FloatArray:
+        """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
+        inputs = np.asarray(inputs, dtype=self.factor.dtype)
+        check_inputs(self, inputs)
+        features = np.empty((len(inputs), self.n_columns), dtype=self.factor.dtype)
+        np.subtract(inputs, self.shift, out=features[:, :-1])
+        features[:, :-1] *= self.factor
+        features[:, -1] = self.constant
+        return features
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Shift and factor."""
+        return {"shift": self.shift, "factor": self.factor}
+
+    def describe(self) -> dict[str, Any]:
+        """Kind and constant."""
+        return {"kind": "standardised-linear", "constant": self.constant}
+
+
+def _deviation(column: ColumnStatistics) -> float:
+    # rounding may leave a constant column a tiny deviation, whose inverse would swamp all other columns
+    return 0.0 if column.constant else column.standard_deviation

@@ -1,0 +1,61 @@
+"""Scores of rows in a feature map, block by block, on any number of threads with the same bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from okl.compiled.blocks import MOST_ROWS, Block, borrowed_block, run_threads
+from okl.compiled.door import one_blas_thread
+from okl.compiled.fourier import fourier_scores, score_block
+from okl.features.fourier import FourierFeatures
+from okl.features.protocol import FeatureMap, check_inputs
+from okl.types import FloatArray
+
+
+def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+    """Scores z(x) @ weights' of every row: (rows, n_outputs), in the map's precision.
+
+    Parameters
+    ----------
+    weights : (n_outputs, n_columns); inputs : (rows, n_inputs); n_threads : int >= 1
+
+    Raises
+    ------
+    DataError : the inputs do not have the map's columns
+    """
+    inputs = np.ascontiguousarray(inputs, dtype=feature_map.precision)
+    check_inputs(feature_map, inputs)
+    weights = np.ascontiguousarray(weights, dtype=feature_map.precision)
+    scores = np.empty((len(inputs), len(weights)), dtype=feature_map.precision)
+    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
+    n_threads = max(1, min(n_threads, -(-len(inputs) // size)))
+
+    def score(thread: int) -> None:
+        if isinstance(feature_map, FourierFeatures):
+            _score_fourier(feature_map, scores, weights, inputs, thread, n_threads)
+        else:
+            _score_any(feature_map, scores, weights, inputs, thread, n_threads)
+
+    with one_blas_thread():
+        run_threads(n_threads, score)
+    return scores
+
+
+def _score_fourier(
+    fourier: FourierFeatures, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
+) -> None:
+    with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+        fourier_scores(scores, block, inputs, fourier.waves, weights, thread, n_threads)
+
+
+def _score_any(
+    feature_map: FeatureMap, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
+) -> None:
+    for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
+        part = slice(first, first + MOST_ROWS)
+        score_block(scores[part], block_of(feature_map.transform(inputs[part])), weights)
+
+
+def block_of(features: FloatArray) -> Block:
+    """Features (rows, n_columns) of any map as a block; the second half is empty."""
+    return Block(np.ascontiguousarray(features), np.empty((len(features), 0), dtype=features.dtype))

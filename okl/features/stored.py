@@ -1,0 +1,34 @@
+"""Feature maps from what a model file holds; no stored code is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from okl.errors import ModelError, OklError
+from okl.features.fourier import FourierFeatures
+from okl.features.linear import StandardisedLinear
+from okl.features.protocol import FeatureMap
+from okl.kernels import KERNELS
+
+
+def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
+    """Rebuild a map from its `describe()` and `arrays()`.
+
+    Raises
+    ------
+    ModelError : the kind or kernel is unknown, or an array or a value is missing or unfit
+    """
+    kind = description.get("kind")
+    try:
+        if kind == "fourier":
+            kernel = dict(description["kernel"])
+            return FourierFeatures(KERNELS[kernel.pop("name")](**kernel), arrays["frequencies"])
+        if kind == "standardised-linear":
+            return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
+    except (OklError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The stored {kind} map cannot be rebuilt ({error!r}). The model is damaged; train it again."
+        ) from None
+    raise ModelError(f"A feature map of kind {kind!r} is not one this okl knows. Use the okl that wrote the model.")

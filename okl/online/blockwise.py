@@ -1,0 +1,111 @@
+"""Rows block by block through a feature map into shared sums, in turns: a Fourier map fused in, others by transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.blocks import MOST_ROWS, Block, borrowed_block, run_threads
+from okl.compiled.door import one_blas_thread
+from okl.compiled.drivers import learn_fourier, sum_fourier
+from okl.compiled.fourier import score_block
+from okl.compiled.gradients import Summed, sum_block
+from okl.compiled.turns import FAILED, new_turns, pass_turn, wait_turn
+from okl.compiled.updates import Learnt, Rule, learn_block
+from okl.features.fourier import FourierFeatures
+from okl.features.protocol import FeatureMap
+from okl.features.scoring import block_of
+from okl.types import FloatArray
+
+Turns = NDArray[np.int64]
+Work = Callable[[Turns, int, int], None]
+
+
+def learn_rows(
+    learnt: Learnt,
+    feature_map: FeatureMap,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: Rule,
+    n_threads: int,
+) -> None:
+    """Learn rows in their order; everything in learnt changes in place. Same bits for any number of threads.
+
+    inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
+    """
+
+    def learn_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
+        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+            learn_fourier(learnt, turns, block, inputs, targets, fourier.waves, rule, thread, n_threads)
+
+    def learn_any(turns: Turns, thread: int, n_threads: int) -> None:
+        for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
+            if not wait_turn(turns, index):
+                return
+            learn_block(learnt, block, targets[part], rule)
+            pass_turn(turns, index + 1)
+
+    _in_turns(feature_map, len(inputs), n_threads, learn_fused, learn_any)
+
+
+def sum_rows(
+    summed: Summed,
+    feature_map: FeatureMap,
+    weights: FloatArray,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: Rule,
+    n_threads: int,
+) -> None:
+    """Add the subgradients of rows at fixed weights to summed, which changes in place, in block order."""
+
+    def sum_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
+        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+            sum_fourier(summed, turns, block, inputs, targets, fourier.waves, weights, rule, thread, n_threads)
+
+    def sum_any(turns: Turns, thread: int, n_threads: int) -> None:
+        for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
+            scores = np.empty((len(block.left), len(weights)), dtype=weights.dtype)
+            score_block(scores, block, weights)
+            if not wait_turn(turns, index):
+                return
+            sum_block(summed, block, scores, targets[part], rule)
+            pass_turn(turns, index + 1)
+
+    _in_turns(feature_map, len(inputs), n_threads, sum_fused, sum_any)
+
+
+def _mapped_blocks(
+    feature_map: FeatureMap, inputs: FloatArray, thread: int, n_threads: int
+) -> Iterator[tuple[int, slice, Block]]:
+    for index in range(thread, -(-len(inputs) // MOST_ROWS), n_threads):
+        part = slice(index * MOST_ROWS, (index + 1) * MOST_ROWS)
+        yield index, part, block_of(feature_map.transform(inputs[part]))
+
+
+def _in_turns(
+    feature_map: FeatureMap,
+    n_rows: int,
+    n_threads: int,
+    fused: Callable[[FourierFeatures, Turns, int, int], None],
+    general: Work,
+) -> None:
+    """Run one of two works in threads; one that fails releases all who wait for their turn."""
+    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
+    n_threads = max(1, min(n_threads, -(-n_rows // size)))
+    turns = new_turns()
+
+    def run(thread: int) -> None:
+        try:
+            if isinstance(feature_map, FourierFeatures):
+                fused(feature_map, turns, thread, n_threads)
+            else:
+                general(turns, thread, n_threads)
+        except BaseException:
+            pass_turn(turns, FAILED)
+            raise
+
+    with one_blas_thread():
+        run_threads(n_threads, run)

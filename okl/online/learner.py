@@ -1,0 +1,165 @@
+"""The linear learner: predict, suffer, then learn, one row at a time, in any feature map; with a Fourier map, FOGD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.checks import check_at_least, check_positive
+from okl.compiled.gradients import LOSS, Summed
+from okl.compiled.updates import MISTAKES, ROWS, SQUARED_ERROR, UPDATES, Rule
+from okl.errors import ConfigError, DataError, DivergedError
+from okl.execution.protocol import Rows
+from okl.features.protocol import FeatureMap, check_inputs
+from okl.features.scoring import score_rows
+from okl.losses import Loss, ThresholdedHalfSquared
+from okl.online.blockwise import learn_rows, sum_rows
+from okl.online.weights import SAMPLE_EVERY, Progress, Weights, learnt_from, weights_from
+from okl.types import FloatArray
+
+__all__ = ["GradientSum", "LinearLearner", "Progress", "Weights"]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSum:
+    """Sums over rows at fixed weights.
+
+    gradient : (n_outputs, n_columns) float64, of class_weight * derivative * z; loss : of class_weight * loss
+    progress : rows, rows with a derivative (updates), mistakes or squared error; its baseline stays empty
+    """
+
+    gradient: NDArray[np.float64]
+    loss: float
+    progress: Progress
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLearner:
+    """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
+
+    Parameters
+    ----------
+    feature_map : z; its precision is that of the weights
+    loss : of the table; step_size : > 0, on the map's scale
+    n_outputs : number of classes for several classes, otherwise 1
+    class_weights : c, factor of the step of each class, in label order; None for 1
+    average : whether weights are sampled for an average
+
+    Raises
+    ------
+    ConfigError : a size, the step size or the class weights do not fit the loss
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    """
+
+    feature_map: FeatureMap
+    loss: Loss
+    step_size: float
+    n_outputs: int = 1
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
+        if self.loss.task != "multiclass" and self.n_outputs != 1:
+            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+        if self.class_weights is not None:
+            if self.loss.task == "regression":
+                raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
+            if len(self.class_weights) != self._n_classes:
+                raise ConfigError(f"{len(self.class_weights)} class weights were given for {self._n_classes} classes.")
+            if not all(np.isfinite(weight) and weight >= 0 for weight in self.class_weights):
+                raise ConfigError(
+                    f"class_weights = {self.class_weights}, but each takes a finite number of at least 0."
+                )
+
+    def start(self) -> Weights:
+        """Weights of zero, before any row."""
+        shape = (self.n_outputs, self.feature_map.n_columns)
+        progress = Progress(self.loss.task, class_counts=(0,) * self._n_classes)
+        return Weights(np.zeros(shape, dtype=self.feature_map.precision), np.zeros(shape), 0, progress)
+
+    def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
+        """Learn rows in their order, exactly one after the other; the input weights stay as they are.
+
+        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit the map or the loss
+        DivergedError : the weights are no longer finite
+        """
+        inputs, targets = self._checked(rows)
+        learnt = learnt_from(weights)
+        learn_rows(learnt, self.feature_map, inputs, targets, self._rule, n_threads)
+        after = weights_from(learnt, self.loss.task)
+        self._check_finite(weights, after)
+        return after
+
+    def scores(self, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Scores (rows,) for one output, (rows, n_outputs) for several, of weights (n_outputs, n_columns)."""
+        scores = score_rows(self.feature_map, weights, inputs, n_threads)
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
+        """Sum of the subgradients of all rows at weights (n_outputs, n_columns); same bits for any number of threads.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit the map or the loss
+        """
+        inputs, targets = self._checked(rows)
+        weights = np.ascontiguousarray(weights, dtype=self.feature_map.precision)
+        summed = Summed(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
+        sum_rows(summed, self.feature_map, weights, inputs, targets, self._rule, n_threads)
+        counts, sums = summed.counts, summed.sums
+        progress = Progress(
+            task=self.loss.task,
+            rows=int(counts[ROWS]),
+            updates=int(counts[UPDATES]),
+            mistakes=int(counts[MISTAKES]),
+            squared_error=float(sums[SQUARED_ERROR]),
+            class_counts=(0,) * self._n_classes,
+        )
+        return GradientSum(summed.gradient, float(sums[LOSS]), progress)
+
+    @property
+    def _n_classes(self) -> int:
+        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
+
+    @property
+    def _rule(self) -> Rule:
+        class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
+        epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
+        return Rule(
+            self.loss.code, float(epsilon), float(self.step_size), class_weights, SAMPLE_EVERY if self.average else 0
+        )
+
+    def _checked(self, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
+        inputs = np.ascontiguousarray(rows.inputs, dtype=self.feature_map.precision)
+        check_inputs(self.feature_map, inputs)
+        targets = np.ascontiguousarray(rows.targets, dtype=np.float64)
+        if targets.shape != (len(inputs),):
+            raise DataError(f"Targets of shape {targets.shape} came with {len(inputs)} rows; give one target a row.")
+        if self.loss.task == "binary" and not (np.abs(targets) == 1.0).all():
+            raise DataError(
+                f"Two classes are -1 and +1 in memory, but a target is {targets[np.abs(targets) != 1.0][0]}."
+            )
+        if self.loss.task == "multiclass":
+            # compiled code uses a target as an index: a wrong one would write into foreign memory
+            wrong = ~((targets >= 0) & (targets < self.n_outputs) & (targets == np.floor(targets)))
+            if wrong.any():
+                raise DataError(
+                    f"Classes are 0 to {self.n_outputs - 1} in memory, but a target is {targets[wrong][0]}."
+                )
+        return inputs, targets
+
+    def _check_finite(self, before: Weights, after: Weights) -> None:
+        if not np.isfinite(after.last).all():
+            raise DivergedError(
+                f"Rows {before.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite with "
+                f"step_size = {self.step_size:g}. Use a smaller one, such as {self.step_size / 10:g}."
+            )
