@@ -1,0 +1,144 @@
+"""Work in this process: readers ahead of a learner, and shards or items spread over threads."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from okl.checks import check_at_least
+from okl.errors import ExecutionError
+from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.execution.readahead import ReadAhead
+from okl.store.dataset import Dataset, Shard
+from okl.store.order import Window
+from okl.store.reading import window_jobs
+from okl.types import Precision
+
+MOST_THREADS = 4
+
+
+def default_threads() -> int:
+    """The cores that this process may run on, at most 4: more readers and learners gain nothing."""
+    return min(MOST_THREADS, len(os.sched_getaffinity(0)))
+
+
+class LocalExecution:
+    """Runs everything in this process, with threads; a context manager that joins them when it is left.
+
+    Parameters
+    ----------
+    n_threads : int >= 1, or None for the cores of this process, at most 4; the results do not depend on it
+    """
+
+    n_workers = 0
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = default_threads() if n_threads is None else check_at_least("threads", n_threads, 1)
+        self._rounds = 0
+        self._closed = False
+        self._reader: ReadAhead | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def traffic(self) -> Traffic:
+        """Rounds so far; no byte leaves the process."""
+        return Traffic(rounds=self._rounds)
+
+    def stream(
+        self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
+    ) -> Iterator[Rows]:
+        """Rows of windows[first:last] in order; the next window is always being read, beyond last and between calls.
+
+        A call that goes on where the last one stopped, with the same data, windows and precision, finds its first
+        window in flight. Two windows are in memory at most. What is yielded is valid until the next one is asked for.
+
+        Raises DataError, from a reader, for a shard that is missing or damaged or holds bad values.
+        """
+        for position in range(first, last):
+            yield self._readers().take(data, windows, position, precision)
+
+    def mix(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Learn every shard from one value, several at once; merge the results, given in shard order."""
+        return self._round(work, shards, value, merge)
+
+    def sum(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Evaluate every shard at one value, several at once; merge the results, given in shard order."""
+        return self._round(work, shards, value, merge)
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Work on independent items, n_threads at once; results in the order of the items.
+
+        At most n_threads + 2 items are begun and not yet handed out, so that results do not pile up.
+        """
+        from okl.compiled.door import one_blas_thread  # numba: a second that `okl describe` need not pay
+
+        waiting: deque[Future[Result]] = deque()
+        upcoming = iter(items)
+        try:
+            with one_blas_thread():
+                while True:
+                    for item in upcoming:
+                        waiting.append(self._workers().submit(work, item))
+                        if len(waiting) > self.n_threads + 1:
+                            break
+                    if not waiting:
+                        return
+                    yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _round(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        from okl.compiled.door import one_blas_thread
+
+        self._rounds += 1
+        with one_blas_thread():
+            futures = [self._workers().submit(work, shard, value) for shard in shards]
+            try:
+                parts = [future.result() for future in futures]
+            finally:
+                for future in futures:
+                    future.cancel()
+            return merge(parts)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ExecutionError("This LocalExecution is closed; open another one.")
+
+    def _readers(self) -> ReadAhead:
+        self._check_open()
+        if self._reader is None:
+            self._reader = ReadAhead(window_jobs, self.n_threads)
+        return self._reader
+
+    def _workers(self) -> ThreadPoolExecutor:
+        self._check_open()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="okl-work")
+        return self._pool
+
+    def close(self) -> None:
+        """Join all threads: work that has not begun is dropped, work that runs is waited for."""
+        self._closed = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._reader is not None:
+            self._reader.close()
+        self._pool = self._reader = None
+
+    def __enter__(self) -> LocalExecution:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
