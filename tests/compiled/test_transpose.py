@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.compiled.transpose import scatter_columns
+from okl.types import Precision
+from tests.naive import transpose as naive
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (16, 3), (37, 54), (50, 300)])
+def test_scatter_columns_matches_naive_bit_for_bit(rows: int, columns: int, precision: Precision) -> None:
+    random = np.random.default_rng(rows)
+    values = random.normal(100, 30, (columns, rows)).astype(np.float32)
+    shift, factor = random.normal(100, 1, columns), random.uniform(0.01, 3, columns)
+    factor[0] = 0.0
+    positions = random.permutation(rows + 5)[:rows]  # some rows of the output stay as they are
+    expected = np.full((rows + 5, columns), -7.0, dtype=precision)
+    out = expected.copy()
+    naive.scatter_columns(expected, values, positions, shift, factor)
+    addresses = values.ctypes.data + np.arange(columns, dtype=np.int64) * values.strides[0]
+    scatter_columns(out, addresses, positions, shift, factor)
+    np.testing.assert_array_equal(out, expected)
+    assert (out == -7).all(axis=1).sum() == 5
+
+
+def test_scatter_columns_leaves_inputs_unchanged() -> None:
+    values = np.arange(12, dtype=np.float32).reshape(3, 4)
+    before, positions = values.copy(), np.array([3, 1, 0, 2])
+    addresses = values.ctypes.data + np.arange(3, dtype=np.int64) * values.strides[0]
+    scatter_columns(np.empty((4, 3)), addresses, positions, np.ones(3), np.ones(3))
+    np.testing.assert_array_equal(values, before)
+    np.testing.assert_array_equal(positions, [3, 1, 0, 2])
