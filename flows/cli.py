@@ -57,11 +57,16 @@ def ingest(
     rows_per_shard: RowsPerShard = None,
     missing: Missing = None,
     compression: Annotated[str | None, typer.Option(help=help_for(IngestSettings, "compression"))] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a data set made from another source.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a data set made from another source.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Turn a source into a sharded data set with a manifest."""
-    settings = settings_from(IngestSettings, gather(locals(), INGEST) | _given("compression", compression), "okl ingest")
+    settings = settings_from(
+        IngestSettings, gather(locals(), INGEST) | _given("compression", compression), "okl ingest"
+    )
+    from okl.store.describe import describe as description_of
     from okl.store.describe import describe_text
     from okl.store.ingest import ingest as make
 
@@ -77,8 +82,6 @@ def ingest(
         )
     finally:
         observer.finish()
-    from okl.store.describe import describe as description_of
-
     _print(description_of(made.dataset) | {"changed": made.changed}, json, describe_text(made.dataset))
 
 
@@ -120,7 +123,8 @@ def train(
     name: Annotated[str | None, typer.Option(help=help_for(TrainSettings, "name"))] = None,
     config: Annotated[str | None, typer.Option(help="TOML file with the same options; the command line wins.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable).")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable)."),
     ] = None,
     target: Target = None,
     task: TaskName = None,
@@ -167,8 +171,12 @@ def train_settings(
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model.")],
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Data set or source with the model's target column.")],
-    split: Annotated[str, typer.Option(help="test, train or all; test: all rows of a source or of a set without a split")] = "test",
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="Data set or source with the model's target column.")
+    ],
+    split: Annotated[
+        str, typer.Option(help="test, train or all; test: all rows of a source or of a set without a split")
+    ] = "test",
     workers: Workers = None,
     scheduler: Scheduler = None,
     threads: Threads = None,
@@ -192,7 +200,9 @@ def evaluate(
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model.")],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Raw rows (Parquet, CSV, svmlight) or a data set.")],
-    out: Annotated[str, typer.Option(metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.")],
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.")
+    ],
     key: Keys = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
@@ -202,7 +212,11 @@ def predict(
     """Score rows with a model, in their order; recorded by Prefect."""
     from okl.scoring import ScoreSettings, check_score
 
-    values: dict[str, Any] = {"model": os.path.abspath(model), "source": os.path.abspath(source), "out": os.path.abspath(out)}
+    values: dict[str, Any] = {
+        "model": os.path.abspath(model),
+        "source": os.path.abspath(source),
+        "out": os.path.abspath(out),
+    }
     values |= _given("keys", tuple(key) if key else None) | _execution(workers, scheduler, threads)
     settings = settings_from(ScoreSettings, values, "okl predict")
     check_score(settings)

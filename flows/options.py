@@ -24,9 +24,9 @@ INGEST = {
 TRAIN = {
     name: name
     for name in (
-        "solver kernel bandwidth frequencies loss step_size class_weights passes rounds order seed precision mode workers "
-        "scheduler threads out name"
-    ).split()
+        *("solver", "kernel", "bandwidth", "frequencies", "loss", "step_size", "class_weights", "passes", "rounds"),
+        *("order", "seed", "precision", "mode", "workers", "scheduler", "threads", "out", "name"),
+    )
 }
 
 

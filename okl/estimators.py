@@ -181,7 +181,7 @@ class FOGDClassifier(ClassifierMixin, _OnlineKernel):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn some more rows, once, in their order; the first call needs all classes and settles "auto" parameters."""
+        """Learn some more rows, once, in order; the first call needs all classes and settles "auto" parameters."""
         first = not hasattr(self, "learner_")
         inputs, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=first)
         if first:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from okl.predictors import Predictor
 from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.order import plan_windows
 from okl.store.reading import load_window
-from okl.types import FloatArray, Precision, Split
+from okl.types import FloatArray, Precision
 
 EVALUATION_WINDOW_BYTES = 8 * 2**20
 
@@ -36,7 +37,7 @@ class MeasureShard:
             targets = in_own_unit(schema, rows.targets)
             for name, predictor in self.predictors.items():
                 scores = in_own_unit(schema, predictor.scores(rows.inputs))
-                tallies[name].append(measure(schema.task, scores, targets, schema.n_outputs, _target_range(schema)))
+                tallies[name].append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
         return {name: merge(parts) for name, parts in tallies.items()}
 
 
@@ -48,24 +49,32 @@ def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | Flo
     return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
 
 
-def _target_range(schema: Schema) -> tuple[float, float] | None:
+def target_range(schema: Schema) -> tuple[float, float] | None:
+    """Lowest and highest training target, for the picture of predicted against true; None for classes."""
     statistics = schema.target_statistics
     return None if schema.task != "regression" or statistics is None else (statistics.minimum, statistics.maximum)
 
 
-def evaluate_predictors(
+def predictor_tallies(
     data: Dataset,
-    split: Split,
+    shards: Sequence[Shard],
     predictors: Mapping[str, Predictor],
     precision: Precision,
     execution: Execution,
-) -> dict[str, Tally] | None:
-    """Tallies of every predictor over all rows of a split, added up in shard order; None for a split without rows."""
-    shards = data.split(split)
-    if not shards:
-        return None
+) -> dict[str, Tally]:
+    """Tallies of every predictor over all rows of some shards, added up in the order of the shards."""
     parts = list(execution.map(MeasureShard(data, predictors, precision), shards))
     return {name: merge([part[name] for part in parts]) for name in predictors}
+
+
+def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
+    """A report whose squared_loss is in the unit that is learnt (the scaled target), like the progressive one.
+
+    mse, mae and r2 stay in the target's own unit.
+    """
+    if report.get("squared_loss") is None:
+        return report
+    return report | {"squared_loss": report["squared_loss"] * schema.target_shift_and_factor[1] ** 2}
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""What can be decided, and refused, before anything is learnt: checks, the solver that settings mean, the run's folder."""
+"""What can be decided, and refused, before anything is learnt: checks, the solver that is meant, the run's folder."""
 
 from __future__ import annotations
 
 import os
 import socket
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,7 +19,7 @@ from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
 
-DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 8, "sum": 128}
+DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 256, "sum": 256}
 DISTRIBUTED_MODE: Mode = "mix"
 CONNECT_SECONDS = 3.0
 
@@ -106,8 +107,9 @@ def run_folder(settings: TrainSettings) -> Path:
     if settings.out is not None:
         return Path(settings.out).absolute()
     name = settings.name or Path(settings.data).name.split(".")[0] or "run"
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return okl_home() / "runs" / f"{name}-{stamp}-{os.getpid()}"
+    stem = f"{name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    runs = okl_home() / "runs"
+    return next(runs / folder for folder in (stem, *(f"{stem}-{k}" for k in count(2))) if not (runs / folder).exists())
 
 
 def _check_scheduler(settings: TrainSettings) -> None:
@@ -127,5 +129,6 @@ def _check_scheduler(settings: TrainSettings) -> None:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise ExecutionError(
-            f"No Dask scheduler answers at {settings.scheduler} ({error}). Start one with `dask scheduler`, or use --workers."
+            f"No Dask scheduler answers at {settings.scheduler} ({error}). Start one with `dask scheduler`, or use "
+            "--workers."
         ) from None

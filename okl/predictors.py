@@ -54,7 +54,7 @@ class LinearPredictor:
         return int(self.weights.shape[0])
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Scores before any link: (rows,) for one output, (rows, n_outputs) for several, from inputs (rows, n_inputs)."""
+        """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs)."""
         scores = score_rows(self.feature_map, self.weights, inputs, n_threads)
         return scores[:, 0] if self.n_outputs == 1 else scores
 

@@ -11,7 +11,7 @@ from typing import Any
 from okl.configuration import IngestSettings, TrainSettings
 from okl.curve import LearningCurve
 from okl.errors import DivergedError
-from okl.evaluation import ConstantPredictor, evaluate_predictors
+from okl.evaluation import ConstantPredictor, learnt_unit, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.metrics import Tally
@@ -21,7 +21,7 @@ from okl.planning import check, make_solver, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
-from okl.store.dataset import Dataset
+from okl.store.dataset import Dataset, Shard
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.model import Model, save_model
@@ -77,7 +77,7 @@ class Learnt:
 
 @dataclass(eq=False)
 class TrainingRun:
-    """One run: call the stages of TRAIN_STAGES in order, then `close`, whatever happened: it removes what is incomplete."""
+    """One run: call the stages of TRAIN_STAGES in order, then `close`, whatever happened; it removes leftovers."""
 
     settings: TrainSettings
     observer: Observer = field(default_factory=NullObserver)
@@ -126,9 +126,10 @@ class TrainingRun:
         if self.linear is not None:
             predictors["linear"] = self.linear.predictor
         execution, precision = self._running(), self.settings.precision
+        splits: dict[str, tuple[Shard, ...]] = {"train": self.data.split("train"), "test": self.data.split("test")}
         self.tallies = {
-            split: evaluate_predictors(self.data, split, predictors, precision, execution)
-            for split in ("train", "test")
+            split: predictor_tallies(self.data, shards, predictors, precision, execution) if shards else None
+            for split, shards in splits.items()
         }
         return {split: self._metrics(split, "model") for split in self.tallies}
 
@@ -223,11 +224,7 @@ class TrainingRun:
         tallies: dict[str, Tally] | None = self.tallies[split]
         if tallies is None or name not in tallies:
             return None
-        report = tallies[name].report()
-        if "squared_loss" in report and report["squared_loss"] is not None:
-            # in the unit that is learnt, like the progressive loss; mse stays in the target's own
-            report["squared_loss"] *= self.data.schema.target_shift_and_factor[1] ** 2
-        return report
+        return learnt_unit(self.data.schema, tallies[name].report())
 
     def _collect(self) -> dict[str, Any]:
         schema, settings, learnt = self.data.schema, self.settings, self.learnt

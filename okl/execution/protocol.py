@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 class ShardWork(Protocol[Value, Part]):
     """Picklable work on one shard: called with a value that changes from round to round; must not write into it."""
 
-    def __call__(self, shard: Shard, value: Value) -> Part: ...
+    def __call__(self, shard: Shard, value: Value, /) -> Part: ...
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from okl.compiled.gradients import LOSS, Summed
 from okl.compiled.updates import MISTAKES, ROWS, SQUARED_ERROR, UPDATES, Rule
 from okl.errors import ConfigError, DataError, DivergedError
 from okl.execution.protocol import Rows
-from okl.features.protocol import FeatureMap, check_inputs
+from okl.features.protocol import FeatureMap, check_inputs, check_weights
 from okl.features.scoring import score_rows
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.online.blockwise import learn_rows, sum_rows
@@ -89,10 +89,10 @@ class LinearLearner:
 
         Raises
         ------
-        DataError : inputs or targets do not fit the map or the loss
+        DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         DivergedError : the weights are no longer finite
         """
-        inputs, targets = self._checked(rows)
+        inputs, targets = self._checked(weights.last, rows)
         learnt = learnt_from(weights)
         learn_rows(learnt, self.feature_map, inputs, targets, self._rule, n_threads)
         after = weights_from(learnt, self.loss.task)
@@ -109,9 +109,9 @@ class LinearLearner:
 
         Raises
         ------
-        DataError : inputs or targets do not fit the map or the loss
+        DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         """
-        inputs, targets = self._checked(rows)
+        inputs, targets = self._checked(weights, rows)
         weights = np.ascontiguousarray(weights, dtype=self.feature_map.precision)
         summed = Summed(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
         sum_rows(summed, self.feature_map, weights, inputs, targets, self._rule, n_threads)
@@ -138,9 +138,12 @@ class LinearLearner:
             self.loss.code, float(epsilon), float(self.step_size), class_weights, SAMPLE_EVERY if self.average else 0
         )
 
-    def _checked(self, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
+    def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
         inputs = np.ascontiguousarray(rows.inputs, dtype=self.feature_map.precision)
         check_inputs(self.feature_map, inputs)
+        check_weights(self.feature_map, weights)
+        if len(weights) != self.n_outputs:
+            raise ConfigError(f"Weights for {len(weights)} outputs came to a learner of {self.n_outputs}.")
         targets = np.ascontiguousarray(rows.targets, dtype=np.float64)
         if targets.shape != (len(inputs),):
             raise DataError(f"Targets of shape {targets.shape} came with {len(inputs)} rows; give one target a row.")

@@ -25,6 +25,7 @@ from okl.types import Precision
 
 Mode = Literal["stream", "mix", "sum"]
 SAMPLE_ROWS = 4096
+MOST_STEP_FACTOR = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +51,14 @@ class OnlineState:
 class OnlineLinear:
     """Predict, suffer, then learn, one row at a time, w <- w - step_size loss'(w'z(x)) z(x); with a Fourier map: FOGD.
 
-    mode "stream" is exact; in "mix" every shard learns its part of the rows from the same weights, which are then averaged
-    by rows; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes one step.
+    mode "stream" is exact; in "mix" every shard learns its part of the rows from the same weights, which are then
+    averaged by rows; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes
+    one step.
 
     Parameters
     ----------
-    maps : the feature map to draw; loss : of the table; step_size : on the scaled map, None for a choice by a small race
+    maps : the feature map to draw; loss : of the table
+    step_size : on the scaled map, None for a choice by a small race
     class_weights : weight of each class's steps, None for 1; average : predict with averaged weights
     passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
 
@@ -89,6 +92,10 @@ class OnlineLinear:
         adaptive = self.mode == "sum" and self.adaptive
         if self.step_size is None:
             step_size, why = race_step_sizes(learner, sample, adaptive)
+            if self.mode == "mix" and self.loss.task != "regression":
+                # the average takes 1/shards of each shard's way: longer steps make up for it, hinges bear them
+                factor = min(len(data.split("train")), MOST_STEP_FACTOR)
+                step_size, why = step_size * factor, f"{why}, times {factor} as weights of shards are averaged"
         else:
             step_size, why = self.step_size, "as given"
         learner = replace(learner, step_size=step_size)
@@ -151,12 +158,12 @@ class OnlineLinear:
     def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Weights, AdaGrad | None]:
         weights = state.weights
         task = RoundTask(weights.last, weights.progress, (self.seed, state.pass_index), (state.step, self.rounds))
-        shards = data.split("train")
+        shards, number = data.split("train"), state.pass_index * self.rounds + state.step + 1
         if self.mode == "mix":
             learn = LearnWork(data, state.learner, self.order)
-            return execution.mix(learn, shards, task, partial(average_weights, weights)), None
+            return execution.mix(learn, shards, task, partial(average_weights, weights, number)), None
         work = GradientWork(data, state.learner, self.order)
-        return execution.sum(work, shards, task, add_gradients).step(state.learner, weights, state.optimiser)
+        return execution.sum(work, shards, task, add_gradients).step(state.learner, weights, state.optimiser, number)
 
 
 def _mixed(sample: Rows, seed: int) -> Rows:

@@ -68,7 +68,7 @@ class GradientWork(RoundWork):
 
 @dataclass(frozen=True, eq=False)
 class AdaGrad:
-    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: the step of each coordinate shrinks with it.
+    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.
 
     Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
     """
@@ -109,9 +109,11 @@ class Gradient:
         return cls(summed.gradient, progress, float(np.sum(rows.targets**2)))
 
     def step(
-        self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None
+        self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None, number: int
     ) -> tuple[Weights, AdaGrad | None]:
-        """One step along the mean subgradient: plain, or with AdaGrad's step a coordinate.
+        """Step `number` (from 1) along the mean subgradient: plain, or with AdaGrad's step a coordinate.
+
+        Step t counts t times in the average of the weights: early ones, far from the end, count little.
 
         Raises
         ------
@@ -131,7 +133,7 @@ class Gradient:
                 f"step_size = {learner.step_size:g}. Use a smaller one, such as {learner.step_size / 10:g}."
             )
         progress = weights.progress.plus(self._with_baseline(weights.progress))
-        return Weights(last, weights.total + last, weights.n_sampled + 1, progress), optimiser
+        return Weights(last, weights.total + number * last, weights.n_sampled + number, progress), optimiser
 
     def _with_baseline(self, before: Progress) -> Progress:
         """The errors on these rows of the majority class, or the mean, of the rows before."""
@@ -158,12 +160,13 @@ def add_gradients(parts: list[Gradient]) -> Gradient:
     return total
 
 
-def average_weights(base: Weights, parts: list[Weights]) -> Weights:
+def average_weights(base: Weights, number: int, parts: list[Weights]) -> Weights:
     """Average by rows what shards learnt from the same weights, in the order given.
 
-    The average of the weights takes in what every shard sampled on its way.
+    The average of the weights takes in what every shard sampled on its way; round t (number, from 1) counts t times.
 
-    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
+    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing); the average is that of
+    Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
     """
     grown = [part.progress.since(base.progress) for part in parts]
     rows = sum(progress.rows for progress in grown)
@@ -173,7 +176,7 @@ def average_weights(base: Weights, parts: list[Weights]) -> Weights:
     progress, n_sampled = base.progress, base.n_sampled
     for part, growth in zip(parts, grown, strict=True):
         last += (growth.rows / rows) * part.last
-        total += part.total
-        n_sampled += part.n_sampled
+        total += number * part.total
+        n_sampled += number * part.n_sampled
         progress = progress.plus(growth)
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)

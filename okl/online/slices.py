@@ -1,4 +1,4 @@
-"""Which rows of a shard take part in a round: a slice of the shard's own seeded order, so that a pass visits each once."""
+"""Which rows of a shard take part in a round: a slice of the shard's seeded order, so that a pass visits each once."""
 
 from __future__ import annotations
 

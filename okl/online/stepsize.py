@@ -19,12 +19,13 @@ RACE_BATCHES = 32
 def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tuple[float, str]:
     """Choose the step size whose progressive error on a sample is least; the smaller one on a tie.
 
-    Rows of the scaled map have norm 1, so that a step of at most 1 on a squared residual never overshoots it: larger ones
-    do not take part in regression. A step whose class weights multiply it counts with the largest of them.
+    Rows of the scaled map have norm 1, so that a step of at most 1 on a squared residual never overshoots it: larger
+    ones do not take part in regression.
 
     Parameters
     ----------
-    learner : whose step size is to be chosen; sample : rows in a random order; adaptive : for AdaGrad's mini-batch steps
+    learner : whose step size is to be chosen; sample : rows in a random order
+    adaptive : for AdaGrad's mini-batch steps
 
     Returns
     -------
@@ -54,10 +55,11 @@ def _adagrad_error(learner: LinearLearner, sample: Rows, step: float) -> float:
     racer = replace(learner, step_size=step)
     weights, optimiser = racer.start(), AdaGrad.start(learner.n_outputs, learner.feature_map.n_columns)
     try:
-        for part in np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets))):
+        batches = np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets)))
+        for number, part in enumerate(batches, start=1):
             inside = slice(part[0], part[-1] + 1)
             gradient = Gradient.of(racer, weights.last, Rows(sample.inputs[inside], sample.targets[inside]))
-            weights, stepped = gradient.step(racer, weights, optimiser)
+            weights, stepped = gradient.step(racer, weights, optimiser, number)
             assert stepped is not None
             optimiser = stepped
     except DivergedError:

@@ -16,9 +16,10 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from okl.errors import ModelError
+from okl.features.protocol import precision_of
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import ColumnStatistics, Schema
-from okl.types import FloatArray
+from okl.types import FloatArray, Precision
 
 FORMAT_VERSION = 1
 DESCRIPTION = "model.json"
@@ -39,6 +40,11 @@ class Model:
     configuration: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def precision(self) -> Precision:
+        """Of its weights, and so of its scores."""
+        return precision_of(self.predictor.arrays()["weights"])
+
     def prepare(self, values: FloatArray) -> FloatArray:
         """Inputs (rows, n_features) from raw values in the order of schema.features; scaling applied."""
         values = np.asarray(values)
@@ -52,12 +58,11 @@ class Model:
         if not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
             raise ModelError(
-                f"Column {self.schema.features[column]!r} holds {values[row, column]} in row {row}, but the model takes "
-                "finite numbers only. Fill or drop such rows."
+                f"Column {self.schema.features[column]!r} holds {values[row, column]} in row {row}, but the model "
+                "takes finite numbers only. Fill or drop such rows."
             )
         shift, factor = self.schema.shift_and_factor
-        precision = self.predictor.arrays()["weights"].dtype
-        return np.ascontiguousarray((values - shift) * factor, dtype=precision)
+        return np.ascontiguousarray((values - shift) * factor, dtype=self.precision)
 
     def scores(self, values: FloatArray, n_threads: int = 1) -> FloatArray:
         """Scores before the link, (rows,) or (rows, n_classes), of raw values (rows, n_features)."""
@@ -175,7 +180,9 @@ def _render(description: dict[str, Any]) -> bytes:
 
 
 def _schema(stored: dict[str, Any]) -> Schema:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+    }
     values["feature_statistics"] = tuple(ColumnStatistics(**column) for column in stored["feature_statistics"])
     if stored["target_statistics"] is not None:
         values["target_statistics"] = ColumnStatistics(**stored["target_statistics"])

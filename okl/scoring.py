@@ -1,0 +1,263 @@
+"""Scoring with a saved model: rows in, scores and predictions out in their order; and measuring it on labelled rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field
+
+from okl.errors import ConfigError
+from okl.evaluation import in_own_unit, learnt_unit, predictor_tallies, target_range
+from okl.execution import open_execution
+from okl.metrics import Tally, measure, merge
+from okl.progress import NullObserver, Observer
+from okl.store.manifest import is_dataset, open_dataset
+from okl.store.matching import read_as
+from okl.store.model import Model, load_model, predictions
+from okl.store.pieces import TablePiece, read_table, table_pieces
+from okl.store.rawrows import check_columns, prepare_rows
+from okl.types import FloatArray
+
+SCORE_STAGES = ("check", "score", "report")
+
+
+class ScoreSettings(BaseModel):
+    """What to score with which model, and where the work runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(description="folder of a model")
+    source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
+    out: str = Field(description="folder to make for the scores")
+    keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    threads: int | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+
+
+class EvaluateSettings(BaseModel):
+    """Which model to measure on which labelled rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(description="folder of a model")
+    source: str = Field(description="data set, or raw rows with the model's target column")
+    split: Literal["test", "train", "all"] = Field(
+        "test", description="of a data set; all rows where there is no split"
+    )
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    threads: int | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePiece:
+    """Work on one piece: score its rows and write them as one Parquet file, beside its place and renamed."""
+
+    model: Model
+    keys: tuple[str, ...]
+    folder: Path
+
+    def __call__(self, piece: TablePiece) -> dict[str, Any]:
+        """Rows, and how often each label was predicted (or the sum of the predictions)."""
+        path = self.folder / f"part-{piece.index:05d}.parquet"
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        schema = self.output_schema(piece)
+        counts: Counter[Any] = Counter()
+        rows, total = 0, 0.0
+        columns = [*self.model.schema.features, *self.keys]
+        try:
+            with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
+                for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
+                    raw = prepare_rows(self.model.schema, source, self.model.precision)
+                    scores = self.model.predictor.scores(raw.inputs)
+                    predicted = predictions(self.model.schema, scores)
+                    absent = None if raw.complete is None else ~raw.complete
+                    kept = predicted if absent is None else predicted[~absent]
+                    if self.model.schema.task == "regression":
+                        total += float(kept.sum())
+                    else:
+                        counts.update(kept.tolist())
+                    arrays = [source.batch.column(name) for name in self.keys]
+                    arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
+                    arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
+                    writer.write_batch(pa.record_batch(arrays, schema=schema))
+                    rows += source.batch.num_rows
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+        return {"rows": rows, "counts": counts, "total": total}
+
+    def output_schema(self, piece: TablePiece) -> pa.Schema:
+        """Key columns as they came, score (one a class for several classes), prediction."""
+        model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
+        fields = [piece.schema.field(name) for name in self.keys]
+        names = [f"score_{label}" for label in model.labels] if model.task == "multiclass" else ["score"]
+        fields += [pa.field(name, precision) for name in names]
+        return pa.schema(
+            [*fields, pa.field("prediction", pa.array(predictions(model, _no_scores(model.n_outputs))).type)]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurePiece:
+    """Work on one piece with labels: score its rows and tally how far off they are."""
+
+    model: Model
+
+    def __call__(self, piece: TablePiece) -> list[Tally]:
+        """One tally, or none for a piece whose rows all miss a value."""
+        schema, tallies = self.model.schema, []
+        for source in read_table(piece, [*schema.features, schema.target]):
+            raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
+            assert raw.targets is not None
+            kept = slice(None) if raw.complete is None else raw.complete
+            scores = in_own_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
+            targets = in_own_unit(schema, raw.targets[kept])
+            tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
+        return [merge(tallies)] if tallies else []
+
+
+@dataclass(eq=False)
+class ScoringRun:
+    """One scoring: call the stages of SCORE_STAGES in order, then `close`, whatever happened."""
+
+    settings: ScoreSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self._out = Path(self.settings.out).absolute()
+        self._beside = self._out.with_name(f".{self._out.name}.partial-{os.getpid()}")
+        self._result: dict[str, Any] = {}
+
+    def check(self) -> dict[str, Any]:
+        """Open the model, lay the source out in pieces, and hold their columns against the model's."""
+        self.model, self.pieces, self.keys = check_score(self.settings)
+        return {"pieces": len(self.pieces), "keys": list(self.keys)}
+
+    def score(self) -> dict[str, Any]:
+        """Score all pieces, each to a file of its own."""
+        begun, settings = time.perf_counter(), self.settings
+        self._beside.mkdir(parents=True)
+        work = ScorePiece(self.model, self.keys, self._beside)
+        known = [piece.rows for piece in self.pieces]
+        expected = 0 if None in known else sum(rows or 0 for rows in known)
+        done, counts, total = 0, Counter[Any](), 0.0
+        with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
+            for part in execution.map(work, self.pieces):
+                done, total = done + part["rows"], total + part["total"]
+                counts.update(part["counts"])
+                self.observer.advance(done, expected, {})
+        seconds = time.perf_counter() - begun
+        self._result = {
+            "model": settings.model,
+            "source": settings.source,
+            "out": str(self._out),
+            "rows": done,
+            "files": len(self.pieces),
+            "seconds": seconds,
+            "rows_per_second": done / max(seconds, 1e-9),
+        }
+        if self.model.schema.task == "regression":
+            self._result["mean_prediction"] = total / done if done else None
+        else:
+            self._result["predictions"] = {str(label): counts[label] for label in self.model.schema.labels}
+        return {"rows": done, "seconds": seconds}
+
+    def report(self) -> dict[str, Any]:
+        """Write scores.json and give the folder its name: from here on it is complete."""
+        (self._beside / "scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._beside.rename(self._out)
+        return {"out": str(self._out)}
+
+    def close(self) -> None:
+        """Remove what is incomplete."""
+        shutil.rmtree(self._beside, ignore_errors=True)
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl predict --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """What was scored, as a markdown table."""
+        rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._result.items()]
+        return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """Label counts, or the mean, one a row."""
+        counts = self._result.get("predictions") or {"mean": self._result.get("mean_prediction")}
+        return [{"prediction": name, "value": value} for name, value in counts.items()]
+
+
+def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], tuple[str, ...]]:
+    """Refuse what can be known to be wrong before rows are read; returns the model, the pieces and the key columns.
+
+    Raises
+    ------
+    OklError : a model or source that does not open or do not fit each other; a destination that exists
+    """
+    if Path(settings.out).exists():
+        raise ConfigError(f"{settings.out} exists already; scores are never overwritten. Choose another --out.")
+    model = load_model(settings.model)
+    pieces = table_pieces(settings.source, model.schema.n_features)
+    columns = pieces[0].schema
+    check_columns(model.schema, columns, settings.source)
+    if missing := [name for name in settings.keys if name not in columns.names]:
+        raise ConfigError(f"{settings.source} has no key column {missing[0]!r}. It has {', '.join(columns.names[:8])}.")
+    keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
+    return model, pieces, tuple(dict.fromkeys(keys))
+
+
+def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Measure a saved model on a split of a data set, or on all rows of a source that has the target column.
+
+    Returns
+    -------
+    model, source, split, rows, seconds, metrics: what `okl evaluate --json` prints
+
+    Raises
+    ------
+    OklError : rows that do not fit the model; a label never seen in training
+    """
+    observer = observer or NullObserver()
+    begun, model = time.perf_counter(), load_model(settings.model)
+    with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
+        observer.stage("evaluate")
+        if is_dataset(settings.source):
+            data = read_as(open_dataset(settings.source), model.schema)
+            splits = ("train", "test") if settings.split == "all" or not data.split("test") else (settings.split,)
+            shards = [shard for shard in data.shards if shard.split in splits]
+            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
+            split = "all" if len(splits) > 1 else splits[0]
+        else:
+            pieces = table_pieces(settings.source, model.schema.n_features)
+            check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
+            tally = merge(tally for part in execution.map(MeasurePiece(model), pieces) for tally in part)
+            split = "all"
+    return {
+        "model": settings.model,
+        "source": settings.source,
+        "split": split,
+        "rows": tally.rows,
+        "seconds": time.perf_counter() - begun,
+        "metrics": learnt_unit(model.schema, tally.report()),
+    }
+
+
+def _score_columns(scores: FloatArray) -> list[FloatArray]:
+    return [scores] if scores.ndim == 1 else [np.ascontiguousarray(column) for column in scores.T]
+
+
+def _no_scores(n_outputs: int) -> FloatArray:
+    return np.zeros((1, n_outputs)) if n_outputs > 1 else np.zeros(1)
