@@ -44,6 +44,15 @@ def precision_of(array: NDArray[Any]) -> Precision:
     raise ConfigError(f"A feature map holds {array.dtype} values, but it takes float32 or float64. Convert them first.")
 
 
+def check_weights(feature_map: FeatureMap, weights: NDArray[Any]) -> None:
+    """Raise ConfigError unless weights are (n_outputs, n_columns); compiled code does not look."""
+    if weights.ndim != 2 or weights.shape[1] != feature_map.n_columns:
+        raise ConfigError(
+            f"Weights of shape {weights.shape} do not fit a feature map of {feature_map.n_columns} columns. "
+            "Use the weights that were learnt with this map."
+        )
+
+
 def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
     """Raise DataError unless inputs are (rows, n_inputs)."""
     if inputs.ndim != 2 or inputs.shape[1] != feature_map.n_inputs:

@@ -8,7 +8,7 @@ from okl.compiled.blocks import MOST_ROWS, Block, borrowed_block, run_threads
 from okl.compiled.door import one_blas_thread
 from okl.compiled.fourier import fourier_scores, score_block
 from okl.features.fourier import FourierFeatures
-from okl.features.protocol import FeatureMap, check_inputs
+from okl.features.protocol import FeatureMap, check_inputs, check_weights
 from okl.types import FloatArray
 
 
@@ -21,11 +21,12 @@ def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray,
 
     Raises
     ------
-    DataError : the inputs do not have the map's columns
+    DataError, ConfigError : the inputs or the weights do not have the map's columns
     """
     inputs = np.ascontiguousarray(inputs, dtype=feature_map.precision)
     check_inputs(feature_map, inputs)
     weights = np.ascontiguousarray(weights, dtype=feature_map.precision)
+    check_weights(feature_map, weights)
     scores = np.empty((len(inputs), len(weights)), dtype=feature_map.precision)
     size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
     n_threads = max(1, min(n_threads, -(-len(inputs) // size)))
