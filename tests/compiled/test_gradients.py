@@ -24,4 +24,4 @@ def test_sums_match_naive_in_double_precision(code: int, precision: Precision) -
     naive.sum_block(expected, block, scores, case.targets, case.rule)
     assert_same(summed, expected, 1e-12)
     assert expected.sums[LOSS] > 0
-    assert 10 < expected.counts[UPDATES]
+    assert expected.counts[UPDATES] > 10

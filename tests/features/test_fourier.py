@@ -88,4 +88,4 @@ def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(ConfigError, match="n_frequencies = 0"):
         draw_fourier_map(Gaussian(1.0), 6, 0, 0)
     with pytest.raises(ConfigError, match="int64"):
-        FourierFeatures(Gaussian(1.0), np.zeros((2, 2), dtype=np.int64))  # type: ignore[arg-type]
+        FourierFeatures(Gaussian(1.0), np.zeros((2, 2), dtype=np.int64))
