@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from flows.progress import watching
 from flows.server import PRIVACY, OwnServer, own_server, prefect_home
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
     from okl.scoring import ScoreSettings
 
     from okl.configuration import TrainSettings
-
-Settings = TypeVar("Settings")
 
 RECORD_SECONDS = 60.0
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters
@@ -47,7 +47,7 @@ def run_train(settings: TrainSettings, observer: Observer) -> dict[str, Any]:
     ExecutionError : no server answers; any error of the run itself; KeyboardInterrupt : the run was cancelled
     """
 
-    def load() -> Callable[[TrainSettings], Any]:
+    def load() -> Callable[[Any], Any]:
         from flows.train import okl_train
 
         return okl_train
@@ -58,7 +58,7 @@ def run_train(settings: TrainSettings, observer: Observer) -> dict[str, Any]:
 def run_score(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
     """Score by the flow `okl-score`; see `run_train`."""
 
-    def load() -> Callable[[ScoreSettings], Any]:
+    def load() -> Callable[[Any], Any]:
         from flows.score import okl_score
 
         return okl_score
@@ -66,9 +66,14 @@ def run_score(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
     return run_recorded(load, settings, observer)
 
 
-def run_recorded(
-    load: Callable[[], Callable[[Settings], Any]], settings: Settings, observer: Observer
-) -> dict[str, Any]:
+def run_recorded(load: Callable[[], Callable[[Any], Any]], settings: BaseModel, observer: Observer) -> dict[str, Any]:
+    """Run any flow as `run_train` does.
+
+    Parameters
+    ----------
+    load : imports and returns the flow; called while the server starts
+    settings, observer : see `run_train`
+    """
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
     home = okl_home()
     with nullcontext() if server_is_configured() else own_server(home) as server, client_settings(server, home):
@@ -80,7 +85,7 @@ def run_recorded(
         return _run_and_wait(flow, settings, observer)
 
 
-def _run_and_wait(flow: Callable[[Settings], Any], settings: Settings, observer: Observer) -> dict[str, Any]:
+def _run_and_wait(flow: Callable[[Any], Any], settings: BaseModel, observer: Observer) -> dict[str, Any]:
     from prefect.exceptions import CancelledRun
 
     from flows.records import wait_for_records
@@ -90,7 +95,9 @@ def _run_and_wait(flow: Callable[[Settings], Any], settings: Settings, observer:
     tokens = started.set(records), watching.set(observer)
     try:
         with quiet_terminal():
-            result: dict[str, Any] = flow(settings)
+            # As plain values, the way a worker gets them: Prefect takes parameters apart in search of futures, and a
+            # model with a field named `keys` looks like a mapping to it. The flow makes them a model again.
+            result: dict[str, Any] = flow(settings.model_dump(mode="json"))
         return result
     except CancelledRun:
         raise KeyboardInterrupt from None

@@ -1,0 +1,62 @@
+"""A small, real run: what the flows do for every run is tested on it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from okl.errors import DataError
+from okl.progress import Observer
+
+STAGES = ("plan", "count", "report")
+
+
+class CountSettings(BaseModel):
+    """What to count, and how it ends."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    upto: int = Field(1000, ge=1, description="count to this")
+    seconds: float = Field(0.0, description="how long counting takes")
+    end: Literal["well", "error", "interrupt"] = Field("well", description="how counting ends")
+
+
+class CountingRun:
+    """Count, and keep a table and a report."""
+
+    def __init__(self, settings: CountSettings, observer: Observer) -> None:
+        self.settings = settings
+        self.observer = observer
+        self.counted = 0
+        self.closed = False
+
+    def plan(self) -> dict[str, Any]:
+        return {"upto": self.settings.upto, "unbounded": float("inf")}
+
+    def count(self) -> dict[str, Any]:
+        for number in range(self.settings.upto):
+            self.observer.advance(number + 1, self.settings.upto, {"mistake_rate": 1 / (number + 1)})
+            time.sleep(self.settings.seconds / self.settings.upto)
+        if self.settings.end == "error":
+            raise DataError("column 'y' cannot be counted.")
+        if self.settings.end == "interrupt":
+            raise KeyboardInterrupt
+        self.counted = self.settings.upto
+        return {"counted": self.counted}
+
+    def report(self) -> dict[str, Any]:
+        return {"written": True}
+
+    def close(self) -> None:
+        self.closed = True
+
+    def result(self) -> dict[str, Any]:
+        return {"counted": self.counted}
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        return [{"metric": "count", "value": self.counted}, {"metric": "nothing", "value": float("nan")}]
+
+    def report_markdown(self) -> str:
+        return f"# Counted to {self.counted}\n"

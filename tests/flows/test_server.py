@@ -1,0 +1,164 @@
+"""okl's own Prefect server as a process: how it starts, what it listens on, how it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.server import LOOPBACK, OwnServer, own_server, prefect_home
+from okl.errors import ExecutionError
+from tests.flows.conftest import child_environment, query
+
+
+@pytest.fixture
+def used_home(server: OwnServer, tmp_path: Path) -> Path:
+    """A home folder whose database is migrated already, as on every start but the first."""
+    prefect_home(tmp_path).mkdir()
+    with_schema = prefect_home(tmp_path) / "prefect.db"
+    query(server.home, f"vacuum into '{with_schema}'")
+    return tmp_path
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def listening(pid: int) -> set[str]:
+    """Return the addresses, in the kernel's hexadecimal, on which a process listens."""
+    sockets = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            sockets.add(os.readlink(descriptor))
+        except FileNotFoundError:
+            continue
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                addresses.add(fields[1])
+    return addresses
+
+
+def get_json(server: OwnServer, path: str) -> Any:
+    connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=10)
+    try:
+        connection.request("GET", f"/api{path}")
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def test_nothing_listens_beyond_loopback(server: OwnServer) -> None:
+    assert server.process is not None
+    assert listening(server.process.pid) == {f"0100007F:{server.port:04X}"}
+
+
+def test_telemetry_is_off(server: OwnServer) -> None:
+    assert server.process is not None
+    environment = Path(f"/proc/{server.process.pid}/environ").read_text().split("\0")
+    assert {"DO_NOT_TRACK=1", "PREFECT_SERVER_ANALYTICS_ENABLED=false"} <= set(environment)
+    assert get_json(server, "/admin/settings")["server"]["analytics_enabled"] is False
+    # a server that phones home first gives itself a session in its database
+    assert query(server.home, "select value from configuration where key = 'TELEMETRY_SESSION'") == []
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_the_server(server: OwnServer) -> None:
+    assert server.process is not None
+    assert os.getsid(server.process.pid) != os.getsid(0)
+
+
+def test_start_returns_at_once_and_connections_are_refused_until_ready(used_home: Path) -> None:
+    begun = time.monotonic()
+    with own_server(used_home) as server:
+        assert time.monotonic() - begun < 1.0
+        with pytest.raises(ConnectionRefusedError):
+            get_json(server, "/health")
+        server.wait_ready()
+        assert get_json(server, "/health") is True
+        process = server.process
+    assert process is not None
+    assert process.returncode == -signal.SIGTERM, "it was asked to stop and did; it need not be killed"
+    assert server.log.read_text() == ""
+
+
+def test_the_server_dies_with_a_killed_parent(used_home: Path) -> None:
+    source = (
+        "import sys, time; from pathlib import Path; from flows.server import OwnServer\n"
+        "server = OwnServer(Path(sys.argv[1])); server.start(); server.wait_ready()\n"
+        "print(server.process.pid, flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", source, str(used_home)]
+    with subprocess.Popen(command, env=child_environment(), stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert alive(child)
+        parent.send_signal(signal.SIGKILL)
+    assert eventually(lambda: not alive(child), 15), "an orphan was left behind"
+
+
+def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path) -> None:
+    source = (
+        "from flows.run import run_recorded; from okl.progress import NullObserver\n"
+        "from tests.flows.counted import CountSettings\n"
+        "def load():\n"
+        "    from tests.flows.counting import counting\n"
+        "    return counting\n"
+        "print(run_recorded(load, CountSettings(upto=50, seconds=1.5), NullObserver()))"
+    )
+    environment = child_environment(OKL_HOME=str(tmp_path), HOME=str(tmp_path / "home"))
+    environment.pop("PREFECT_HOME")
+    command = [sys.executable, "-c", source]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    runs = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
+    outputs = [run.communicate(timeout=200) for run in runs]
+    assert outputs == [("{'counted': 50}\n", "")] * 2
+    assert query(tmp_path, "select state_type from flow_run") == [("COMPLETED",)] * 2
+    assert query(tmp_path, "select state_type from task_run") == [("COMPLETED",)] * 6
+    assert len(query(tmp_path, "select id from artifact where key is not null")) == 6
+    assert not (tmp_path / "home").exists(), "nothing is written outside okl's home"
+
+
+def test_a_server_that_cannot_start_points_to_its_log(tmp_path: Path) -> None:
+    (prefect_home(tmp_path) / "prefect.db").mkdir(parents=True)
+    with own_server(tmp_path) as server, pytest.raises(ExecutionError, match=r"ended with code \d+.*server\.log"):
+        server.wait_ready()
+    assert "unable to open database file" in server.log.read_text()
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "prefect").write_text("a file where a folder should be")
+    with pytest.raises(ExecutionError, match=r"cannot be written: .* Set OKL_HOME"):
+        OwnServer(tmp_path).start()
+
+
+def test_a_removed_home_is_made_again(tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path)
+    server = OwnServer(tmp_path)
+    server.start()
+    server.stop()
+    assert server.log.is_file()
+    server.stop()

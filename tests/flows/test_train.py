@@ -1,0 +1,53 @@
+"""`okl train` as a person runs it: its own server, the flow, the records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.run import run_train
+from okl.configuration import IngestSettings, TrainSettings
+from okl.errors import DataError
+from okl.progress import NullObserver
+from okl.training import TRAIN_STAGES
+from tests.flows.blobs import write_blobs
+from tests.flows.conftest import query
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_after_training_every_record_is_in_the_database(home: Path, tmp_path: Path) -> None:
+    write_blobs(tmp_path / "rows.parquet")
+    settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y"), frequencies=20)
+    result = run_train(settings, NullObserver())
+    assert Path(result["model"]).is_dir()
+    assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.1
+
+    assert query(home, "select state_type from flow_run") == [("COMPLETED",)]
+    tasks = dict(query(home, "select name, state_type from task_run"))
+    assert tasks == dict.fromkeys(TRAIN_STAGES, "COMPLETED")
+    artifacts = dict(query(home, "select key, data from artifact"))
+    assert set(artifacts) == {"okl-train-progress", "okl-train-metrics", "okl-train-report"}
+    assert json.loads(artifacts["okl-train-progress"]) == 100
+    assert "data:image/" in artifacts["okl-train-report"], "pictures are inline"
+    table = json.loads(json.loads(artifacts["okl-train-metrics"]))
+    assert result["test"]["accuracy"] in [row["value"] for row in table if row["metric"] == "accuracy"]
+    assert "settings" in json.loads(query(home, "select parameters from flow_run")[0][0])
+
+
+def test_a_failed_run_is_recorded_and_leaves_nothing(home: Path, tmp_path: Path) -> None:
+    write_blobs(tmp_path / "rows.parquet")
+    settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y", task="regression"))
+    (tmp_path / "rows.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes()[:-200])
+    with pytest.raises(DataError, match=r"rows\.parquet"):
+        run_train(settings, NullObserver())
+    assert query(home, "select state_type from flow_run") == [("FAILED",)]
+    assert [entry.name for entry in home.iterdir()] == ["prefect"]
