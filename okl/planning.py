@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -109,7 +109,8 @@ def run_folder(settings: TrainSettings) -> Path:
     name = settings.name or Path(settings.data).name.split(".")[0] or "run"
     stem = f"{name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     runs = okl_home() / "runs"
-    return next(runs / folder for folder in (stem, *(f"{stem}-{k}" for k in count(2))) if not (runs / folder).exists())
+    folders = chain([stem], (f"{stem}-{k}" for k in count(2)))  # a chain: unpacking an endless count fills the memory
+    return next(runs / folder for folder in folders if not (runs / folder).exists())
 
 
 def _check_scheduler(settings: TrainSettings) -> None:
