@@ -51,6 +51,19 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Call:
+    """What all batches of a call share: the work, the shards or items, and the pickled value, None if there is none."""
+
+    packed: Packed
+    items: Sequence[Any]
+    value: bytes | None = None
+
+    def content(self, batch: Batch) -> bytes:
+        """Pickled list of the shards or items of a batch."""
+        return pickle.dumps([self.items[position] for position in batch.positions], protocol=pickle.HIGHEST_PROTOCOL)
+
+
+@dataclass(frozen=True)
 class Reply:
     """What a worker sends back for a batch.
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -27,7 +28,7 @@ from distributed.system import MEMORY_LIMIT
 
 from okl.checks import check_at_least
 from okl.errors import ConfigError, ExecutionError
-from okl.execution.batches import Batch, Packed, Reply, by_locality, counted, in_sequence, pack, run_batch, settle
+from okl.execution.batches import Batch, Call, Packed, Reply, by_locality, counted, in_sequence, pack, run_batch, settle
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.store.dataset import Dataset, Shard
@@ -36,7 +37,7 @@ from okl.types import Precision
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0
-POLL_SECONDS = 5.0
+POLL_SECONDS = 1.0
 AHEAD_PER_WORKER = 2
 
 # a worker never spills or pauses: rows are read again from Parquet sooner than from a spill file; a value may be large
@@ -52,6 +53,10 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 def _run_on_worker(digest: str, content: bytes | None, items: bytes, value: bytes | None) -> Reply:
     return run_batch(digest, content, items, value, get_worker().address)
+
+
+def _why(error: BaseException) -> str:
+    return str(error).rstrip(".") or type(error).__name__
 
 
 @contextmanager
@@ -81,9 +86,17 @@ def _start_cluster(n_workers: int, folder: str) -> Any:
             )  # fmt: skip
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ExecutionError(
-            f"{n_workers} worker processes could not be started ({error}). Each of them imports the running script: "
-            'in a script, put what runs under `if __name__ == "__main__":`.'
+            f"{n_workers} worker processes could not be started ({_why(error)}). Each of them imports the running "
+            'script: there, put what runs under `if __name__ == "__main__":`.'
         ) from error
+
+
+@dataclass
+class _Sent:
+    """A batch on its way, and the task that works on it."""
+
+    batch: Batch
+    future: Any
 
 
 class DaskExecution:
@@ -95,6 +108,10 @@ class DaskExecution:
     address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
     patience_seconds : how long to wait when there is no worker at all
+
+    Attributes
+    ----------
+    address : of the scheduler, to which others may connect
 
     Raises
     ------
@@ -134,14 +151,17 @@ class DaskExecution:
             self._stack = stack.pop_all()
 
     def _connect(self, address: str) -> Any:
-        self._address = address
+        self.address = address
         try:
-            return Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl")
+            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl")
         except (OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(
-                f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({type(error).__name__}: {error}). "
+                f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({_why(error)}). "
                 "Check the address, and that the scheduler runs."
             ) from None
+        # tasks are sent at once: by default they wait for 10 ms in case more come, longer than a short round takes
+        client.scheduler_comm.interval = 0.0
+        return client
 
     def _wait_for_workers(self, n_workers: int) -> None:
         try:
@@ -152,8 +172,8 @@ class DaskExecution:
 
     def _no_workers(self) -> ExecutionError:
         return ExecutionError(
-            f"The Dask scheduler at {self._address} has had no workers for {self._patience_seconds:g} s. "
-            f"Start some with: dask worker {self._address}"
+            f"The Dask scheduler at {self.address} has had no workers for {self._patience_seconds:g} s. "
+            f"Start some with: dask worker {self.address}"
         )
 
     @property
@@ -194,15 +214,15 @@ class DaskExecution:
 
         At most two batches a worker are on their way at once, each of at most four items.
         """
+        call = Call(self._pack(work), items)
         upcoming = iter(in_sequence(len(items), len(self._slots)))
-        waiting: deque[tuple[Batch, Any]] = deque()
+        waiting: deque[_Sent] = deque()
         while True:
             while len(waiting) < AHEAD_PER_WORKER * max(1, len(self._slots)) and (batch := next(upcoming, None)):
-                waiting.append((batch, self._submit(work, items, None, batch)))
+                waiting.append(self._send(call, batch))
             if not waiting:
                 return
-            batch, future = waiting.popleft()
-            (reply,) = self._replies(work, items, None, [batch], [future])
+            (reply,) = self._replies(call, [waiting.popleft()])
             yield from self._results(reply)
             if reply.error is not None:
                 raise reply.error
@@ -214,12 +234,11 @@ class DaskExecution:
 
         self._settle()
         self._traffic = counted(self._traffic, rounds=1)
+        call = Call(self._pack(work), shards, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
         batches = by_locality(len(shards), self._slots)
-        content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        futures = [self._submit(work, shards, content, batch) for batch in batches]
         parts: dict[int, Part] = {}
         errors: dict[int, BaseException] = {}
-        for batch, reply in zip(batches, self._replies(work, shards, content, batches, futures), strict=True):
+        for batch, reply in zip(batches, self._replies(call, [self._send(call, b) for b in batches]), strict=True):
             results = self._results(reply)
             parts.update(zip(batch.positions, results, strict=False))
             if reply.error is not None:
@@ -229,59 +248,53 @@ class DaskExecution:
         with one_blas_thread():
             return merge([parts[position] for position in range(len(shards))])
 
-    def _submit(
-        self, work: Callable[..., Any], items: Sequence[Any], value: bytes | None, batch: Batch, again: bool = False
-    ) -> Any:
-        """Send a batch; the work goes along unless the worker has it."""
+    def _pack(self, work: Callable[..., Any]) -> Packed:
         if work is not self._work:
             self._work, self._packed = work, pack(work)
-        packed = self._packed
+        return self._packed
+
+    def _send(self, call: Call, batch: Batch, with_work: bool = False) -> _Sent:
+        """Send a batch; the work goes along unless the worker has it."""
         likely = self._slots if batch.address is None else (batch.address,)
-        known = not again and all((address, packed.digest) in self._holders for address in likely)
-        content = None if known else packed.content
-        some = pickle.dumps([items[position] for position in batch.positions], protocol=pickle.HIGHEST_PROTOCOL)
-        self._traffic = counted(self._traffic, sent=len(some) + len(content or b"") + len(value or b""))
-        return self._client.submit(
-            _run_on_worker, packed.digest, content, some, value,
+        known = not with_work and all((address, call.packed.digest) in self._holders for address in likely)
+        content, items = None if known else call.packed.content, call.content(batch)
+        self._traffic = counted(self._traffic, sent=len(items) + len(content or b"") + len(call.value or b""))
+        future = self._client.submit(
+            _run_on_worker, call.packed.digest, content, items, call.value,
             workers=None if batch.address is None else [batch.address],
             allow_other_workers=batch.address is not None, pure=False, retries=2,
         )  # fmt: skip
+        return _Sent(batch, future)
 
-    def _replies(
-        self,
-        work: Callable[..., Any],
-        items: Sequence[Any],
-        value: bytes | None,
-        batches: Sequence[Batch],
-        futures: list[Any],
-    ) -> list[Reply]:
+    def _replies(self, call: Call, sent: list[_Sent]) -> list[Reply]:
         """Wait for the replies to some batches; those that met a worker without the work are sent again with it."""
-        replies: list[Reply] = self._gather(futures)
+        replies: list[Reply] = self._gather(call, sent)
         strangers = [i for i, reply in enumerate(replies) if not reply.known]
         if strangers:
-            again = self._gather([self._submit(work, items, value, batches[i], again=True) for i in strangers])
+            again = self._gather(call, [self._send(call, sent[i].batch, with_work=True) for i in strangers])
             for i, reply in zip(strangers, again, strict=True):
                 replies[i] = reply
         self._holders.update((reply.worker, reply.digest) for reply in replies)
         return replies
 
-    def _gather(self, futures: list[Any]) -> list[Any]:
+    def _gather(self, call: Call, sent: list[_Sent]) -> list[Any]:
         """Results of tasks, however often they had to move; an error only if nobody is left to run them."""
         alone_since: float | None = None
 
         async def collect() -> Any:
-            return await self._client.gather(futures, asynchronous=True)
+            return await self._client.gather([one.future for one in sent], asynchronous=True)
 
         while True:
             try:
                 with self._client.as_current():
-                    wait(futures, timeout=POLL_SECONDS)
-                results: list[Any] = self._client.sync(collect, callback_timeout=12 * POLL_SECONDS)
+                    wait([one.future for one in sent], timeout=POLL_SECONDS)
+                results: list[Any] = self._client.sync(collect, callback_timeout=60 * POLL_SECONDS)
                 return results
             except TimeoutError:
                 alone_since = None if self._settle() else alone_since or time.monotonic()
                 if alone_since is not None and time.monotonic() - alone_since > self._patience_seconds:
                     raise self._no_workers() from None
+                self._send_stranded(call, sent)
             except KilledWorker as error:
                 raise ExecutionError(
                     f"{error.allowed_failures + 1} workers died one after another on the same shards, mostly a sign of "
@@ -294,9 +307,21 @@ class DaskExecution:
                     f"A worker cannot import okl's work ({error}); install the same okl there."
                 ) from error
 
+    def _send_stranded(self, call: Call, sent: list[_Sent]) -> None:
+        """Send batches again that no worker has and whose own worker is gone.
+
+        The scheduler moves a dead worker's task to another one; but where there was no other one at that moment, it
+        goes on waiting for the dead one, even after others have come.
+        """
+        processing = {key for keys in self._client.processing().values() for key in keys}
+        for i, one in enumerate(sent):
+            stranded = one.future.status == "pending" and one.future.key not in processing
+            if stranded and one.batch.address not in (None, *self._slots):
+                sent[i] = self._send(call, Batch(one.batch.positions, None))
+
     def _lost(self, error: BaseException) -> ExecutionError:
         return ExecutionError(
-            f"The Dask scheduler at {self._address} no longer answers ({error or type(error).__name__}). "
+            f"The Dask scheduler at {self.address} no longer answers ({_why(error)}). "
             "Check that it runs, and start again."
         )
 
