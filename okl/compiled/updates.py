@@ -94,83 +94,87 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
 @compiled
 def _add_rows(total: NDArray[np.float64], weights: FloatArray) -> None:
     for k in range(total.shape[0]):
-        sums, w = total[k], weights[k]
-        for j in range(sums.shape[0]):
-            sums[j] += w[j]
+        for j in range(total.shape[1]):
+            total[k, j] += weights[k, j]
 
 
 @compiled
-def _sample(learnt: Learnt, sample_every: int) -> None:
-    learnt.counts[ROWS] += 1
-    if sample_every > 0 and learnt.counts[ROWS] % sample_every == 0:
-        _add_rows(learnt.total, learnt.weights)
-        learnt.counts[SAMPLED] += 1
-
-
-@compiled
-def _count_binary(learnt: Learnt, f: float, y: float) -> int:
+def _count_binary(counts: NDArray[np.int64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
     """Count mistakes of the score's sign and of the majority so far, both +1 at 0; returns the row's class."""
     label = 1 if y > 0.0 else 0
-    learnt.counts[MISTAKES] += (f >= 0.0) != (label == 1)
-    learnt.counts[BASELINE_MISTAKES] += (learnt.class_counts[1] >= learnt.class_counts[0]) != (label == 1)
-    learnt.class_counts[label] += 1
+    counts[MISTAKES] += (f >= 0.0) != (label == 1)
+    counts[BASELINE_MISTAKES] += (class_counts[1] >= class_counts[0]) != (label == 1)
+    class_counts[label] += 1
     return label
 
 
 @compiled
-def _count_squares(learnt: Learnt, f: float, y: float) -> int:
+def _count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
     """Add up squared errors of the score and of the mean target so far, 0 at first; returns 0, the only class."""
-    rows = learnt.class_counts[0]
-    mean = learnt.sums[TARGET] / rows if rows > 0 else 0.0
-    learnt.sums[SQUARED_ERROR] += (f - y) * (f - y)
-    learnt.sums[BASELINE_SQUARED_ERROR] += (mean - y) * (mean - y)
-    learnt.sums[TARGET] += y
-    learnt.class_counts[0] += 1
+    rows = class_counts[0]
+    mean = sums[TARGET] / rows if rows > 0 else 0.0
+    sums[SQUARED_ERROR] += (f - y) * (f - y)
+    sums[BASELINE_SQUARED_ERROR] += (mean - y) * (mean - y)
+    sums[TARGET] += y
+    class_counts[0] += 1
     return 0
 
 
 @compiled_sum
 def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
-    width = block.left.shape[1]
-    w = learnt.weights[0]
-    w_left, w_right = w[:width], w[width:]
+    # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
+    weights, total, counts, sums, class_counts = learnt
+    code, epsilon, step_size, class_weights, sample_every = rule
+    lefts, rights = block
+    width = lefts.shape[1]
+    w_left, w_right = weights[0, :width], weights[0, width:]
     for row in range(targets.shape[0]):
-        left, right = block.left[row], block.right[row]
+        left, right = lefts[row], rights[row]
         y = targets[row]
         f = np.float64(dot(left, w_left) + dot(right, w_right))
-        label = _count_squares(learnt, f, y) if rule.code == THRESHOLDED_HALF_SQUARED else _count_binary(learnt, f, y)
-        g = slope(rule.code, rule.epsilon, f, y)
+        if code == THRESHOLDED_HALF_SQUARED:
+            label = _count_squares(sums, class_counts, f, y)
+        else:
+            label = _count_binary(counts, class_counts, f, y)
+        g = slope(code, epsilon, f, y)
         if g != 0.0:
-            factor = w.dtype.type(-rule.step_size * rule.class_weights[label] * g)
+            factor = weights.dtype.type(-step_size * class_weights[label] * g)
             add_scaled(w_left, left, factor)
             add_scaled(w_right, right, factor)
-            learnt.counts[UPDATES] += 1
-        _sample(learnt, rule.sample_every)
+            counts[UPDATES] += 1
+        counts[ROWS] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            _add_rows(total, weights)
+            counts[SAMPLED] += 1
 
 
 @compiled_sum
 def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
-    width = block.left.shape[1]
-    weights = learnt.weights
+    weights, total, counts, _, class_counts = learnt
+    _, _, step_size, class_weights, sample_every = rule
+    lefts, rights = block
+    width = lefts.shape[1]
     scores = np.empty(weights.shape[0], weights.dtype)
     for row in range(targets.shape[0]):
-        left, right = block.left[row], block.right[row]
+        left, right = lefts[row], rights[row]
         true = int(targets[row])
         for k in range(weights.shape[0]):
-            w = weights[k]
-            scores[k] = dot(left, w[:width]) + dot(right, w[width:])
-        learnt.counts[MISTAKES] += np.argmax(scores) != true
-        learnt.counts[BASELINE_MISTAKES] += np.argmax(learnt.class_counts) != true
-        learnt.class_counts[true] += 1
+            scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
+        counts[MISTAKES] += np.argmax(scores) != true
+        counts[BASELINE_MISTAKES] += np.argmax(class_counts) != true
+        class_counts[true] += 1
         wrong = best_wrong(scores, true)
         if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
-            factor = weights.dtype.type(rule.step_size * rule.class_weights[true])
+            factor = weights.dtype.type(step_size * class_weights[true])
             add_scaled(weights[true, :width], left, factor)
             add_scaled(weights[true, width:], right, factor)
             add_scaled(weights[wrong, :width], left, -factor)
             add_scaled(weights[wrong, width:], right, -factor)
-            learnt.counts[UPDATES] += 1
-        _sample(learnt, rule.sample_every)
+            counts[UPDATES] += 1
+        counts[ROWS] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            _add_rows(total, weights)
+            counts[SAMPLED] += 1
 
 
 @compiled
