@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +12,8 @@ from pathlib import Path
 
 from okl.errors import DataError
 from okl.store.manifest import is_dataset
+
+PLACE_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 def check_destination(destination: Path) -> None:
@@ -20,18 +24,29 @@ def check_destination(destination: Path) -> None:
 
 @contextmanager
 def written_beside(destination: Path) -> Iterator[Path]:
-    """A new folder beside the destination that takes its place at the end, or goes away with everything it holds."""
+    """A new folder beside the destination that takes its place at the end, or goes away with everything it holds.
+
+    Raises
+    ------
+    DataError : the place cannot be written to or is full, or something that okl did not make has come there meanwhile
+    """
     made = [parent for parent in destination.parents if not parent.exists()]
-    folder = destination.with_name(f"{destination.name}.partial-{os.getpid()}")
-    old = destination.with_name(f"{destination.name}.replaced-{os.getpid()}")
+    own = f"{os.getpid()}-{secrets.token_hex(4)}"  # containers that share a disk share process numbers, too
+    folder = destination.with_name(f"{destination.name}.partial-{own}")
+    old = destination.with_name(f"{destination.name}.replaced-{own}")
     done = False
     try:
         folder.mkdir(parents=True)
         yield folder
+        check_destination(destination)
         if destination.exists():
             os.rename(destination, old)
         os.rename(folder, destination)
         done = True
+    except OSError as error:
+        if error.errno not in PLACE_FAULTS:
+            raise
+        raise DataError(f"{destination} cannot be written: {error.strerror}. Choose another place.") from None
     finally:
         if old.exists() and not destination.exists():
             os.rename(old, destination)

@@ -49,8 +49,11 @@ def list_files(location: str) -> list[Path]:
 def kind_of(file: Path) -> Kind:
     """What a file is, by its ending; Parquet also by its first bytes."""
     kind = ENDINGS.get(file.suffix.lower())
-    with open(file, "rb") as stream:
-        magic = stream.read(4)
+    try:
+        with open(file, "rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}.") from None
     if magic == parquetfiles.MAGIC:
         return "parquet"
     if kind is None:

@@ -45,7 +45,7 @@ def moments_of(columns: FloatArray) -> Moments:
         values = column.astype(np.float64)
         mean[index] = values.mean()
         values -= mean[index]
-        squares[index] = values @ values
+        squares[index] = np.square(values, out=values).sum()  # no BLAS: its threads would decide the last bits
     return Moments(rows, mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64))
 
 

@@ -64,6 +64,24 @@ def test_a_destination_that_is_no_data_set_is_never_touched(tmp_path: Path) -> N
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_destination_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    source = parquet(tmp_path, table(100))
+    with pytest.raises(DataError, match=r"cannot be written: Not a directory"):
+        ingest(source, source / "data", settings())
+    assert [path.name for path in tmp_path.iterdir()] == ["source.parquet"]
+
+
+def test_what_comes_to_the_destination_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    source = parquet(tmp_path, table(100))
+
+    def meddle(done: int, total: int | None) -> None:
+        (tmp_path / "data").mkdir()
+
+    with pytest.raises(DataError, match="exists and is not a data set"):
+        ingest(source, tmp_path / "data", settings(), progress=meddle)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "source.parquet"]
+
+
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
 def test_an_interrupted_overwrite_keeps_the_old_data_set(tmp_path: Path, failure: type[BaseException]) -> None:
     source = parquet(tmp_path, table(100))

@@ -120,3 +120,10 @@ def test_a_description_shows_a_regression_target_warnings_and_the_first_of_many_
     assert "... and 26 more columns" in text
     assert "constant" in text
     assert "warning: 80 of 85 input columns never change" in text
+
+
+def test_the_sample_data_set_is_whole() -> None:
+    data = open_dataset(Path(__file__).parents[2] / "data" / "covtype")
+    verify(data)
+    assert (data.rows("train") + data.rows("test"), data.schema.n_features, len(data.schema.labels)) == (581012, 54, 7)
+    assert len(data.split("train")) == 8
