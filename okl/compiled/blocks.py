@@ -1,7 +1,7 @@
 """Blocks of rows, the buffers that hold their features, and the threads that work on them.
 
 Rows are cut into blocks from the first row given on, 256 rows each, or a power of two below where the features of 256
-rows would not stay in the second-level cache. The cut depends on the shape of the map only: never on threads.
+rows would not stay in cache. The cut depends on the shape of the map only: never on threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 MOST_ROWS = 256
 _LEAST_ROWS = 32
-_CACHE_BYTES = 896 * 1024  # of the second-level cache of a core, commonly 1 MiB or more
+_MOST_BYTES = 4 * 2**20  # a share of the last-level cache; smaller blocks make BLAS copy the frequencies more often
 _MOST_FREE_BUFFERS = 8
 
 
@@ -31,9 +31,9 @@ class Block(NamedTuple):
 
 
 def rows_per_block(n_columns: int, itemsize: int) -> int:
-    """Rows of a block of features: 256, halved until the block fits the cache, at least 32."""
+    """Rows of a block of features: 256, halved until the block has at most 4 MiB, at least 32."""
     rows = MOST_ROWS
-    while rows > _LEAST_ROWS and rows * n_columns * itemsize > _CACHE_BYTES:
+    while rows > _LEAST_ROWS and rows * n_columns * itemsize > _MOST_BYTES:
         rows //= 2
     return rows
 

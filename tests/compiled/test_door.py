@@ -51,7 +51,8 @@ def test_machine_code_is_kept_where_it_can_be_written(tmp_path: Path) -> None:
 
 def test_blocks_fit_the_cache_and_divide_256() -> None:
     assert rows_per_block(800, 4) == 256
-    for n_columns in (2, 100, 801, 2000, 10**5):
+    assert rows_per_block(10**5, 4) == 32
+    for n_columns in (2, 100, 801, 2000, 10**4):
         for itemsize in (4, 8):
             assert 256 % rows_per_block(n_columns, itemsize) == 0
 

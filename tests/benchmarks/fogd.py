@@ -1,0 +1,138 @@
+"""How fast FOGD learns: against scikit-learn, and against the sum of its own phases.
+
+    python -m tests.benchmarks.fogd [--data FOLDER] [--threads 2] [--repeats 5]
+
+Everything is interleaved in one run and medians are shown, so that a busy machine slows all alike. Both step sizes are
+tuned on the first rows; both progressive accuracies are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from okl.types import Precision
+from tests.benchmarks.fogd_data import PROBLEMS, Problem, in_precision, read_problem
+from tests.benchmarks.fogd_peers import draw_map, okl_peer, sklearn_peer, tuned_step_size
+from tests.benchmarks.fogd_phases import Phases, measure_phases
+
+PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
+Measurement = dict[str, Any]
+
+
+def in_memory(problem: Problem, arguments: argparse.Namespace) -> list[Measurement]:
+    """One flat row a measurement: okl, scikit-learn and the phases on rows in memory, in both precisions."""
+    rows, bandwidth = read_problem(arguments.data, problem)
+    runs: dict[tuple[str, Precision], Callable[[], Any]] = {}
+    steps: dict[tuple[str, Precision], float] = {}
+    for precision in PRECISIONS:
+        typed = in_precision(rows, precision)
+        drawn = draw_map(typed, bandwidth, problem.n_frequencies)
+        peers = {
+            "okl": okl_peer(drawn, arguments.threads),
+            "scikit-learn": sklearn_peer(bandwidth, problem.n_frequencies),
+        }
+        for name, peer in peers.items():
+            step = steps[name, precision] = tuned_step_size(peer, typed)
+            runs[name, precision] = partial(peer, typed, step)
+        runs["phases", precision] = partial(measure_phases, drawn, typed.inputs, arguments.threads)
+        runs["phases", precision]()  # compiles
+    results: dict[tuple[str, Precision], list[Any]] = defaultdict(list)
+    for _ in range(arguments.repeats):
+        for key, run in runs.items():
+            results[key].append(run())
+    measurements = []
+    for name, precision in steps:
+        taken = results[name, precision]
+        ns = [run.seconds / problem.n_rows * 1e9 for run in taken]
+        measurements.append(
+            {
+                "part": "memory",
+                "problem": problem.name,
+                "peer": name,
+                "precision": precision,
+                "ns_per_row": median(ns),
+                "least_ns_per_row": min(ns),
+                "step_size": steps[name, precision],
+                "accuracy": 1.0 - taken[0].error,
+                "updates": taken[0].updates,
+                **(
+                    _phases_of(results["phases", precision], arguments.threads, taken[0].updates)
+                    if name == "okl"
+                    else {}
+                ),
+            }
+        )
+    return measurements
+
+
+def _phases_of(phases: list[Phases], n_threads: int, updates: float) -> Measurement:
+    fields = {f"phase_{name}": median(getattr(phase, name) for phase in phases) for name in Phases._fields}
+    return {**fields, "limit_ns_per_row": median(phase.limit(n_threads, updates) for phase in phases)}
+
+
+def show_memory(problem: Problem, measurements: list[Measurement]) -> None:
+    """Print the measurements of `in_memory` on one problem, and whether they meet their targets."""
+    of = {(row["peer"], row["precision"]): row for row in measurements}
+    print(f"\n{problem.name}, {problem.n_rows:,} rows in memory")
+    for (name, precision), row in of.items():
+        line = f"  {name:13}{precision}  {row['ns_per_row']:8.0f} ns a row (least {row['least_ns_per_row']:.0f})"
+        print(f"{line}, accuracy {row['accuracy']:.4f}, step size {row['step_size']:g}")
+        if name == "okl":
+            shown = ", ".join(f"{key} {row[f'phase_{key}']:.0f}" for key in Phases._fields)
+            print(f"      phases: {shown}; limit {row['limit_ns_per_row']:.0f}")
+            _judge("over the sum of phases", row["ns_per_row"] / row["limit_ns_per_row"], at_most=1.3)
+    for mine, theirs, target in (
+        ("float32", "float32", problem.target_speedup),
+        ("float32", "float64", 15.0),
+        ("float64", "float64", None),
+    ):
+        ratio = of["scikit-learn", theirs]["ns_per_row"] / of["okl", mine]["ns_per_row"]
+        _judge(f"speed-up of okl {mine} over scikit-learn {theirs}", ratio, at_least=target)
+        gain = of["okl", mine]["accuracy"] - of["scikit-learn", theirs]["accuracy"]
+        _judge(f"accuracy of okl {mine} less scikit-learn {theirs}, in points", 100 * gain, at_least=-0.2)
+
+
+def _judge(what: str, value: float, at_least: float | None = None, at_most: float | None = None) -> None:
+    verdict = ""
+    if at_least is not None:
+        verdict = f"  (at least {at_least:g}: {'met' if value >= at_least else 'MISSED'})"
+    if at_most is not None:
+        verdict = f"  (at most {at_most:g}: {'met' if value <= at_most else 'MISSED'})"
+    print(f"      {what}: {value:.2f}{verdict}")
+
+
+# every part measures one problem and shows what it measured
+PARTS: dict[str, tuple[Callable[[Problem, argparse.Namespace], list[Measurement]], Callable[..., None]]] = {
+    "memory": (in_memory, show_memory),
+}
+
+
+def main() -> None:
+    """Measure every part on every problem, print tables, and one JSON line a measurement if asked."""
+    parser = argparse.ArgumentParser(description="Speed of FOGD.")
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2].parent / "shared" / "data")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--parts", nargs="*", choices=[*PARTS], default=[*PARTS])
+    parser.add_argument("--json", action="store_true", help="also print each measurement as a line of JSON")
+    arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the first measurement")
+    for problem in PROBLEMS:
+        for part in arguments.parts:
+            measure, show = PARTS[part]
+            measurements = measure(problem, arguments)
+            show(problem, measurements)
+            if arguments.json:
+                print("\n".join(json.dumps(row) for row in measurements))
+
+
+if __name__ == "__main__":
+    main()
