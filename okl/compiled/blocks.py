@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from okl.types import FloatArray
 
@@ -46,6 +47,12 @@ def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
     start = -memory.ctypes.data % 64
     array: FloatArray = memory[start : start + size].view(dtype).reshape(shape)
     return array
+
+
+def as_compiled(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The array C-contiguous, of dtype and writable, as it is if it is all that: for others numba would compile anew."""
+    array = np.ascontiguousarray(array, dtype=dtype)
+    return array if array.flags.writeable else array.copy()
 
 
 class _Buffers:

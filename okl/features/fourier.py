@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.checks import check_at_least
-from okl.compiled.blocks import borrowed_block, rows_per_block
+from okl.compiled.blocks import as_compiled, borrowed_block, rows_per_block
 from okl.compiled.door import one_blas_thread
 from okl.compiled.fourier import Waves, fourier_transform
 from okl.errors import ConfigError
@@ -85,7 +85,7 @@ class FourierFeatures:
 
     def transform(self, inputs: FloatArray) -> FloatArray:
         """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
-        inputs = np.ascontiguousarray(inputs, dtype=self.frequencies.dtype)
+        inputs = as_compiled(inputs, self.frequencies.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=self.frequencies.dtype)
         with one_blas_thread(), borrowed_block(self.rows_per_block, self.widths, inputs.dtype) as block:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.compiled.blocks import MOST_ROWS, Block, borrowed_block, run_threads
+from okl.compiled.blocks import MOST_ROWS, Block, as_compiled, borrowed_block, run_threads
 from okl.compiled.door import one_blas_thread
 from okl.compiled.fourier import fourier_scores, score_block
 from okl.features.fourier import FourierFeatures
@@ -23,9 +23,9 @@ def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray,
     ------
     DataError, ConfigError : the inputs or the weights do not have the map's columns
     """
-    inputs = np.ascontiguousarray(inputs, dtype=feature_map.precision)
+    inputs = as_compiled(inputs, feature_map.precision)
     check_inputs(feature_map, inputs)
-    weights = np.ascontiguousarray(weights, dtype=feature_map.precision)
+    weights = as_compiled(weights, feature_map.precision)
     check_weights(feature_map, weights)
     scores = np.empty((len(inputs), len(weights)), dtype=feature_map.precision)
     size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS

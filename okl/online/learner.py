@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.checks import check_at_least, check_positive
+from okl.compiled.blocks import as_compiled
 from okl.compiled.gradients import LOSS, Summed
 from okl.compiled.updates import MISTAKES, ROWS, SQUARED_ERROR, UPDATES, Rule
 from okl.errors import ConfigError, DataError, DivergedError
@@ -112,7 +113,7 @@ class LinearLearner:
         DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         """
         inputs, targets = self._checked(weights, rows)
-        weights = np.ascontiguousarray(weights, dtype=self.feature_map.precision)
+        weights = as_compiled(weights, self.feature_map.precision)
         summed = Summed(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
         sum_rows(summed, self.feature_map, weights, inputs, targets, self._rule, n_threads)
         counts, sums = summed.counts, summed.sums
@@ -139,12 +140,12 @@ class LinearLearner:
         )
 
     def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
-        inputs = np.ascontiguousarray(rows.inputs, dtype=self.feature_map.precision)
+        inputs = as_compiled(rows.inputs, self.feature_map.precision)
         check_inputs(self.feature_map, inputs)
         check_weights(self.feature_map, weights)
         if len(weights) != self.n_outputs:
             raise ConfigError(f"Weights for {len(weights)} outputs came to a learner of {self.n_outputs}.")
-        targets = np.ascontiguousarray(rows.targets, dtype=np.float64)
+        targets = as_compiled(rows.targets, np.float64)
         if targets.shape != (len(inputs),):
             raise DataError(f"Targets of shape {targets.shape} came with {len(inputs)} rows; give one target a row.")
         if self.loss.task == "binary" and not (np.abs(targets) == 1.0).all():

@@ -166,6 +166,19 @@ def test_no_rows_change_nothing() -> None:
     assert np.isnan(weights.progress.error)
 
 
+def test_arrays_that_are_read_only_or_strided_are_fine() -> None:
+    learner, rows = make_learner(Hinge()), make_rows(Hinge())
+    expected = learner.learn(learner.start(), rows)
+    wide = np.zeros((ROWS, 2 * N_INPUTS))
+    wide[:, ::2] = rows.inputs
+    targets = rows.targets.copy()
+    targets.flags.writeable = wide.flags.writeable = False
+    learnt = learner.learn(learner.start(), Rows(wide[:, ::2], targets))
+    assert bits(learnt) == bits(expected)
+    learnt.last.flags.writeable = False
+    np.testing.assert_array_equal(learner.scores(learnt.last, wide[:, ::2]), learner.scores(expected.last, rows.inputs))
+
+
 def test_progress_of_parts_adds_up() -> None:
     learner, rows = make_learner(Hinge()), make_rows(Hinge())
     first = learner.learn(learner.start(), part(rows, 0, 500))
