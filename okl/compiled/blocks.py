@@ -50,7 +50,7 @@ def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
 
 
 def as_compiled(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """The array C-contiguous, of dtype and writable, as it is if it is all that: for others numba would compile anew."""
+    """The array C-contiguous, of dtype and writable, itself if it is all that: numba would compile anew for others."""
     array = np.ascontiguousarray(array, dtype=dtype)
     return array if array.flags.writeable else array.copy()
 

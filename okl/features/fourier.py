@@ -46,6 +46,10 @@ class FourierFeatures:
                 "both at least 1."
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        # without what `waves` keeps: it would double the bytes that go to a worker
+        return {"kernel": self.kernel, "frequencies": self.frequencies}
+
     @property
     def n_inputs(self) -> int:
         """Columns of the inputs."""

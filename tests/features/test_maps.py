@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -64,6 +65,13 @@ def test_stored_map_is_the_same_map(feature_map: FeatureMap) -> None:
     again = map_from_stored(description, {name: array.copy() for name, array in feature_map.arrays().items()})
     np.testing.assert_array_equal(again.transform(inputs()), feature_map.transform(inputs()))
     assert again.describe() == feature_map.describe()
+
+
+def test_pickled_map_is_the_same_map_and_no_larger_for_having_been_used(feature_map: FeatureMap) -> None:
+    features = feature_map.transform(inputs())
+    stored = pickle.dumps(feature_map)
+    np.testing.assert_array_equal(pickle.loads(stored).transform(inputs()), features)
+    assert len(stored) < sum(array.nbytes for array in feature_map.arrays().values()) + 1000
 
 
 def test_scores_have_the_same_bits_for_any_number_of_threads(feature_map: FeatureMap) -> None:
