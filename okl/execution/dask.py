@@ -7,12 +7,14 @@ process. Between rounds only small values travel, never rows.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import multiprocessing
 import os
 import pickle
 import sys
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +26,7 @@ from typing import Any
 
 import dask
 from distributed import Client, KilledWorker, LocalCluster, get_worker, wait
+from distributed.core import connect
 from distributed.system import MEMORY_LIMIT
 
 from okl.checks import check_at_least
@@ -81,6 +84,8 @@ def _start_cluster(n_workers: int, folder: str) -> Any:
         with _environment_kept():
             return LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
+                # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
+                scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
                 memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
                 silence_logs=logging.CRITICAL,
             )  # fmt: skip
@@ -97,6 +102,30 @@ class _Sent:
 
     batch: Batch
     future: Any
+
+
+def _knock(address: str) -> None:
+    """Connect to a scheduler and hang up, or raise why not: a Client that fails to connect leaves its thread behind."""
+    refusals: list[Exception] = []
+
+    async def shake_hands() -> None:
+        comm = await connect(address, timeout=CONNECT_SECONDS)
+        await comm.close()
+
+    def run() -> None:
+        try:
+            asyncio.run(shake_hands())
+        except Exception as error:
+            refusals.append(error)
+
+    # a thread: this one may run an event loop already; a daemon: resolving a name may take longer than anybody waits
+    thread = threading.Thread(target=run, name="okl-knock", daemon=True)
+    thread.start()
+    thread.join(2 * CONNECT_SECONDS)
+    if thread.is_alive():
+        raise TimeoutError(f"still looking after {2 * CONNECT_SECONDS:g} s")
+    if refusals:
+        raise refusals[0]
 
 
 class DaskExecution:
@@ -153,6 +182,7 @@ class DaskExecution:
     def _connect(self, address: str) -> Any:
         self.address = address
         try:
+            _knock(address)
             client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl")
         except (OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(

@@ -115,3 +115,8 @@ def look_at_settings(item: int) -> tuple[int, str | None]:
     from threadpoolctl import threadpool_info
 
     return max(pool["num_threads"] for pool in threadpool_info()), os.environ.get("NUMBA_NUM_THREADS")
+
+
+def nap(item: object, seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds

@@ -1,0 +1,57 @@
+"""Looks at processes through /proc: children, and the addresses that they listen on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes below one, without it; those that have ended and wait to be reaped do not count."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue  # ended meanwhile
+            if state != "Z":
+                parents[int(folder.name)] = int(parent)
+    found: set[int] = set()
+    frontier = {pid}
+    while frontier:
+        frontier = {child for child, parent in parents.items() if parent in frontier}
+        found |= frontier
+    return found
+
+
+def listening(pids: set[int]) -> list[str]:
+    """Hexadecimal local addresses of the listening TCP sockets of some processes, as /proc/net/tcp has them."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(link)
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    addresses = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                addresses.append(fields[1].split(":")[0])
+    return addresses
+
+
+def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether a condition becomes true in a while."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
