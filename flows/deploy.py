@@ -18,10 +18,11 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from flows.run import require_answer
 from flows.server import PRIVACY
+from okl.configuration import TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
 
@@ -30,8 +31,8 @@ PATHS = ("data", "model", "source", "out")  # settings that name files: a worker
 
 
 def deploy(
-    train: BaseModel | None = None,
-    score: BaseModel | None = None,
+    train: TrainSettings | None = None,
+    score: dict[str, Any] | None = None,
     *,
     cron: str | None = None,
     timezone: str | None = None,
@@ -41,8 +42,9 @@ def deploy(
 
     Parameters
     ----------
-    train, score : settings of the two flows, their paths relative to the current directory; None leaves them to whoever
-        starts a run
+    train : what to train when a run gives no settings of its own, without a folder, as every run makes one; None leaves
+        it to whoever starts a run. Paths may be relative to the current directory
+    score : some fields of okl.scoring.ScoreSettings, likewise
     cron : when to train, such as "0 3 * * *"; None: only when asked, and a schedule deployed earlier is removed
     timezone : of `cron`, such as "Europe/Zurich"; None: UTC
     pool : name of the work pool; a new one is of type process
@@ -56,6 +58,8 @@ def deploy(
     ConfigError : a schedule without anything to train on, or one that Prefect cannot read
     ExecutionError : no server is configured, it does not answer, or it refuses the deployments
     """
+    if train is not None and train.out is not None:
+        raise ConfigError(f"A deployment runs many times, and the folder {train.out} is one. Leave out --out.")
     if cron is not None and train is None:
         raise ConfigError("A schedule needs something to train on: give the data set too.")
     if not PREFECT_API_URL.value():
@@ -65,7 +69,9 @@ def deploy(
         )
     _check_schedule(cron, timezone)
     require_answer()
-    plan = _plan({"okl_train": train, "okl_score": score}, cron, timezone, pool)
+    values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
+    wanted = {"okl_train": values, "okl_score": score}
+    plan = _plan(wanted, cron, timezone, pool)
     _ensure_pool(pool)
     _apply(plan)
     names = [f"{_flow_of(deployment).replace('_', '-')}/{deployment['name']}" for deployment in plan["deployments"]]
@@ -92,7 +98,9 @@ def _check_schedule(cron: str | None, timezone: str | None) -> None:
         raise ConfigError(f"{reason}. A schedule takes five fields, such as '0 3 * * *'.") from None
 
 
-def _plan(settings: dict[str, BaseModel | None], cron: str | None, timezone: str | None, pool: str) -> dict[str, Any]:
+def _plan(
+    settings: dict[str, dict[str, Any] | None], cron: str | None, timezone: str | None, pool: str
+) -> dict[str, Any]:
     plan: dict[str, Any] = yaml.safe_load(packaged_plan().read_text(encoding="utf-8"))
     for deployment in plan["deployments"]:
         chosen = settings[_flow_of(deployment)]
@@ -104,8 +112,7 @@ def _plan(settings: dict[str, BaseModel | None], cron: str | None, timezone: str
     return plan
 
 
-def _absolute(settings: BaseModel) -> dict[str, Any]:
-    values: dict[str, Any] = settings.model_dump(mode="json", exclude_defaults=True)
+def _absolute(values: dict[str, Any]) -> dict[str, Any]:
     paths = {name: value for name, value in values.items() if name in PATHS and "://" not in str(value)}
     return values | {name: str(Path(value).expanduser().absolute()) for name, value in paths.items()}
 

@@ -21,18 +21,6 @@ os.environ["DO_NOT_TRACK"] = "1"
 from flows.server import OwnServer, own_server, prefect_home
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let warnings of third parties pass, in the tests of this folder only."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            for allowed in THIRD_PARTY_WARNINGS:
-                item.add_marker(pytest.mark.filterwarnings(allowed))
-
-
-THIRD_PARTY_WARNINGS: tuple[str, ...] = ()
-
-
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
     """A server that stays for all tests, with schedules."""
@@ -51,7 +39,8 @@ def configured(
     monkeypatch.setenv("PREFECT_API_URL", server.url)
     monkeypatch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
     # this process has imported Prefect long ago, so that the variable alone would come too late
-    with temporary_settings({"api.url": server.url}):
+    # and heartbeats, which only matter to a long run, would keep each run for up to a second
+    with temporary_settings({"api.url": server.url, "flows.heartbeat_frequency": None}):
         yield server
 
 

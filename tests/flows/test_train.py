@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from flows.run import run_train
+from flows.server import OwnServer
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import DataError
+from okl.home import okl_home
 from okl.progress import NullObserver
 from okl.training import TRAIN_STAGES
 from tests.flows.blobs import write_blobs
@@ -36,18 +38,19 @@ def test_after_training_every_record_is_in_the_database(home: Path, tmp_path: Pa
     assert tasks == dict.fromkeys(TRAIN_STAGES, "COMPLETED")
     artifacts = dict(query(home, "select key, data from artifact"))
     assert set(artifacts) == {"okl-train-progress", "okl-train-metrics", "okl-train-report"}
-    assert json.loads(artifacts["okl-train-progress"]) == 100
+    assert float(artifacts["okl-train-progress"]) == 100
     assert "data:image/" in artifacts["okl-train-report"], "pictures are inline"
     table = json.loads(json.loads(artifacts["okl-train-metrics"]))
     assert result["test"]["accuracy"] in [row["value"] for row in table if row["metric"] == "accuracy"]
     assert "settings" in json.loads(query(home, "select parameters from flow_run")[0][0])
 
 
-def test_a_failed_run_is_recorded_and_leaves_nothing(home: Path, tmp_path: Path) -> None:
+def test_a_failed_run_is_recorded_and_leaves_nothing(configured: OwnServer, tmp_path: Path) -> None:
     write_blobs(tmp_path / "rows.parquet")
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), ingest=IngestSettings(target="y", task="regression"))
     (tmp_path / "rows.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes()[:-200])
     with pytest.raises(DataError, match=r"rows\.parquet"):
         run_train(settings, NullObserver())
-    assert query(home, "select state_type from flow_run") == [("FAILED",)]
-    assert [entry.name for entry in home.iterdir()] == ["prefect"]
+    newest = query(configured.home, "select state_type from flow_run order by created desc limit 1")
+    assert newest == [("FAILED",)]
+    assert list(okl_home().iterdir()) == []
