@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.execution.protocol import Execution
-from okl.metrics import Tally, constant_scores, measure, merge
+from okl.metrics import Tally, constant_scores, measure, merge, merge_named
 from okl.predictors import Predictor
 from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.order import plan_windows
@@ -63,8 +63,7 @@ def predictor_tallies(
     execution: Execution,
 ) -> dict[str, Tally]:
     """Tallies of every predictor over all rows of some shards, added up in the order of the shards."""
-    parts = list(execution.map(MeasureShard(data, predictors, precision), shards))
-    return {name: merge([part[name] for part in parts]) for name in predictors}
+    return merge_named(execution.map(MeasureShard(data, predictors, precision), shards))
 
 
 def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ same bits, and another cut into blocks differs by rounding only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -21,6 +21,9 @@ from okl.ranking import MOST_KEYS, KeyedCounts, average_precision, count_values,
 from okl.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
 from okl.store.dataset import Schema
 from okl.types import FloatArray, IntArray, Task
+
+MOST_PARTS = 4
+"""Parts of a split that merge_named holds before it adds them up."""
 
 MOST_WAITING = 5 * MOST_KEYS
 """Cells (8 bytes) that merge holds before it adds up: a full ranking takes three million; about 100 MB at the peak."""
@@ -131,6 +134,24 @@ def merge(tallies: Iterable[Tally]) -> Tally:
     if not waiting:
         raise ValueError("merge takes at least one tally, got none.")
     return _sum(waiting)
+
+
+def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+    """Add tallies up by name, in the order given; a few parts at a time, so that many of them cost little memory.
+
+    Raises
+    ------
+    ValueError : there are no parts
+    """
+    waiting: dict[str, list[Tally]] = {}
+    for part in parts:
+        for name, tally in part.items():
+            waiting.setdefault(name, []).append(tally)
+            if len(waiting[name]) > MOST_PARTS:
+                waiting[name] = [merge(waiting[name])]
+    if not waiting:
+        raise ValueError("merge_named takes at least one part, got none.")
+    return {name: merge(tallies) for name, tallies in waiting.items()}
 
 
 def constant_scores(schema: Schema, rows: int) -> FloatArray:

@@ -4,7 +4,7 @@ The image of a float32 under `keys_of` is a 32-bit integer that sorts as the flo
 merge exactly. Above `MOST_KEYS` distinct keys, low bits are dropped: as few as the total needs. A part never drops more
 bits than the total does (its keys are among the total's), so the result does not depend on how rows were cut into parts
 or on the order of merging. With b bits dropped, values that differ by less than 2^(b - 23) of their size may count as
-tied: if scores fill both signs of sixteen octaves evenly, 2^20 keys still resolve a relative 2^-15.
+tied: if scores fill both signs of sixteen octaves evenly, 2^18 keys still resolve a relative 2^-13.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from okl.types import FloatArray, IntArray
 
-MOST_KEYS = 1 << 20
+MOST_KEYS = 1 << 18
 _SIGN = np.uint32(1 << 31)
 _LARGEST = float(np.finfo(np.float32).max)
 

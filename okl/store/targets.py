@@ -131,9 +131,9 @@ class TargetReader:
         ------
         DataError : one class only; more than two for a binary task; too many; a label that only test rows have
         """
-        task = decide_task(
-            self.task, len(self.counts), self.rows, self.text or pa.types.is_boolean(value_type(self.kind))
-        )
+        kind = value_type(self.kind)
+        named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
+        task = decide_task(self.task, len(self.counts), self.rows, named, measured)
         if task == "regression":
             return Classes("regression")
         names = {float(code): word for word, code in self.codes.items()}
@@ -167,11 +167,12 @@ class TargetReader:
             )
 
 
-def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: bool) -> Task:
+def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False) -> Task:
     """The task of a target with so many distinct whole values or names in so many training rows.
 
     Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on
-    average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average.
+    average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More than
+    10 whole numbers in a column of a floating type are measurements, not classes.
     """
     if asked != "auto":
         return asked
@@ -181,7 +182,7 @@ def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: 
     few = n_labels <= 10 and per_label >= 2
     some = n_labels <= 30 and n_labels <= np.sqrt(rows)
     many = n_labels <= 100 and n_labels <= np.sqrt(rows) and per_label >= 20
-    return "multiclass" if named or few or some or many else "regression"
+    return "multiclass" if named or few or (not measured and (some or many)) else "regression"
 
 
 def plain_label(value: float, kind: pa.DataType) -> Label:
