@@ -92,10 +92,13 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
 
 
 @compiled
-def _add_rows(total: NDArray[np.float64], weights: FloatArray) -> None:
+def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
+    """Add the weights to total, `number` times."""
+    times = np.float64(number)
     for k in range(total.shape[0]):
         for j in range(total.shape[1]):
-            total[k, j] += weights[k, j]
+            total[k, j] += times * weights[k, j]
+    counts[SAMPLED] += number
 
 
 @compiled
@@ -144,8 +147,7 @@ def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64]
             counts[UPDATES] += 1
         counts[ROWS] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            _add_rows(total, weights)
-            counts[SAMPLED] += 1
+            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
 @compiled_sum
@@ -173,8 +175,7 @@ def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], r
             counts[UPDATES] += 1
         counts[ROWS] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            _add_rows(total, weights)
-            counts[SAMPLED] += 1
+            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
 @compiled
@@ -182,7 +183,8 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
     """Learn the rows of a block one after the other; everything in learnt changes in place.
 
     Every row is scored with the weights that the rows before it left: f = w'z. Then w <- w - step_size * class_weight *
-    g * z. The weights after every sample_every-th row since learning began are added to total, wherever the blocks lie.
+    g * z. The weights after every sample_every-th row since learning began are added to total, wherever the blocks lie:
+    the t-th sample t times, as Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5), average.
 
     targets : (rows,) float64: -1 or +1, the class index, or the real target
 

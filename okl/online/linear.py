@@ -161,7 +161,7 @@ class OnlineLinear:
         shards, number = data.split("train"), state.pass_index * self.rounds + state.step + 1
         if self.mode == "mix":
             learn = LearnWork(data, state.learner, self.order)
-            return execution.mix(learn, shards, task, partial(average_weights, weights, number)), None
+            return execution.mix(learn, shards, task, partial(average_weights, weights)), None
         work = GradientWork(data, state.learner, self.order)
         return execution.sum(work, shards, task, add_gradients).step(state.learner, weights, state.optimiser, number)
 

@@ -160,13 +160,12 @@ def add_gradients(parts: list[Gradient]) -> Gradient:
     return total
 
 
-def average_weights(base: Weights, number: int, parts: list[Weights]) -> Weights:
+def average_weights(base: Weights, parts: list[Weights]) -> Weights:
     """Average by rows what shards learnt from the same weights, in the order given.
 
-    The average of the weights takes in what every shard sampled on its way; round t (number, from 1) counts t times.
+    The average of the weights takes in what every shard sampled on its way.
 
-    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing); the average is that of
-    Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
+    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
     """
     grown = [part.progress.since(base.progress) for part in parts]
     rows = sum(progress.rows for progress in grown)
@@ -176,7 +175,7 @@ def average_weights(base: Weights, number: int, parts: list[Weights]) -> Weights
     progress, n_sampled = base.progress, base.n_sampled
     for part, growth in zip(parts, grown, strict=True):
         last += (growth.rows / rows) * part.last
-        total += number * part.total
-        n_sampled += number * part.n_sampled
+        total += part.total
+        n_sampled += part.n_sampled
         progress = progress.plus(growth)
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)

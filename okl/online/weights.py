@@ -87,8 +87,8 @@ class Weights:
     """The state of a linear learner: a value that no method writes into.
 
     last : (n_outputs, n_columns), in the map's precision, after the last row
-    total : the same in float64, the sum of the weights after every 16th row since learning began
-    n_sampled : how many weights total adds up; progress : how the predictions did
+    total : the same in float64, the sum of the weights after every 16th row since learning began, the t-th t times
+    n_sampled : how many weights total adds up, 1 + 2 + ...; progress : how the predictions did
     """
 
     last: FloatArray
@@ -98,7 +98,10 @@ class Weights:
 
     @property
     def averaged(self) -> FloatArray:
-        """Mean of the sampled weights, (n_outputs, n_columns), in the precision of last; last before 16 rows."""
+        """Mean of the sampled weights, later ones counting more, (n_outputs, n_columns); last before 16 rows.
+
+        Source: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
+        """
         if self.n_sampled == 0:
             return self.last
         return (self.total / self.n_sampled).astype(self.last.dtype)

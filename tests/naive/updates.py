@@ -63,5 +63,6 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
             learnt.counts[updates] += 1
             learnt.weights[...] -= rule.step_size * rule.class_weights[label] * np.outer(slopes, z)
         if rule.sample_every and learnt.counts[rows] % rule.sample_every == 0:
-            learnt.total[...] += learnt.weights
-            learnt.counts[sampled] += 1
+            number = learnt.counts[rows] // rule.sample_every
+            learnt.total[...] += number * learnt.weights.astype(np.float64)
+            learnt.counts[sampled] += number
