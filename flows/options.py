@@ -1,78 +1,188 @@
-"""From command-line words to values of settings: help texts, what was given, TOML files, KEY=VALUE pairs."""
+"""From command-line words to values of settings: options made from settings, TOML files, KEY=VALUE pairs."""
 
 from __future__ import annotations
 
+import inspect
+import os
 import tomllib
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import typer
 from pydantic import BaseModel
 
+from okl.configuration import IngestSettings, TrainSettings, settings_from
 from okl.errors import ConfigError
 
-INGEST = {
-    "target": "target",
-    "task": "task",
-    "split_column": "split_column",
-    "holdout": "holdout",
-    "key": "keys",
-    "drop": "drop",
-    "scale": "scale",
-    "scale_target": "scale_target",
-    "rows_per_shard": "rows_per_shard",
-    "missing": "missing",
-}
-TRAIN = {
-    name: name
-    for name in (
-        *("solver", "kernel", "bandwidth", "frequencies", "loss", "step_size", "class_weights", "passes", "rounds"),
-        *("order", "seed", "precision", "mode", "workers", "scheduler", "threads", "out", "name"),
-    )
-}
+Given = dict[str, Any]
+"""What was given of a group of options, by the names of their settings."""
+
+ONE_OF_MANY = {"keys": "key"}  # an option that may be repeated is named for one of its values
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings that are options of a command: each has the name, the help and the choices of its setting."""
+
+    kind: type[BaseModel]
+    fields: tuple[str, ...]
+
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Parameters for typer, by field; all are None unless given, and none is read: the settings do that."""
+        return {field: self._parameter(field) for field in self.fields}
+
+    def given(self, words: Given) -> Given:
+        """Of a command's words those that were given, as far from text as only the command line knows."""
+        values = {field: words[field] for field in self.fields if words[field] is not None}
+        if "holdout" in values:
+            values["holdout"] = _number_or_text(values["holdout"])
+        if "=" in str(values.get("class_weights", "")):
+            values["class_weights"] = _weights(values["class_weights"])
+        return values
+
+    def _parameter(self, field: str) -> inspect.Parameter:
+        annotation = self.kind.model_fields[field].annotation
+        flag = ONE_OF_MANY.get(field, field).replace("_", "-")
+        told = help_for(self.kind, field)
+        if annotation is bool:
+            kind: Any = bool
+            option = typer.Option(f"--{flag}/--no-{flag}", help=told)
+        else:
+            many = get_origin(annotation) is tuple
+            kind = list[str] if many else str
+            option = typer.Option(
+                f"--{flag}", metavar=metavar(annotation), help=f"{told} (repeatable)" if many else told
+            )
+        return inspect.Parameter(
+            field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        )
+
+
+WHERE = ("workers", "scheduler", "threads")
+INGEST = Options(
+    IngestSettings,
+    (*("target", "task", "split_column", "holdout", "keys", "drop", "scale", "scale_target"),
+     *("rows_per_shard", "missing")),
+)  # fmt: skip
+TRAIN = Options(
+    TrainSettings,
+    (*("solver", "kernel", "bandwidth", "frequencies", "loss", "step_size", "class_weights", "passes", "rounds"),
+     *("order", "seed", "precision", "mode"), *WHERE, "out", "name"),
+)  # fmt: skip
+STORE = Options(IngestSettings, (*INGEST.fields, "compression"))
+EXECUTION = Options(TrainSettings, WHERE)
+KEYS = Options(IngestSettings, ("keys",))
+
+
+def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add groups of options to a command, which gets what was given of each as the argument of the group's name."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        added = {name: group.parameters() for name, group in groups.items()}
+        options = {field: parameter for parameters in added.values() for field, parameter in parameters.items()}
+        kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
+        shown = [*(parameter for parameter in kept if parameter.name not in groups), *options.values()]
+
+        @wraps(command)
+        def run(**words: Any) -> None:
+            given = {name: group.given(words) for name, group in groups.items()}
+            command(**{name: word for name, word in words.items() if name not in options}, **given)
+
+        # --json and --help stay last, where one looks for them
+        last = [parameter for parameter in shown if parameter.name == "json"]
+        run.__signature__ = own.replace(  # type: ignore[attr-defined]  # inspect.signature's own protocol
+            parameters=[parameter for parameter in shown if parameter not in last] + last
+        )
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return run
+
+    return decorate
 
 
 def help_for(kind: type[BaseModel], field: str, with_default: bool = True) -> str:
     """The help of an option, from the description and default of the setting behind it."""
     info = kind.model_fields[field]
     text = info.description or ""
-    if with_default and info.default not in (None, (), False) and not info.is_required():
-        text += f" [default: {info.default}]"
+    default = None if info.is_required() else info.default
+    if with_default and default is not None and default is not False and default != ():
+        text += f" [default: {default}]"
     return text
 
 
-def gather(given: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Of a command's arguments, those that were given, under the names of their settings."""
-    values = {setting: given[option] for option, setting in names.items() if given.get(option) is not None}
-    if "holdout" in values:
-        values["holdout"] = _number_or_text(values["holdout"])
-    if "=" in str(values.get("class_weights", "")):
-        values["class_weights"] = dict(pair.split("=", 1) for pair in values["class_weights"].split(","))
-    return values
+def metavar(annotation: Any) -> str:
+    """What an option takes, for its help.
+
+    >>> metavar(float | Literal["auto"]), metavar(Literal["shuffle", "stored"]), metavar(str | None)
+    ('NUMBER|auto', 'shuffle|stored', 'TEXT')
+    """
+    if get_origin(annotation) in (Union, UnionType):
+        return "|".join(metavar(part) for part in get_args(annotation) if part is not type(None))
+    if get_origin(annotation) is Literal:
+        return "|".join(map(str, get_args(annotation)))
+    if get_origin(annotation) is dict:
+        return "LABEL=WEIGHT,..."
+    if get_origin(annotation) is Annotated:
+        return metavar(get_args(annotation)[0])
+    return {int: "N", float: "NUMBER"}.get(annotation, "COLUMN" if get_origin(annotation) is tuple else "TEXT")
 
 
-def split_pairs(pairs: list[str]) -> dict[str, Any]:
+def train_settings(
+    dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
+) -> TrainSettings:
+    """One object from a TOML file, then --set pairs, then options; paths become absolute."""
+    values = read_config(config) if config else {}
+    ingest_values = values.pop("ingest", {})
+    if not isinstance(ingest_values, dict):
+        raise ConfigError(
+            f"--config {config}: ingest = {ingest_values!r}, but it is a table: [ingest], then target = ..."
+        )
+    for name, value in split_pairs(pairs).items():
+        if name.startswith("ingest."):
+            ingest_values[name.removeprefix("ingest.")] = value
+        else:
+            values[name] = value
+    values |= options | {"data": os.path.abspath(dataset)}
+    if values.get("out"):
+        values["out"] = os.path.abspath(str(values["out"]))
+    if ingest_values or ingest_options:
+        values["ingest"] = settings_from(IngestSettings, ingest_values | ingest_options, "okl train")
+    return settings_from(TrainSettings, values, "okl train")
+
+
+def split_pairs(pairs: list[str]) -> Given:
     """KEY=VALUE words as values: read like TOML where that works, as text where it does not."""
-    values: dict[str, Any] = {}
+    values: Given = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"--set {pair!r}, but it takes KEY=VALUE, such as epsilon=0.1.")
         try:
-            values[key.strip().replace("-", "_")] = tomllib.loads(f"value = {text}")["value"]
+            values[_underscored(key.strip())] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            values[key.strip().replace("-", "_")] = text
+            values[_underscored(key.strip())] = text
     return values
 
 
-def read_config(path: str) -> dict[str, Any]:
+def read_config(path: str) -> Given:
     """The settings in a TOML file; dashes in names are underscores."""
     try:
         with open(path, "rb") as stream:
             values = tomllib.load(stream)
     except OSError as error:
         raise ConfigError(f"--config {path} cannot be read ({error.strerror}).") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"--config {path} is not TOML: {error}.") from None
-    return {name.replace("-", "_"): value for name, value in values.items()}
+    if isinstance(values.get("ingest"), dict):
+        values["ingest"] = {_underscored(name): value for name, value in values["ingest"].items()}
+    return {_underscored(name): value for name, value in values.items()}
+
+
+def _underscored(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _number_or_text(text: str) -> float | str:
@@ -80,3 +190,10 @@ def _number_or_text(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _weights(text: str) -> dict[str, str]:
+    pairs = [pair.rpartition("=") for pair in text.split(",")]
+    if any(not label or not weight.strip() for label, _, weight in pairs):
+        raise ConfigError(f"--class-weights {text!r}, but it takes none, balanced or LABEL=WEIGHT,LABEL=WEIGHT.")
+    return {label: weight for label, _, weight in pairs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -10,6 +10,8 @@ from okl.errors import ConfigError
 from okl.types import Precision, Task
 
 Settings = TypeVar("Settings", bound=BaseModel)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
 
 
 class IngestSettings(BaseModel):
@@ -49,21 +51,26 @@ class TrainSettings(BaseModel):
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     solver: Literal["fogd"] = Field("fogd", description="fogd: Fourier online gradient descent")
     kernel: Literal["gaussian"] = Field("gaussian", description="gaussian: exp(-||x - x'||^2 / (2 bandwidth^2))")
-    bandwidth: float | Literal["auto"] = Field("auto", description="in units of scaled inputs; auto: median distance")
+    bandwidth: Positive | Literal["auto"] = Field(
+        "auto", description="in units of scaled inputs; auto: median distance"
+    )
     frequencies: int = Field(400, ge=1, description="random frequencies; the map has twice as many columns")
     loss: Literal["auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared"] = Field(
         "auto", description="auto: hinge, multiclass-hinge or thresholded-half-squared, by the task"
     )
     epsilon: float = Field(
-        0.1, ge=0, description="regression: smaller residuals, in scaled target units, are not learnt"
+        0.1,
+        ge=0,
+        allow_inf_nan=False,
+        description="regression: smaller residuals, in scaled target units, are not learnt",
     )
-    step_size: float | Literal["auto"] = Field("auto", description="on the scaled map, whose rows have norm 1")
-    class_weights: Literal["none", "balanced"] | dict[str, float] = Field(
+    step_size: Positive | Literal["auto"] = Field("auto", description="on the scaled map, whose rows have norm 1")
+    class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
         "none", description="weight of each class's steps; balanced: rows / (classes x rows of the class)"
     )
     average: bool = Field(True, description="predict with the average of the weights, not the last ones")
     passes: int = Field(1, ge=1, description="passes over the training rows")
-    rounds: int | Literal["auto"] = Field("auto", description="mix and sum: rounds a pass")
+    rounds: Count | Literal["auto"] = Field("auto", description="mix and sum: rounds a pass")
     step_rule: Literal["adagrad", "plain"] = Field("adagrad", description="sum: how the caller steps")
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
@@ -73,7 +80,7 @@ class TrainSettings(BaseModel):
     )
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: int | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
     name: str | None = Field(None, description="name of the model")
 
@@ -83,11 +90,16 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        faults = []
+        faults: dict[str, list[str]] = {}
         for fault in error.errors():
-            field = ".".join(str(part) for part in fault["loc"] if not str(part).startswith(("literal", "function")))
+            # the words after the first tell the members of a union apart; a person sees the field and its value
+            field, path = str(fault["loc"][0]), ".".join(map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
-                faults.append(f"{field!r} is not an option; it takes {', '.join(kind.model_fields)}")
+                takes = f"it takes {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
+                faults[f"{path!r} is not an option; {takes}"] = []
+            elif fault["type"] == "missing":
+                faults[f"{path} is missing"] = []
             else:
-                faults.append(f"{field} = {fault['input']!r}: {fault['msg'].lower()}")
-        raise ConfigError(f"{where}: {'; '.join(dict.fromkeys(faults))}.") from None
+                faults.setdefault(f"{field} = {values[field]!r}", []).append(fault["msg"].lower())
+        told = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
+        raise ConfigError(f"{where}: {'; '.join(told)}.") from None

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli import train_settings
-from flows.options import gather, split_pairs
+from flows.options import TRAIN, Options, metavar, split_pairs, train_settings
+from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError
 
 
@@ -31,12 +31,26 @@ def test_pairs_are_read_as_toml_or_as_text() -> None:
 
 
 def test_class_weights_and_holdout_are_parsed() -> None:
-    given = {"class_weights": "a=1,b=2.5", "holdout": "0.25"}
-    assert gather(given, {"class_weights": "class_weights", "holdout": "holdout"}) == {
-        "class_weights": {"a": "1", "b": "2.5"},
-        "holdout": 0.25,
-    }
-    assert gather({"holdout": "is_test"}, {"holdout": "holdout"}) == {"holdout": "is_test"}
+    words = dict.fromkeys(TRAIN.fields) | {"class_weights": "a=1,b=c=2.5"}
+    assert TRAIN.given(words) == {"class_weights": {"a": "1", "b=c": "2.5"}}
+    holdout = Options(IngestSettings, ("holdout",))
+    assert holdout.given({"holdout": "0.25"}) == {"holdout": 0.25}
+    assert holdout.given({"holdout": "is_test"}) == {"holdout": "is_test"}
+    assert holdout.given({"holdout": None}) == {}
+
+
+@pytest.mark.parametrize("text", ["a=1,b", "=1", "a=", "a=1,,b=2"])
+def test_class_weights_that_are_no_pairs_are_an_error(text: str) -> None:
+    with pytest.raises(ConfigError, match="takes none, balanced or LABEL=WEIGHT,LABEL=WEIGHT"):
+        TRAIN.given(dict.fromkeys(TRAIN.fields) | {"class_weights": text})
+
+
+def test_every_setting_of_training_is_reached_by_an_option_or_a_pair() -> None:
+    assert set(TRAIN.fields) < set(TrainSettings.model_fields)
+    settings = train_settings("data", {}, {}, None, ["ingest.compression-level=9", 'step-rule="plain"'])
+    assert settings.ingest is not None
+    assert (settings.ingest.compression_level, settings.step_rule) == (9, "plain")
+    assert metavar(TrainSettings.model_fields["step_size"].annotation) == "NUMBER|auto"
 
 
 @pytest.mark.parametrize(
@@ -60,3 +74,29 @@ def test_config_file_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("passes = = 2")
     with pytest.raises(ConfigError, match=r"broken\.toml is not TOML"):
         train_settings("data", {}, {}, str(tmp_path / "broken.toml"), [])
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"binary\.toml is not TOML"):
+        train_settings("data", {}, {}, str(tmp_path / "binary.toml"), [])
+    (tmp_path / "flat.toml").write_text("ingest = 3")
+    with pytest.raises(ConfigError, match=r"ingest = 3, but it is a table"):
+        train_settings("data", {}, {}, str(tmp_path / "flat.toml"), [])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("pases = 2", "'pases' is not an option; it takes data, ingest, solver"),
+        ('[ingest]\ntargt = "y"', "'targt' is not an option; it takes target"),
+        ("epsilon = nan", "epsilon = nan"),
+        ("epsilon = inf", "epsilon = inf"),
+        ("frequencies = 1.5", r"frequencies = 1\.5"),
+        ("rounds = 0", "rounds = 0"),
+        ("threads = 0", "threads = 0"),
+        ("[class-weights]\na = nan", r"class_weights = .*nan.*finite number"),
+    ],
+)
+def test_config_file_with_wrong_values_names_them(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "okl.toml").write_text(content)
+    with pytest.raises(ConfigError, match=message) as caught:
+        train_settings("data", {}, {}, str(tmp_path / "okl.toml"), [])
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,231 @@
+"""The commands of `okl`: options in, one object of settings, a summary or one line of JSON out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.options import EXECUTION, INGEST, KEYS, STORE, TRAIN, Given, accepts, help_for, train_settings
+from okl.configuration import IngestSettings, TrainSettings, settings_from
+
+if TYPE_CHECKING:
+    from okl.progress import Observer
+
+HELP_COLUMNS = 100
+
+app = typer.Typer(
+    name="okl",
+    help="Large-scale kernel learning on Parquet: ingest, train, evaluate, predict.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_COLUMNS},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
+Config = Annotated[
+    str | None, typer.Option(metavar="FILE.toml", help="TOML file of the same settings; --set and options win.")
+]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable)."),
+]
+SOURCE_HELP = "Parquet file, directory or glob; CSV; or svmlight text."
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"okl {version('okl')}")
+        except PackageNotFoundError:
+            print("okl (a checkout, not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def okl(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Large-scale kernel learning on Parquet: ingest, train, evaluate, predict."""
+
+
+@app.command(short_help="Turn a source into a sharded data set with a manifest.")
+@accepts(given=STORE)
+def ingest(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder of the data set to make.")],
+    given: Given,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a data set made from another source or otherwise.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Turn a source into a sharded data set with a manifest.
+
+    The same source and settings again change nothing.
+    """
+    settings = settings_from(IngestSettings, given, "okl ingest")
+    from okl.store.describe import describe as description_of
+    from okl.store.describe import describe_text
+    from okl.store.ingest import ingest as make
+
+    observer = _observer()
+    try:
+        observer.stage("ingest")
+        made = make(
+            source,
+            destination,
+            settings,
+            overwrite=overwrite,
+            progress=lambda done, total: observer.advance(done, total or 0, {}),
+        )
+    finally:
+        observer.finish()
+    _print(description_of(made.dataset) | {"changed": made.changed}, json, describe_text(made.dataset))
+
+
+@app.command(short_help="Show a data set's columns, classes, splits, shards and scaling.")
+def describe(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder of a data set.")], json: Json = False
+) -> None:
+    """Show a data set's columns, classes, splits, shards and scaling."""
+    from okl.store.describe import describe as description_of
+    from okl.store.describe import describe_text
+    from okl.store.manifest import open_dataset
+
+    data = open_dataset(dataset)
+    _print(description_of(data), json, describe_text(data))
+
+
+@app.command(short_help="Train a model, evaluate it, and save it with a report.")
+@accepts(options=TRAIN, ingest_options=INGEST)
+def train(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(TrainSettings, "data", False))],
+    options: Given,
+    ingest_options: Given,
+    config: Config = None,
+    pairs: Pairs = None,
+    json: Json = False,
+) -> None:
+    """Train a model, evaluate it, and save it with a report; recorded by Prefect.
+
+    Options from --target on say how a source is ingested; a data set has been.
+    """
+    settings = train_settings(dataset, options, ingest_options, config, pairs or [])
+    from flows.run import run_train
+    from okl.planning import check
+
+    check(settings)
+    result = run_train(settings, _observer())
+    from okl.store.report import text_summary
+
+    _print(result, json, text_summary(result))
+
+
+@app.command(short_help="Measure a model on labelled rows.")
+@accepts(where=EXECUTION)
+def evaluate(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model.")],
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="Data set, or a source with the model's target column.")
+    ],
+    where: Given,
+    split: Annotated[
+        str, typer.Option(metavar="test|train|all", help="Rows of a data set; a source, or a set without a split: all.")
+    ] = "test",
+    json: Json = False,
+) -> None:
+    """Measure a model on labelled rows."""
+    from okl.scoring import EvaluateSettings, evaluate_model
+    from okl.store.report import text_metrics
+
+    values = {"model": os.path.abspath(model), "source": os.path.abspath(dataset), "split": split}
+    settings = settings_from(EvaluateSettings, values | where, "okl evaluate")
+    observer = _observer()
+    try:
+        result = evaluate_model(settings, observer)
+    finally:
+        observer.finish()
+    _print(result, json, text_metrics(result["metrics"], result["rows"]))
+
+
+@app.command(short_help="Score rows with a model, in their order.")
+@accepts(given=KEYS, where=EXECUTION)
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Raw rows (Parquet, CSV, svmlight) or a data set.")],
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.")
+    ],
+    given: Given,
+    where: Given,
+    json: Json = False,
+) -> None:
+    """Score rows with a model, in their order; recorded by Prefect."""
+    from okl.scoring import ScoreSettings, check_score
+
+    paths = {"model": os.path.abspath(model), "source": os.path.abspath(source), "out": os.path.abspath(out)}
+    settings = settings_from(ScoreSettings, paths | given | where, "okl predict")
+    check_score(settings)
+    from flows.run import run_score
+
+    result = run_score(settings, _observer())
+    lines = [f"{result['rows']:,} rows scored in {result['seconds']:.2f} s", f"written to {result['out']}"]
+    _print(result, json, "\n".join(lines))
+
+
+@app.command(short_help="Apply the deployments okl-train and okl-score to the configured Prefect server.")
+@accepts(options=TRAIN, ingest_options=INGEST)
+def deploy(
+    options: Given,
+    ingest_options: Given,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(metavar="DATASET", help="What a run trains on that is given nothing; none: each run says."),
+    ] = None,
+    cron: Annotated[
+        str | None, typer.Option(metavar="FIELDS", help="When to train, such as '0 3 * * *'; none: only when asked.")
+    ] = None,
+    timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Zurich.")] = None,
+    pool: Annotated[str, typer.Option(metavar="NAME", help="Work pool; made if it is missing.")] = "okl",
+    config: Config = None,
+    pairs: Pairs = None,
+    json: Json = False,
+) -> None:
+    """Apply the deployments okl-train/default and okl-score/default to the configured Prefect server."""
+    settings = None
+    if dataset is not None:
+        from okl.planning import check
+
+        settings = train_settings(dataset, options, ingest_options, config, pairs or [])
+        check(settings)
+    elif options or ingest_options or config or pairs:
+        from okl.errors import ConfigError
+
+        raise ConfigError("Options of training need something to train on: give the data set too.")
+    from flows.deploy import deploy as apply
+
+    names = apply(settings, cron=cron, timezone=timezone, pool=pool)
+    _print({"deployments": names, "pool": pool}, json, "\n".join(names))
+
+
+def _observer() -> Observer:
+    from flows.progress import terminal_observer
+
+    return terminal_observer()
+
+
+def _print(result: dict[str, Any], as_json: bool, text: str) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps(result, allow_nan=False))
+    else:
+        print(text)
