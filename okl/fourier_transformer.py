@@ -1,0 +1,134 @@
+"""The Fourier map as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from okl.errors import ConfigError
+from okl.features.bandwidth import median_distance
+from okl.features.fourier import FourierFeatures, draw_fourier_map
+from okl.features.rowwise import transform_each
+from okl.kernels import Gaussian
+from okl.types import FloatArray, Precision
+
+SAMPLE_ROWS = 4096
+Auto = Literal["auto"]
+RandomState = int | np.random.RandomState | None
+
+
+class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Random Fourier features of the Gaussian kernel: z(x)'z(x') approximates k(x, x'), and z(x) has norm 1.
+
+    float32 inputs give float32 features, any other inputs float64 ones, of the same frequencies. The features of a row
+    do not depend on the rows beside it, to the last bit.
+
+    Parameters
+    ----------
+    n_frequencies : int >= 1; there are 2 n_frequencies columns, sines first
+    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
+    n_jobs : threads, None for 1, -1 for all cores; the features do not depend on it
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    bandwidth_ : as used; map_ : as drawn, in float64
+    n_features_in_, feature_names_in_ : of the inputs
+
+    Source: Rahimi & Recht, NIPS 2007, Algorithm 1; Lu et al., JMLR 17(47), 2016, section 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> inputs = np.random.default_rng(0).standard_normal((100, 3)).astype("float32")
+    >>> features = FourierMap(n_frequencies=2000, bandwidth=2.0, random_state=0).fit_transform(inputs)
+    >>> features.shape, features.dtype.name
+    ((100, 4000), 'float32')
+    >>> bool(np.abs(features @ features.T - Gaussian(2.0).matrix(inputs, inputs)).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        n_frequencies: int = 400,
+        bandwidth: float | Auto = "auto",
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_frequencies = n_frequencies
+        self.bandwidth = bandwidth
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Draw frequencies for inputs X (rows, n_features); y is not used.
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        """
+        inputs = validate_data(self, X, dtype=[np.float64, np.float32])
+        rng = check_random_state(self.random_state)
+        seed = draw_seed(rng)
+        sample = inputs[rng.permutation(len(inputs))[:SAMPLE_ROWS]]
+        self.map_ = drawn_map(self.bandwidth, sample, self.n_frequencies, seed, "float64")
+        self.bandwidth_ = bandwidth_of(self.map_)
+        self._n_features_out = self.map_.n_columns
+        return self
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Features (rows, 2 n_frequencies) of inputs (rows, n_features), in the precision of X."""
+        check_is_fitted(self)
+        inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        own = replace(self.map_, frequencies=self.map_.frequencies.astype(inputs.dtype, copy=False))
+        return transform_each(own, inputs, effective_n_jobs(self.n_jobs))
+
+
+def draw_seed(rng: np.random.RandomState) -> int:
+    """Seed of the frequencies: drawn first, so that it does not depend on the number of rows."""
+    return int(rng.randint(2**31 - 1))
+
+
+def drawn_map(
+    bandwidth: float | Auto, sample: FloatArray, n_frequencies: int, seed: int, precision: Precision
+) -> FourierFeatures:
+    """A map for inputs like the sample (rows, n_features), of the bandwidth given or the sample's median distance.
+
+    Raises
+    ------
+    ConfigError : the bandwidth or the number of frequencies is out of its range
+    """
+    chosen = number_or_auto("bandwidth", bandwidth)
+    kernel = Gaussian(median_distance(sample) if chosen is None else chosen)
+    whole = whole_number("n_frequencies", n_frequencies)
+    return draw_fourier_map(kernel, sample.shape[1], whole, seed, precision)
+
+
+def bandwidth_of(drawn: FourierFeatures) -> float:
+    """The bandwidth of a Gaussian kernel's map."""
+    assert isinstance(drawn.kernel, Gaussian)
+    return drawn.kernel.bandwidth
+
+
+def number_or_auto(name: str, value: Any) -> float | None:
+    """The number above 0 that was given, of any numeric type, or None for "auto"; ConfigError for anything else."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+        raise ConfigError(f'{name} = {value!r}, but it takes a finite number above 0, or "auto".')
+    return float(value)
+
+
+def whole_number(name: str, value: Any) -> int:
+    """The whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
+    return int(value)

@@ -1,0 +1,311 @@
+"""The scikit-learn face: scikit-learn's own checks, with no tag and no expected failure, and what they leave out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification, make_moons
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from okl.errors import ConfigError, DataError, DivergedError
+from okl.estimators import FOGDClassifier, FOGDRegressor, FourierMap
+from okl.kernels import Gaussian
+from okl.types import FloatArray
+
+Fitted = FOGDClassifier | FOGDRegressor
+
+
+@parametrize_with_checks(
+    [  # type: ignore[untyped-decorator]
+        FOGDClassifier(),
+        FOGDRegressor(),
+        FourierMap(),
+    ]
+)
+def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+def moons(rows: int = 1000) -> tuple[FloatArray, FloatArray]:
+    inputs, labels = make_moons(rows, noise=0.15, random_state=0)
+    return inputs, labels
+
+
+def several(rows: int = 900) -> tuple[FloatArray, FloatArray]:
+    made = make_classification(rows, 30, n_informative=8, n_classes=4, class_sep=2.0, random_state=0)
+    return made[0], made[1]
+
+
+def waves(rows: int = 1000) -> tuple[FloatArray, FloatArray]:
+    inputs = np.random.default_rng(0).uniform(-3, 3, (rows, 2))
+    return inputs, np.sin(inputs[:, 0]) + inputs[:, 1] ** 2 / 3
+
+
+CASES: dict[str, tuple[Callable[..., Fitted], Callable[..., tuple[FloatArray, FloatArray]]]] = {
+    "two classes": (FOGDClassifier, moons),
+    "four classes": (FOGDClassifier, several),
+    "regression": (FOGDRegressor, waves),
+}
+CASE = pytest.mark.parametrize("case", list(CASES))
+
+
+def outputs(fitted: Fitted, inputs: FloatArray) -> FloatArray:
+    return fitted.decision_function(inputs) if isinstance(fitted, FOGDClassifier) else fitted.predict(inputs)
+
+
+def begun(case: str, **parameters: Any) -> tuple[Fitted, FloatArray, FloatArray]:
+    make, data = CASES[case]
+    inputs, targets = data()
+    return make(random_state=3, **parameters), inputs, targets
+
+
+def classes_of(estimator: Fitted, targets: FloatArray) -> dict[str, Any]:
+    return {"classes": np.unique(targets)} if isinstance(estimator, FOGDClassifier) else {}
+
+
+@CASE
+def test_defaults_learn_what_a_linear_model_cannot(case: str) -> None:
+    estimator, inputs, targets = begun(case)
+    train_inputs, test_inputs, train_targets, test_targets = train_test_split(inputs, targets, random_state=0)
+    assert estimator.fit(train_inputs, train_targets).score(test_inputs, test_targets) > 0.9
+
+
+@pytest.mark.parametrize(("load", "least"), [(load_breast_cancer, 0.97), (load_wine, 0.97)])
+def test_classifier_defaults_are_good_on_small_real_sets(load: Callable[..., Any], least: float) -> None:
+    inputs, labels = load(return_X_y=True)
+    model = make_pipeline(StandardScaler(), FOGDClassifier(random_state=0))
+    assert cross_val_score(model, inputs, labels, cv=4).mean() > least
+
+
+def test_regressor_defaults_are_good_on_a_small_real_set() -> None:
+    inputs, targets = load_diabetes(return_X_y=True)
+    model = make_pipeline(StandardScaler(), FOGDRegressor(random_state=0))
+    assert cross_val_score(model, inputs, targets, cv=4).mean() > 0.45
+
+
+@CASE
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_scores_of_a_row_do_not_depend_on_the_rows_beside_it(case: str, precision: str) -> None:
+    estimator, inputs, targets = begun(case, precision=precision, passes=2)
+    whole = outputs(estimator.fit(inputs, targets), inputs)
+    order = np.random.default_rng(0).permutation(len(inputs))
+    np.testing.assert_array_equal(outputs(estimator, inputs[order]), whole[order])
+    for size in (1, 3, 100):
+        parts = [outputs(estimator, inputs[i : i + size]) for i in range(0, 300, size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole[:300])
+
+
+@CASE
+def test_same_random_state_gives_the_same_bits_and_another_gives_others(case: str) -> None:
+    estimator, inputs, targets = begun(case, passes=2)
+    first = outputs(estimator.fit(inputs, targets), inputs)
+    np.testing.assert_array_equal(outputs(estimator.fit(inputs, targets), inputs), first)
+    np.testing.assert_array_equal(outputs(clone(estimator).fit(inputs, targets), inputs), first)
+    np.testing.assert_array_equal(outputs(clone(estimator).set_params(n_jobs=2).fit(inputs, targets), inputs), first)
+    assert (outputs(clone(estimator).set_params(random_state=4).fit(inputs, targets), inputs) != first).any()
+
+
+@CASE
+def test_pickled_estimator_scores_and_goes_on_learning_to_the_same_bits(case: str) -> None:
+    estimator, inputs, targets = begun(case, passes=1)
+    again = pickle.loads(pickle.dumps(estimator.fit(inputs[:500], targets[:500])))
+    for model in (estimator, again):
+        model.partial_fit(inputs[500:], targets[500:])
+    np.testing.assert_array_equal(outputs(again, inputs), outputs(estimator, inputs))
+
+
+@CASE
+def test_partial_fit_in_parts_of_256_rows_equals_one_pass_in_order(case: str) -> None:
+    fixed = {"bandwidth": 2.0, "step_size": 0.5, "passes": 1, "shuffle": False}
+    estimator, inputs, targets = begun(case, **fixed)
+    parts = clone(estimator)
+    if isinstance(estimator, FOGDRegressor):
+        estimator.set_params(scale_target=False)
+        parts.set_params(scale_target=False)
+    for start in range(0, len(targets), 256):
+        rows = slice(start, start + 256)
+        parts.partial_fit(inputs[rows], targets[rows], **classes_of(estimator, targets))
+    estimator.fit(inputs, targets)
+    assert parts.weights_.progress.rows == len(targets)
+    np.testing.assert_array_equal(outputs(parts, inputs), outputs(estimator, inputs))
+
+
+@CASE
+def test_partial_fit_goes_on_after_fit_and_fit_forgets(case: str) -> None:
+    estimator, inputs, targets = begun(case, passes=2)
+    first = outputs(estimator.fit(inputs, targets), inputs)
+    estimator.partial_fit(inputs[:300], targets[:300])
+    assert estimator.weights_.progress.rows == 2 * len(targets) + 300
+    assert (outputs(estimator, inputs) != first).any()
+    np.testing.assert_array_equal(outputs(estimator.fit(inputs, targets), inputs), first)
+
+
+@CASE
+def test_fit_leaves_its_inputs_unchanged(case: str) -> None:
+    estimator, inputs, targets = begun(case)
+    before = inputs.copy(), targets.copy()
+    estimator.fit(inputs, targets).partial_fit(inputs, targets)
+    estimator.predict(inputs)
+    np.testing.assert_array_equal(inputs, before[0])
+    np.testing.assert_array_equal(targets, before[1])
+
+
+def test_labels_of_any_kind_come_back() -> None:
+    inputs, labels = several()
+    names = np.array(["oak", "ash", "elm", "yew"])[labels]
+    numbered, named = (FOGDClassifier(passes=2, random_state=0, shuffle=False) for _ in range(2))
+    order = np.argsort(["oak", "ash", "elm", "yew"])
+    numbered.fit(inputs, np.argsort(order)[labels])
+    named.fit(inputs, names)
+    assert named.classes_.tolist() == ["ash", "elm", "oak", "yew"]
+    np.testing.assert_array_equal(named.predict(inputs), named.classes_[numbered.predict(inputs)])
+    assert named.decision_function(inputs).shape == (900, 4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_class_weights_favour_their_class(loss: Literal["hinge", "logistic"]) -> None:
+    inputs, labels = make_classification(1500, 10, weights=[0.9], flip_y=0.1, class_sep=0.5, random_state=1)
+    rare = labels == 1
+    recalls = []
+    for class_weight in (None, "balanced", {0: 1.0, 1: 30.0}):
+        model = FOGDClassifier(loss=loss, class_weight=class_weight, passes=3, random_state=0).fit(inputs, labels)
+        recalls.append(float((model.predict(inputs)[rare] == 1).mean()))
+    assert recalls[0] + 0.1 < recalls[1] < recalls[2]
+    balanced = len(labels) / (2 * np.bincount(labels))
+    by_hand = FOGDClassifier(loss=loss, class_weight=dict(enumerate(balanced)), passes=3, random_state=0)
+    model.set_params(class_weight="balanced").fit(inputs, labels)
+    np.testing.assert_array_equal(by_hand.fit(inputs, labels).predict(inputs), model.predict(inputs))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e7])
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_regression_does_not_depend_on_the_unit_of_the_target(scale: float, shift: float) -> None:
+    inputs, targets = waves()
+    plain = FOGDRegressor(passes=5, random_state=0).fit(inputs, targets)
+    other = FOGDRegressor(passes=5, random_state=0).fit(inputs, (targets + shift) * scale)
+    assert plain.score(inputs, targets) > 0.9
+    np.testing.assert_allclose(other.predict(inputs) / scale - shift, plain.predict(inputs), atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_regression_never_diverges_on_targets_as_they_are(scale: float) -> None:
+    inputs, targets = waves()
+    model = FOGDRegressor(scale_target=False, random_state=0).fit(inputs, (targets + 20) * scale)
+    assert model.step_size_ <= 1
+    assert np.abs(model.predict(inputs)).max() <= 30 * scale
+
+
+def test_constant_target_is_predicted_and_nothing_is_learnt() -> None:
+    inputs = waves()[0]
+    model = FOGDRegressor(random_state=0).fit(inputs, np.full(len(inputs), 7.0))
+    np.testing.assert_array_equal(model.predict(inputs), 7.0)
+    assert model.weights_.progress.updates == 0
+
+
+@pytest.mark.parametrize(("dtype", "kept"), [("float32", "float32"), ("float64", "float64"), ("int64", "float64")])
+def test_map_keeps_the_precision_of_its_input(dtype: str, kept: str) -> None:
+    inputs = (10 * waves()[0]).astype(dtype)
+    fitted = FourierMap(n_frequencies=50, random_state=0).fit(inputs)
+    assert fitted.transform(inputs).dtype == kept
+    assert fitted.set_output(transform="default").fit_transform(inputs).dtype == kept
+    for other in ("float32", "float64"):  # whatever it was fitted on
+        assert fitted.transform(inputs.astype(other)).dtype == other
+    np.testing.assert_allclose(
+        fitted.transform(inputs.astype("float32")), fitted.transform(inputs.astype("float64")), atol=1e-5
+    )
+
+
+def test_map_approximates_the_kernel_and_names_its_columns() -> None:
+    inputs = waves(200)[0]
+    fitted = FourierMap(n_frequencies=5000, n_jobs=2, random_state=0)
+    features = fitted.fit_transform(inputs)
+    np.testing.assert_allclose(features @ features.T, Gaussian(fitted.bandwidth_).matrix(inputs, inputs), atol=0.06)
+    names = fitted.get_feature_names_out()
+    assert (len(names), names[0], names[-1]) == (10000, "fouriermap0", "fouriermap9999")
+
+
+def test_pipeline_and_grid_search_choose_the_better_bandwidth() -> None:
+    inputs, labels = moons(400)
+    pipeline = make_pipeline(StandardScaler(), FOGDClassifier(n_frequencies=100, passes=5, random_state=0))
+    grid = {
+        "fogdclassifier__bandwidth": np.array([1, 50]),  # NumPy integers are numbers too
+        "fogdclassifier__n_frequencies": np.array([50, 100]),
+        "fogdclassifier__step_size": np.array([0.5], dtype=np.float32),
+    }
+    search = GridSearchCV(pipeline, grid, cv=3, error_score="raise").fit(inputs, labels)
+    assert search.best_params_["fogdclassifier__bandwidth"] == 1
+    assert search.best_score_ > 0.95
+    assert search.predict(inputs[:3]).shape == (3,)
+
+
+def test_map_in_a_pipeline_makes_a_linear_model_one_of_the_kernel() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    inputs, labels = moons()
+    model = make_pipeline(StandardScaler(), FourierMap(100, bandwidth=0.5, random_state=0), LogisticRegression(C=100))
+    assert cross_val_score(model, inputs, labels, cv=3).mean() > 0.97
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bandwidth": 0}, r'bandwidth = 0, but it takes a finite number above 0, or "auto"'),
+        ({"bandwidth": "wide"}, "bandwidth = 'wide'"),
+        ({"step_size": float("inf")}, "step_size = inf"),
+        ({"step_size": True}, "step_size = True"),
+        ({"n_frequencies": 2.5}, "n_frequencies = 2.5, but it takes a whole number of at least 1"),
+        ({"passes": 0}, "passes = 0"),
+        ({"precision": "float16"}, "precision = 'float16', but it takes one of float32, float64"),
+    ],
+)
+@CASE
+def test_parameters_out_of_range_are_named(case: str, parameters: dict[str, Any], message: str) -> None:
+    estimator, inputs, targets = begun(case, **parameters)
+    with pytest.raises(ConfigError, match=message):
+        estimator.fit(inputs, targets)
+
+
+def test_bad_use_of_the_classifier_is_named() -> None:
+    inputs, labels = moons()
+    with pytest.raises(ConfigError, match="loss = 'multiclass-hinge', but it takes one of hinge, logistic"):
+        FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="takes two classes or more, but got one class: 1"):
+        FOGDClassifier().fit(inputs, np.ones(len(labels)))
+    with pytest.raises(ConfigError, match=r"first call of partial_fit takes classes"):
+        FOGDClassifier().partial_fit(inputs, labels)
+    with pytest.raises(ConfigError, match="all rows at once"):
+        FOGDClassifier(class_weight="balanced").partial_fit(inputs, labels, classes=[0, 1])
+    model = FOGDClassifier(random_state=0).partial_fit(inputs, labels, classes=[0, 1])
+    with pytest.raises(ConfigError, match=r"classes = \[0, 2\], but those of the first call were \[0, 1\]"):
+        model.partial_fit(inputs, labels, classes=[0, 2])
+    with pytest.raises(DataError, match=r"y holds 2, but the classes are \[0, 1\]"):
+        model.partial_fit(inputs, labels + 1)
+
+
+def test_bad_use_of_the_regressor_is_named() -> None:
+    inputs, targets = waves()
+    with pytest.raises(ConfigError, match=r"epsilon = -1"):
+        FOGDRegressor(epsilon=-1).fit(inputs, targets)
+    with pytest.raises(DataError, match=r"no finite spread"):
+        FOGDRegressor().fit(inputs, targets * 1e300)
+    with pytest.raises(DivergedError, match=r"step_size = 50.*such as 5\."):
+        FOGDRegressor(step_size=50).fit(inputs, targets)
+    with pytest.raises(ValueError, match="too large for dtype"):
+        FOGDRegressor().fit(inputs * 1e60, targets)
+
+
+def test_failed_partial_fit_keeps_what_was_learnt() -> None:
+    inputs, targets = waves()
+    model = FOGDRegressor(random_state=0).fit(inputs, targets)
+    before = model.predict(inputs)
+    with pytest.raises(DivergedError):
+        model.partial_fit(inputs, targets * 1e305)
+    np.testing.assert_array_equal(model.predict(inputs), before)
