@@ -1,1 +1,87 @@
-"""okl: large-scale kernel learning on Parquet, in one pass or to a certified optimum."""
+"""okl: large-scale kernel learning on Parquet, in one pass or to a certified optimum.
+
+Names are imported when they are first used (PEP 562): `import okl` costs nothing, and neither numba, pyarrow nor
+scikit-learn is loaded by those who do not need it.
+
+Examples
+--------
+>>> import okl
+>>> okl.TrainSettings(data="data/covtype").frequencies
+400
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from okl.classifier import FOGDClassifier
+    from okl.configuration import IngestSettings, TrainSettings
+    from okl.errors import ConfigError, DataError, DivergedError, ExecutionError, ModelError, OklError
+    from okl.fourier_transformer import FourierMap
+    from okl.functions import evaluate, ingest, predict, train
+    from okl.regressor import FOGDRegressor
+    from okl.store.manifest import open_dataset
+    from okl.store.model import load_model as load
+
+    __version__: str
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "DivergedError",
+    "ExecutionError",
+    "FOGDClassifier",
+    "FOGDRegressor",
+    "FourierMap",
+    "IngestSettings",
+    "ModelError",
+    "OklError",
+    "TrainSettings",
+    "__version__",
+    "evaluate",
+    "ingest",
+    "load",
+    "open_dataset",
+    "predict",
+    "train",
+]
+
+_MODULES = {
+    "classifier": ("FOGDClassifier",),
+    "configuration": ("IngestSettings", "TrainSettings"),
+    "errors": ("ConfigError", "DataError", "DivergedError", "ExecutionError", "ModelError", "OklError"),
+    "fourier_transformer": ("FourierMap",),
+    "functions": ("evaluate", "ingest", "predict", "train"),
+    "regressor": ("FOGDRegressor",),
+    "store.manifest": ("open_dataset",),
+    "store.model": ("load_model",),
+}
+_HOMES = {name: f"okl.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name where it is first used."""
+    if name == "__version__":
+        value: object = _version()
+    else:
+        home = "load_model" if name == "load" else name
+        if name not in __all__:
+            raise AttributeError(f"module 'okl' has no attribute {name!r}; it has {', '.join(__all__)}.")
+        value = getattr(import_module(_HOMES[home]), home)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("okl")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"

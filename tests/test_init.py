@@ -1,0 +1,189 @@
+"""The public names: what they are, what they cost, and what the README shows of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from okl.errors import ConfigError
+from okl.store.dataset import Dataset
+from okl.store.manifest import open_dataset
+
+README = Path(__file__).parents[1] / "README.md"
+HEAVY = (
+    "numba",
+    "pyarrow",
+    "sklearn",
+    "scipy",
+    "pandas",
+    "pydantic",
+    "numpy",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "prefect",
+)
+
+
+def write_source(path: Path, rows: int = 800, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    columns = {f"x{j}": rng.standard_normal(rows) for j in range(3)}
+    labels = np.where(columns["x0"] * columns["x1"] + 0.1 * rng.standard_normal(rows) > 0, "yes", "no")
+    pq.write_table(pa.table(columns | {"y": labels, "id": np.arange(rows)}), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_source(tmp_path_factory.mktemp("public") / "rows.parquet")
+
+
+@pytest.fixture(scope="module")
+def data(source: Path) -> Dataset:
+    return okl.ingest(source, source.parent / "data", keys=("id",), holdout=0.25, rows_per_shard=300)
+
+
+@pytest.fixture(scope="module")
+def result(data: Dataset) -> dict[str, Any]:
+    return okl.train(data.folder, frequencies=60, passes=3, out=data.folder.parent / "run")
+
+
+def in_new_process(source: str) -> Any:
+    """What a new interpreter prints as JSON, warnings being errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_import_loads_nothing_heavy() -> None:
+    loaded = in_new_process(
+        f"import sys, json, okl; dir(okl); print(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    )
+    assert loaded == []
+
+
+def test_settings_and_errors_need_neither_numba_nor_pyarrow_nor_scikit_learn() -> None:
+    loaded = in_new_process(
+        "import sys, json, okl; okl.TrainSettings(data='d'); okl.IngestSettings(); okl.OklError, okl.__version__; "
+        "print(json.dumps(sorted({'numba', 'pyarrow', 'sklearn', 'prefect', 'dask'} & set(sys.modules))))"
+    )
+    assert loaded == []
+
+
+def test_training_and_loading_need_neither_prefect_nor_dask_nor_scikit_learn(data: Dataset, tmp_path: Path) -> None:
+    rows, loaded = in_new_process(
+        "import sys, json, okl\n"
+        f"result = okl.train({str(data.folder)!r}, frequencies=10, out={str(tmp_path / 'run')!r})\n"
+        "okl.load(result['model'])\n"
+        "used = sorted({'prefect', 'dask', 'distributed', 'sklearn'} & set(sys.modules))\n"
+        "print(json.dumps([result['rows'], used]))"
+    )
+    assert rows == data.rows("train")
+    assert loaded == []
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    for name in okl.__all__:
+        assert getattr(okl, name) is getattr(okl, name)
+        assert name in dir(okl)
+    assert okl.FOGDClassifier.__module__ == "okl.classifier"
+    assert issubclass(okl.DivergedError, okl.OklError)
+    assert re.match(r"\d+\.\d+|unknown", okl.__version__)
+
+
+def test_name_that_is_not_there_is_an_attribute_error_that_lists_those_that_are() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'fit'; it has ConfigError, .*train"):
+        okl.fit  # noqa: B018
+
+
+def test_ingest_takes_settings_options_or_both(source: Path, data: Dataset, tmp_path: Path) -> None:
+    assert (data.rows("train") + data.rows("test"), data.schema.keys) == (800, ("id",))
+    assert open_dataset(data.folder) == okl.open_dataset(data.folder) == data
+    settings = okl.IngestSettings(keys=("id",), scale="standard")
+    both = okl.ingest(source, tmp_path / "both", settings, scale="minmax")
+    assert (both.schema.scale, both.schema.keys) == ("minmax", ("id",))
+    again = okl.ingest(source, tmp_path / "both", settings, overwrite=True)
+    assert again.schema.scale == "standard"
+
+
+def test_train_takes_a_folder_or_settings_with_options(data: Dataset, result: dict[str, Any], tmp_path: Path) -> None:
+    settings = okl.TrainSettings(data=str(data.folder), frequencies=60, passes=1, out=str(tmp_path / "run"))
+    other = okl.train(settings, passes=3)
+    assert other["weights_sha256"] == result["weights_sha256"]
+    assert Path(result["run"]).name == "run"
+    assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.2
+
+
+def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Path) -> None:
+    stages: list[str] = []
+
+    class Listens:
+        def stage(self, name: str) -> None:
+            stages.append(name)
+
+        def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+            assert 0 <= done <= max(done, total)
+
+        def finish(self) -> None:
+            stages.append("over")
+
+    result = okl.train(source, ingest={"keys": ["id"]}, frequencies=20, out=tmp_path / "run", observer=Listens())
+    assert result["rows"] == 800
+    assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
+
+
+def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"okl\.train: 'frequency' is not an option; it takes data, ingest,"):
+        okl.train(data.folder, frequency=3)
+    with pytest.raises(ConfigError, match=r"okl\.train: passes = 0"):
+        okl.train(okl.TrainSettings(data="elsewhere"), passes=0)
+    with pytest.raises(ConfigError, match=r"okl\.ingest: scale = 'log'"):
+        okl.ingest("rows.parquet", tmp_path / "data", scale="log")
+    with pytest.raises(ConfigError, match=r"okl\.predict: 'split' is not an option"):
+        okl.predict("model", "rows.parquet", tmp_path / "scores", split="test")
+    with pytest.raises(ConfigError, match=r"okl\.evaluate: split = 'half'"):
+        okl.evaluate("model", "rows.parquet", split="half")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_model_in_memory_and_out_of_core_say_the_same(data: Dataset, result: dict[str, Any], tmp_path: Path) -> None:
+    fresh = write_source(tmp_path / "fresh.parquet", 500, seed=1)
+    rows = pq.read_table(fresh)
+    inputs = np.column_stack([rows[name].to_numpy() for name in data.schema.features])
+    labels = okl.load(result["model"]).predict(inputs)
+    assert set(labels) == {"no", "yes"}
+    scored = okl.predict(result["model"], fresh, tmp_path / "scores")
+    table = pq.read_table(sorted((tmp_path / "scores").glob("*.parquet")), columns=["id", "prediction"])
+    assert table["id"].to_pylist() == list(range(500))
+    assert table["prediction"].to_pylist() == labels.tolist()
+    assert scored["predictions"] == {name: int((labels == name).sum()) for name in ("no", "yes")}
+    measured = okl.evaluate(result["model"], fresh)
+    assert measured["metrics"]["accuracy"] == pytest.approx((labels == rows["y"].to_numpy(zero_copy_only=False)).mean())
+    assert okl.evaluate(result["model"], data.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+def test_readme_shows_what_works(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = README.read_text().split("## From Python")[1].split("\n## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((300, len(data.schema.features)))
+    names: dict[str, Any] = {"rows": inputs, "X_train": inputs, "X_test": inputs}
+    names |= {"y_train": inputs[:, 0] > 0, "y_test": inputs[:, 0] > 0}
+    for block in blocks:
+        exec(block.replace("data/covtype", str(data.folder)), names)
+    assert names["labels"].shape == (300,)
+    assert names["classifier"].predict(inputs).shape == (300,)
