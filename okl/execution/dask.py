@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import tempfile
 import threading
@@ -21,13 +22,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import resource_tracker
 from types import TracebackType
 from typing import Any
 
 import dask
 from distributed import Client, KilledWorker, LocalCluster, get_worker, wait
 from distributed.core import connect
+from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
+from distributed.utils import silence_logging_cmgr
 
 from okl.checks import check_at_least
 from okl.errors import ConfigError, ExecutionError
@@ -58,6 +63,12 @@ def _run_on_worker(digest: str, content: bytes | None, items: bytes, value: byte
     return run_batch(digest, content, items, value, get_worker().address)
 
 
+def _warm_up() -> None:
+    """Import what most work needs, numba above all, while the caller still looks at the data."""
+    import okl.compiled.door
+    import okl.store.reading  # noqa: F401
+
+
 def _why(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
@@ -74,6 +85,20 @@ def _environment_kept() -> Iterator[None]:
         os.environ.update(before)
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back from this thread, and for good from the threads and processes that begin meanwhile.
+
+    A terminal sends Ctrl-C to the workers too; they would print tracebacks while this process is about to end them.
+    """
+    resource_tracker.ensure_running()  # a thread that spawns the first process starts it, and unblocks signals again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_cluster(n_workers: int, folder: str) -> Any:
     """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -81,14 +106,17 @@ def _start_cluster(n_workers: int, folder: str) -> Any:
         # notices that it ended, and says what to do
         sys.exit(1)
     try:
-        with _environment_kept():
-            return LocalCluster(
+        with _environment_kept(), _interrupts_held():
+            cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
                 # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
                 scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
                 memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
                 silence_logs=logging.CRITICAL,
             )  # fmt: skip
+            # it runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
+            disable_gc_diagnosis(force=True)
+            return cluster
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ExecutionError(
             f"{n_workers} worker processes could not be started ({_why(error)}). Each of them imports the running "
@@ -160,12 +188,14 @@ class DaskExecution:
         self._patience_seconds = patience_seconds
         self._traffic = Traffic()
         self._slots: tuple[str, ...] = ()
+        self._warming: list[Any] = []
         self._work: Callable[..., Any] | None = None
         self._packed = Packed("", b"")
         self._holders: set[tuple[str, str]] = set()
         with ExitStack() as stack:
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(_CONFIG))
+            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised, once, as one sentence
             if n_workers is not None:
                 check_at_least("workers", n_workers, 1)
                 folder = stack.enter_context(
@@ -199,6 +229,8 @@ class DaskExecution:
         except TimeoutError:
             raise self._no_workers() from None
         self._settle()
+        submit = partial(self._client.submit, _warm_up, allow_other_workers=True, pure=False)
+        self._warming = [submit(workers=[slot]) for slot in self._slots]
 
     def _no_workers(self) -> ExecutionError:
         return ExecutionError(

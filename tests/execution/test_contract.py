@@ -128,7 +128,8 @@ def test_work_runs_where_it_should(backend: Execution) -> None:
     assert (os.getpid() in processes) == (backend.n_workers == 0)
 
 
-@pytest.mark.parametrize("verb", ["mix", "sum"])
+# one worker: for a while there is nobody to take over; two: the other one does
+@pytest.mark.parametrize(("backend", "verb"), [("dask-1", "sum"), ("dask-2", "mix")], indirect=["backend"])
 def test_killed_worker_changes_no_bit_of_a_round(
     backend: Execution, data: Dataset, verb: str, tmp_path: Path,
     expected: list[works.Vector],
@@ -137,13 +138,14 @@ def test_killed_worker_changes_no_bit_of_a_round(
     for round_index in range(3):
         value = unit(getattr(backend, verb)(work, data.shards, (round_index, value), add_up))
         assert value.tobytes() == expected[round_index].tobytes()
-    assert (tmp_path / "killed").exists() == (backend.n_workers > 0)
+    assert (tmp_path / "killed").exists()
 
 
+@pytest.mark.parametrize("backend", ["dask-2"], indirect=True)
 def test_killed_worker_changes_no_result_of_map(backend: Execution, tmp_path: Path) -> None:
     work = KilledOnce(works.square_slowly, 17, tmp_path, os.getpid())
     assert list(backend.map(work, range(60))) == [i * i for i in range(60)]
-    assert (tmp_path / "killed").exists() == (backend.n_workers > 0)
+    assert (tmp_path / "killed").exists()
 
 
 def test_traffic_counts_rounds_and_what_crosses(backend: Execution, data: Dataset) -> None:

@@ -190,6 +190,7 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
 
 INTERRUPTED = """
     import sys, time
+    import okl.compiled.door  # now: an interrupted import of numba may leave messages of its destructors
     from okl.execution import open_execution
     from tests.execution.works import nap
     if __name__ == "__main__":
