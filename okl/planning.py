@@ -15,12 +15,14 @@ from okl.home import okl_home
 from okl.losses import DEFAULT_LOSS, make_loss
 from okl.online.linear import Mode, OnlineLinear, balanced_class_weights
 from okl.online.maps import FourierChoice
+from okl.runfolder import check_place
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
 
-DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 256, "sum": 256}
-DISTRIBUTED_MODE: Mode = "mix"
+DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 512, "sum": 1024}
+LEAST_ROUND_ROWS = 64
+DISTRIBUTED_MODE: Mode = "sum"
 CONNECT_SECONDS = 3.0
 
 
@@ -31,23 +33,18 @@ def check(settings: TrainSettings) -> None:
     ------
     OklError : of the kind that fits; the message says what to do
     """
-    for name, value in (("bandwidth", settings.bandwidth), ("step_size", settings.step_size)):
-        if isinstance(value, float) and not 0 < value < float("inf"):
-            raise ConfigError(f"{name} = {value}, but it takes a finite number above 0, or auto.")
-    if settings.scheduler is not None:
-        _check_scheduler(settings)
+    check_workers(settings.workers, settings.scheduler)
     if settings.rounds != "auto" and mode_of(settings) == "stream":
         raise ConfigError(
             "rounds belongs to the modes mix and sum; this run would stream. Set --mode mix or --mode sum."
         )
-    if settings.out is not None and Path(settings.out).exists():
-        raise ConfigError(f"The run's folder {settings.out} exists already. Choose another --out.")
     if is_dataset(settings.data):
         if settings.ingest is not None:
             raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
         make_solver(settings, open_dataset(settings.data))
     else:
         check_source(settings.data, settings.ingest or IngestSettings())
+    check_place(run_folder(settings))  # last: it may make okl's home folder
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> OnlineLinear:
@@ -73,7 +70,7 @@ def make_solver(settings: TrainSettings, data: Dataset) -> OnlineLinear:
         seed=settings.seed,
         precision=settings.precision,
         mode=mode,
-        rounds=DEFAULT_ROUNDS[mode] if settings.rounds == "auto" else settings.rounds,
+        rounds=default_rounds(mode, data.rows("train")) if settings.rounds == "auto" else settings.rounds,
         adaptive=settings.step_rule == "adagrad",
     )
 
@@ -83,6 +80,11 @@ def mode_of(settings: TrainSettings) -> Mode:
     if settings.mode != "auto":
         return settings.mode
     return DISTRIBUTED_MODE if settings.workers or settings.scheduler else "stream"
+
+
+def default_rounds(mode: Mode, rows: int) -> int:
+    """Rounds a pass: as many as were measured to learn well, but not for a handful of rows each."""
+    return max(1, min(DEFAULT_ROUNDS[mode], rows // LEAST_ROUND_ROWS))
 
 
 def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] | None:
@@ -113,23 +115,22 @@ def run_folder(settings: TrainSettings) -> Path:
     return next(runs / folder for folder in folders if not (runs / folder).exists())
 
 
-def _check_scheduler(settings: TrainSettings) -> None:
-    assert settings.scheduler is not None
-    if settings.workers:
+def check_workers(workers: int, scheduler: str | None) -> None:
+    """Raise ConfigError or ExecutionError if it can be known, without starting anything, that work cannot run there."""
+    if scheduler is None:
+        return
+    if workers:
         raise ConfigError("workers starts processes here, scheduler uses running ones. Give one of them, not both.")
-    address = urlsplit(settings.scheduler if "://" in settings.scheduler else f"tcp://{settings.scheduler}")
+    address = urlsplit(scheduler if "://" in scheduler else f"tcp://{scheduler}")
     try:
         host, port = address.hostname, address.port
         if host is None or port is None:
             raise ValueError
     except ValueError:
-        raise ConfigError(
-            f"scheduler = {settings.scheduler!r}, but it takes an address like tcp://HOST:8786."
-        ) from None
+        raise ConfigError(f"scheduler = {scheduler!r}, but it takes an address like tcp://HOST:8786.") from None
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise ExecutionError(
-            f"No Dask scheduler answers at {settings.scheduler} ({error}). Start one with `dask scheduler`, or use "
-            "--workers."
+            f"No Dask scheduler answers at {scheduler} ({error}). Start one with `dask scheduler`, or use --workers."
         ) from None
