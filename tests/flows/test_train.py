@@ -51,6 +51,8 @@ def test_a_failed_run_is_recorded_and_leaves_nothing(configured: OwnServer, tmp_
     (tmp_path / "rows.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes()[:-200])
     with pytest.raises(DataError, match=r"rows\.parquet"):
         run_train(settings, NullObserver())
-    newest = query(configured.home, "select state_type from flow_run order by created desc limit 1")
+    newest = query(
+        configured.home, "select state_type from flow_run where deployment_id is null order by created desc limit 1"
+    )
     assert newest == [("FAILED",)]
     assert list(okl_home().iterdir()) == []
