@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
-from flows.interrupts import EXIT_CODE, interruptible
+from flows.interrupts import interruptible
 
 
 def main() -> None:
@@ -17,27 +18,25 @@ def main() -> None:
     Exit codes: 0; 2 for what the user gave, 1 for what went wrong here (diverged, disk full), 130 for Ctrl-C.
     """
     with interruptible():
+        from flows.commands import app
+        from okl.errors import OklError
+
         try:
-            _run()
-        except KeyboardInterrupt:
-            sys.exit(EXIT_CODE)
+            app(prog_name="okl")
+        except OklError as error:
+            _leave(str(error), error.exit_code)
+        except MemoryError as error:
+            _leave(f"there is not enough memory ({error}). Use fewer frequencies or smaller row groups.", 1)
+        except OSError as error:  # a full disk, a folder that was taken away: nothing to be known before
+            if error.errno is None:
+                raise
+            where = f" {os.fspath(error.filename)!r}" if isinstance(error.filename, (str, os.PathLike)) else ""
+            _leave(f"the system refused{where}: {error.strerror}. Mend that and run it again.", 1)
 
 
-def _run() -> None:
-    from flows.commands import app
-    from okl.errors import OklError
-
-    try:
-        app(prog_name="okl")
-    except OklError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except OSError as error:  # a full disk, a folder that was taken away: nothing that okl could have looked up before
-        if error.errno is None:
-            raise
-        where = f" {os.fspath(error.filename)!r}" if isinstance(error.filename, (str, os.PathLike)) else ""
-        print(f"Error: the system refused{where}: {error.strerror}. Mend that and run it again.", file=sys.stderr)
-        sys.exit(1)
+def _leave(sentence: str, code: int) -> NoReturn:
+    print(f"Error: {sentence}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

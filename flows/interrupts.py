@@ -22,34 +22,43 @@ class Interrupted(KeyboardInterrupt):
     """
 
 
+class Interrupts:
+    """Counts Ctrl-C: the first raises Interrupted, the second is only answered, the third ends the process at once."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        self.seen += 1
+        if self.seen == 1:
+            _tell(FIRST)
+            raise Interrupted
+        if self.seen > 2:
+            os._exit(EXIT_CODE)
+        _tell(SECOND)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise Interrupted at the first Ctrl-C; the second is answered, as cleaning up goes on; the third ends at once.
+    """Handle Ctrl-C; whatever fails after one is its consequence, and leaves as SystemExit with its exit code.
 
     Afterwards, when all there was to do is done, Ctrl-C ends the process without a word. A process that was started
     to ignore Ctrl-C goes on ignoring it.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield
-        return
-    seen = 0
-
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == 1:
-            _tell(FIRST)
-            raise Interrupted
-        if seen == 2:
-            _tell(SECOND)
-            return
-        os._exit(EXIT_CODE)
-
-    signal.signal(signal.SIGINT, on_interrupt)
+    interrupts = Interrupts()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupts)
     try:
         yield
+    except BaseException as error:
+        # not Interrupted alone: half-imported modules and workers that were interrupted too make errors of their own
+        if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
+            raise SystemExit(EXIT_CODE) from None
+        raise
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is interrupts:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _tell(sentence: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -17,11 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
+from okl.configuration import Count
 from okl.errors import ConfigError
 from okl.evaluation import in_own_unit, learnt_unit, predictor_tallies, target_range
 from okl.execution import open_execution
 from okl.metrics import Tally, measure, merge
+from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
+from okl.runfolder import RunFolder, check_place
+from okl.store.dataset import Dataset, Shard
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import read_as
 from okl.store.model import Model, load_model, predictions
@@ -43,7 +46,7 @@ class ScoreSettings(BaseModel):
     keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: int | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
 
 
 class EvaluateSettings(BaseModel):
@@ -58,7 +61,7 @@ class EvaluateSettings(BaseModel):
     )
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: int | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +140,7 @@ class ScoringRun:
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self._out = Path(self.settings.out).absolute()
-        self._beside = self._out.with_name(f".{self._out.name}.partial-{os.getpid()}")
+        self._place = RunFolder(Path(self.settings.out))
         self._result: dict[str, Any] = {}
 
     def check(self) -> dict[str, Any]:
@@ -149,8 +151,8 @@ class ScoringRun:
     def score(self) -> dict[str, Any]:
         """Score all pieces, each to a file of its own."""
         begun, settings = time.perf_counter(), self.settings
-        self._beside.mkdir(parents=True)
-        work = ScorePiece(self.model, self.keys, self._beside)
+        self._place.open()
+        work = ScorePiece(self.model, self.keys, self._place.beside)
         known = [piece.rows for piece in self.pieces]
         expected = 0 if None in known else sum(rows or 0 for rows in known)
         done, counts, total = 0, Counter[Any](), 0.0
@@ -163,7 +165,7 @@ class ScoringRun:
         self._result = {
             "model": settings.model,
             "source": settings.source,
-            "out": str(self._out),
+            "out": str(self._place.folder),
             "rows": done,
             "files": len(self.pieces),
             "seconds": seconds,
@@ -176,14 +178,14 @@ class ScoringRun:
         return {"rows": done, "seconds": seconds}
 
     def report(self) -> dict[str, Any]:
-        """Write scores.json and give the folder its name: from here on it is complete."""
-        (self._beside / "scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
-        self._beside.rename(self._out)
-        return {"out": str(self._out)}
+        """Write _scores.json (readers of Parquet folders skip that name) and give the folder its name: from here on it is complete."""
+        (self._place.beside / "_scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._place.complete()
+        return {"out": str(self._place.folder)}
 
     def close(self) -> None:
         """Remove what is incomplete."""
-        shutil.rmtree(self._beside, ignore_errors=True)
+        self._place.close()
 
     def result(self) -> dict[str, Any]:
         """The object that `okl predict --json` prints."""
@@ -207,8 +209,8 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     ------
     OklError : a model or source that does not open or do not fit each other; a destination that exists
     """
-    if Path(settings.out).exists():
-        raise ConfigError(f"{settings.out} exists already; scores are never overwritten. Choose another --out.")
+    check_place(Path(settings.out))
+    check_workers(settings.workers, settings.scheduler)
     model = load_model(settings.model)
     pieces = table_pieces(settings.source, model.schema.n_features)
     columns = pieces[0].schema
@@ -232,19 +234,19 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     """
     observer = observer or NullObserver()
     begun, model = time.perf_counter(), load_model(settings.model)
+    check_workers(settings.workers, settings.scheduler)
+    data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
+    pieces = table_pieces(settings.source, model.schema.n_features) if data is None else ()
+    if data is None:
+        check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
     with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
         observer.stage("evaluate")
-        if is_dataset(settings.source):
-            data = read_as(open_dataset(settings.source), model.schema)
-            splits = ("train", "test") if settings.split == "all" or not data.split("test") else (settings.split,)
-            shards = [shard for shard in data.shards if shard.split in splits]
-            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
-            split = "all" if len(splits) > 1 else splits[0]
+        if data is None:
+            split, parts = "all", execution.map(MeasurePiece(model), pieces)
+            tally = merge(tally for part in parts for tally in part)
         else:
-            pieces = table_pieces(settings.source, model.schema.n_features)
-            check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
-            tally = merge(tally for part in execution.map(MeasurePiece(model), pieces) for tally in part)
-            split = "all"
+            split, shards = _shards_of(data, settings.split)
+            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
     return {
         "model": settings.model,
         "source": settings.source,
@@ -253,6 +255,13 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "seconds": time.perf_counter() - begun,
         "metrics": learnt_unit(model.schema, tally.report()),
     }
+
+
+def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
+    """The shards to measure on and what to call them; all of them where there is no split."""
+    if split == "all" or not data.split("test"):
+        return "all", list(data.shards)
+    return split, list(data.split(split))
 
 
 def _score_columns(scores: FloatArray) -> list[FloatArray]:

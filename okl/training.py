@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from okl.configuration import IngestSettings, TrainSettings
@@ -21,11 +21,13 @@ from okl.planning import check, make_solver, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
-from okl.store.dataset import Dataset, Shard
+from okl.runfolder import RunFolder
+from okl.store.dataset import Shard
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.model import Model, save_model
 from okl.store.report import markdown_report, text_summary, write_report
+from okl.store.wording import scalars
 
 __all__ = ["TRAIN_STAGES", "TrainingRun", "check", "train"]
 
@@ -83,22 +85,25 @@ class TrainingRun:
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self.folder = run_folder(self.settings)
-        self._beside = self.folder.with_name(f"{self.folder.name}.partial")
+        self._place = RunFolder(run_folder(self.settings))
         self._begun = time.perf_counter()
         self._result: dict[str, Any] = {}
-        self._complete = False
         self._execution: Execution | None = None
-        self._beside.mkdir(parents=True)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is kept once it is complete."""
+        return self._place.folder
 
     def ingest(self) -> dict[str, Any]:
         """Open the data set, or make one from the source in the run's folder."""
         settings = self.settings
+        self._place.open()
         if is_dataset(settings.data):
             self.data = open_dataset(settings.data)
         else:
             options = settings.ingest or IngestSettings()
-            made = ingest(settings.data, self._beside / "data", options, progress=self._ingest_progress)
+            made = ingest(settings.data, self._place.beside / "data", options, progress=self._ingest_progress)
             self.data = made.dataset
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
@@ -113,6 +118,7 @@ class TrainingRun:
     def learn(self) -> dict[str, Any]:
         """The loop."""
         self.learnt = self._loop(self.solver, self._state)
+        self._traffic = self._running().traffic  # the linear model of `evaluate` has rounds of its own
         seconds, rows = self.learnt.seconds, self.data.rows("train")
         return {"rows": rows, "seconds": seconds, "rows_per_second": rows * self.settings.passes / max(seconds, 1e-9)}
 
@@ -141,25 +147,25 @@ class TrainingRun:
             self.settings.model_dump(mode="json"),
             provenance(self.data, self.settings.seed) | {"chosen": self.solver.chosen(self.learnt.state)},
         )
-        self.weights_sha256 = save_model(model, self._beside / "model")
+        self.weights_sha256 = save_model(model, self._place.beside / "model")
         return {"weights_sha256": self.weights_sha256}
 
     def report(self) -> dict[str, Any]:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
         self._result = self._collect()
-        write_report(self._result, self._beside / "report.html")
-        (self._beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
-        self._beside.rename(self.folder)
-        self._complete = True
+        write_report(self._result, self._place.beside / "report.html")
+        (self._place.beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._place.complete()
         return {"run": str(self.folder)}
 
     def close(self) -> None:
         """Free workers, and remove everything of a run that did not complete."""
-        if self._execution is not None:
-            self._execution.close()
-            self._execution = None
-        if not self._complete:
-            shutil.rmtree(self._beside, ignore_errors=True)
+        try:
+            if self._execution is not None:
+                self._execution.close()
+                self._execution = None
+        finally:
+            self._place.close()
 
     def result(self) -> dict[str, Any]:
         """The object that `okl train --json` prints."""
@@ -224,7 +230,9 @@ class TrainingRun:
         tallies: dict[str, Tally] | None = self.tallies[split]
         if tallies is None or name not in tallies:
             return None
-        return learnt_unit(self.data.schema, tallies[name].report())
+        report = learnt_unit(self.data.schema, tallies[name].report())
+        # matrices and histograms are drawn of the model only
+        return report if name == "model" else scalars(report)
 
     def _collect(self) -> dict[str, Any]:
         schema, settings, learnt = self.data.schema, self.settings, self.learnt
@@ -234,7 +242,6 @@ class TrainingRun:
         baselines: dict[str, Any] = {self._constant: self._figures(self._constant, {metric: standing.baseline_error})}
         linear = self.linear
         baselines["linear"] = linear and self._figures("linear", {metric: linear.solver.standing(linear.state).error})
-        execution = self._running()
         return {
             "model": str(self.folder / "model"),
             "run": str(self.folder),
@@ -248,14 +255,14 @@ class TrainingRun:
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,
             "mode": learnt.solver.mode,
-            "workers": execution.n_workers,
-            "rounds": execution.traffic.rounds,
-            "bytes_sent": execution.traffic.bytes_sent,
-            "bytes_received": execution.traffic.bytes_received,
+            "workers": self._running().n_workers,
+            "rounds": self._traffic.rounds,
+            "bytes_sent": self._traffic.bytes_sent,
+            "bytes_received": self._traffic.bytes_received,
             "chosen": learnt.solver.chosen(learnt.state),
             "curve": learnt.curve.points(),
             "settings": settings.model_dump(mode="json"),
-            "dataset": _describe_data(self.data),
+            "dataset": self._describe_data(),
         }
 
     def _figures(self, name: str, progressive: dict[str, float]) -> dict[str, Any]:
@@ -265,19 +272,19 @@ class TrainingRun:
             "test": self._metrics("test", name),
         }
 
-
-def _describe_data(data: Dataset) -> dict[str, Any]:
-    schema = data.schema
-    return {
-        "folder": str(data.folder),
-        "sha256": data.sha256,
-        "task": schema.task,
-        "target": schema.target,
-        "labels": list(schema.labels),
-        "class_counts": list(schema.class_counts),
-        "features": schema.n_features,
-        "train_rows": data.rows("train"),
-        "test_rows": data.rows("test"),
-        "scale": schema.scale,
-        "warnings": list(data.warnings),
-    }
+    def _describe_data(self) -> dict[str, Any]:
+        data, schema = self.data, self.data.schema
+        folder = self.folder / "data" if data.folder.parent == self._place.beside else data.folder
+        return {
+            "folder": str(folder),
+            "sha256": data.sha256,
+            "task": schema.task,
+            "target": schema.target,
+            "labels": list(schema.labels),
+            "class_counts": list(schema.class_counts),
+            "features": schema.n_features,
+            "train_rows": data.rows("train"),
+            "test_rows": data.rows("test"),
+            "scale": schema.scale,
+            "warnings": list(data.warnings),
+        }

@@ -1,0 +1,141 @@
+"""The command `okl`, run in this process or in one of its own, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.cli import main
+from flows.server import prefect_home
+from tests.flows.conftest import child_environment
+
+
+class Outcome(NamedTuple):
+    """How a command ended: its exit code, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The object that --json prints, which is the last line."""
+        assert self.code == 0, self.err
+        result: dict[str, Any] = json.loads(self.out.splitlines()[-1])
+        return result
+
+    @property
+    def sentence(self) -> str:
+        """The one line on standard error, which is no traceback."""
+        assert self.out == ""
+        (line,) = self.err.splitlines()
+        assert "Traceback" not in line
+        return line
+
+
+class Terminal:
+    """Types commands into a terminal without a screen."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self.capture = capture
+        self.patch = patch
+
+    def okl(self, *words: str | Path) -> Outcome:
+        """Run the command in this process."""
+        self.capture.readouterr()
+        self.patch.setattr(sys, "argv", ["okl", *map(str, words)])
+        before, code = signal.getsignal(signal.SIGINT), 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return Outcome(code, *self.capture.readouterr())
+
+    def okl_json(self, *words: str | Path) -> dict[str, Any]:
+        """Run a command that must end well, and return its object."""
+        return self.okl(*words, "--json").result
+
+
+def start(home: Path, *words: str | Path) -> subprocess.Popen[str]:
+    """Start the command in a process of its own, in a process group of its own as a terminal does it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", *map(str, words)],
+        env=child_environment(OKL_HOME=str(home)),
+        cwd=home.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait(process: subprocess.Popen[str]) -> Outcome:
+    """Wait for the end of a command."""
+    out, err = process.communicate(timeout=120)
+    return Outcome(process.returncode, out, err)
+
+
+def processes_of(home: Path) -> list[str]:
+    """Command lines of the processes, ours apart, that have this okl's home in their environment: servers, workers."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                if f"OKL_HOME={home}\0".encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue  # ended meanwhile, or another user's
+    return found
+
+
+def tree(folder: Path) -> list[str]:
+    """Everything in a folder, but for Prefect's database."""
+    paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    return sorted(path for path in paths if "prefect/" not in f"{path}/")
+
+
+def copy_database(source: Path, home: Path) -> None:
+    """Give another home folder the database of one, so that its server need not make one."""
+    import sqlite3
+
+    prefect_home(home).mkdir(parents=True)
+    with (
+        closing(sqlite3.connect(prefect_home(source) / "prefect.db")) as old,
+        closing(sqlite3.connect(prefect_home(home) / "prefect.db")) as new,
+    ):
+        old.backup(new)
+        for name in ("artifact", "task_run", "flow_run"):
+            new.execute(f"delete from {name}")
+        new.commit()
+
+
+def write_curved(path: Path, n_rows: int = 2000, task: str = "binary", seed: int = 3, **more: Any) -> pa.Table:
+    """Write rows whose target is a curved function of the inputs, and return them; a quarter are test rows."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(n_rows, 3)).astype(np.float32)
+    curve = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.05 * draw.normal(size=n_rows)
+    y = {
+        "binary": (curve > 0.4).astype(np.int64),
+        "multiclass": np.digitize(curve, [0.0, 0.8]) + 5,
+        "regression": 40.0 + 15.0 * curve,
+    }[task]
+    split = np.where(draw.random(n_rows) < 0.25, "test", "train")
+    assert 0.15 < (split == "test").mean() < 0.35
+    assert task == "regression" or np.bincount(y).max() < 0.7 * n_rows
+    table = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y, "split": split, **more})
+    pq.write_table(table, path)
+    return table

@@ -1,0 +1,167 @@
+"""The command `okl` as its help and its README promise it: options, JSON, files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from flows.server import OwnServer
+from okl.store.manifest import open_dataset
+from okl.store.model import load_model
+from tests.flows.commandline import Terminal, processes_of, tree, write_curved
+
+PROMISED = {"model", "run", "rows", "seconds", "total_seconds", "rows_per_second", "progressive", "train", "test",
+            "baselines", "weights_sha256"}  # fmt: skip
+PARTS = {"progressive", "train", "test"}
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+def test_help_names_every_option_and_fits_a_wide_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = {
+        command: terminal.okl(command, "--help") for command in ("train", "ingest", "predict", "evaluate", "deploy")
+    }
+    assert {outcome.code for outcome in shown.values()} == {0}
+    asked = """--solver --kernel --bandwidth --frequencies --step-size --passes --rounds --order --seed --mode --workers
+        --scheduler --out --name --config --set --class-weights --precision --target --task --split-column --holdout
+        --key --scale --scale-target --rows-per-shard --missing --json"""
+    assert [option for option in asked.split() if f"{option} " not in shown["train"].out] == []
+    for text in ("shuffle|stored", "FILE.toml", "LABEL=WEIGHT", "[default: 400]", "[default: 0]"):
+        assert text in shown["train"].out
+    assert "--overwrite" in shown["ingest"].out
+    assert "--cron" in shown["deploy"].out
+    assert max(len(line) for outcome in shown.values() for line in outcome.out.splitlines()) <= 100
+
+
+def test_version_and_usage(terminal: Terminal) -> None:
+    assert terminal.okl("--version").out.startswith("okl ")
+    bare = terminal.okl("train")
+    assert (bare.code, bare.out) == (2, "")
+    assert "Missing argument 'DATASET'" in bare.err
+    assert terminal.okl("trian").code == 2
+
+
+def test_train_prints_what_it_promises(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    write_curved(tmp_path / "rows.parquet")
+    words = ["--frequencies", "60", "--out", str(tmp_path / "run"), "--name", "curved", "--passes", "3"]
+    result = terminal.okl_json("train", tmp_path / "rows.parquet", *words)
+    assert result.keys() > PROMISED
+    assert (result["run"], result["model"], result["name"]) == (
+        str(tmp_path / "run"), str(tmp_path / "run" / "model"), "curved",
+    )  # fmt: skip
+    assert 0 < result["seconds"] < result["total_seconds"]
+    assert result["rows_per_second"] == pytest.approx(3 * result["rows"] / result["seconds"])
+    assert result["baselines"].keys() == {"majority", "linear"}
+    for entry in (result, *result["baselines"].values()):
+        assert entry.keys() >= PARTS
+        assert entry["progressive"].keys() == {"mistake_rate"}
+        assert {"accuracy", "balanced_accuracy", "roc_auc", "average_precision"} <= entry["test"].keys()
+    errors = [entry["test"]["mistake_rate"] for entry in (result, *result["baselines"].values())]
+    assert errors[0] < 0.6 * min(errors[1:]), "a curved border is what the kernel is for"
+    figures = [value for entry in result["baselines"].values() for part in PARTS for value in entry[part].values()]
+    assert {type(value) for value in figures} <= {float, int}, "matrices are the model's only"
+    assert len(result["test"]["confusion"]) == 2
+
+    assert set(tree(tmp_path)) == {
+        "rows.parquet",
+        *("run", "run/model", "run/model/model.json", "run/model/weights.safetensors", "run/result.json"),
+        *("run/report.html", "run/data", "run/data/manifest.json"),
+        *(f"run/data/{shard.path}" for shard in open_dataset(tmp_path / "run" / "data").shards),
+    }
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
+    assert result["dataset"]["folder"] == str(tmp_path / "run" / "data")
+    assert ".unfinished" not in (tmp_path / "run" / "report.html").read_text()
+    assert processes_of(configured.home) == []
+
+
+def test_regression_without_test_rows(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    write_curved(tmp_path / "rows.parquet", 800, "regression")
+    (tmp_path / "okl.toml").write_text('frequencies = 30\nout = "run"\n[ingest]\nscale = "minmax"\ndrop = ["split"]\n')
+    terminal.patch.chdir(tmp_path)
+    result = terminal.okl_json(
+        *(
+            "train",
+            "rows.parquet",
+            "--config",
+            "okl.toml",
+            "--set",
+            "epsilon=0.01",
+            "--set",
+            "ingest.scale-target=true",
+        ),
+        *("--order", "stored", "--seed", "4"),
+    )
+    assert result["test"] is None
+    assert [entry["test"] for entry in result["baselines"].values()] == [None, None]
+    assert result["baselines"].keys() == {"mean", "linear"}
+    assert result["progressive"].keys() == {"squared_loss"}
+    assert result["train"]["squared_loss"] < 0.8 * result["baselines"]["mean"]["train"]["squared_loss"]
+    settings = result["settings"]
+    assert (settings["epsilon"], settings["order"], settings["seed"], settings["frequencies"]) == (
+        0.01,
+        "stored",
+        4,
+        30,
+    )
+    assert (settings["ingest"]["scale"], settings["ingest"]["scale_target"]) == ("minmax", True)
+    data = open_dataset(tmp_path / "run" / "data")
+    assert (data.schema.scale, data.schema.scale_target, data.rows("test")) == ("minmax", True, 0)
+
+
+def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    rows = write_curved(tmp_path / "rows.parquet", 1200, "multiclass", id=np.arange(1200))
+    assert set(rows.column("y").to_pylist()) == {5, 6, 7}
+    ingest: list[str | Path] = [
+        "ingest",
+        tmp_path / "rows.parquet",
+        tmp_path / "set",
+        "--rows-per-shard",
+        "300",
+        "--key",
+        "id",
+    ]
+    assert terminal.okl_json(*ingest)["changed"]
+    assert not terminal.okl_json(*ingest)["changed"]
+    learn: list[str | Path] = ["train", tmp_path / "set", "--mode", "mix", "--rounds", "5", "--frequencies", "20"]
+    learn += ["--class-weights", "balanced", "--precision", "float64"]
+    here = terminal.okl_json(*learn, "--out", tmp_path / "here")
+    there = terminal.okl_json(*learn, "--out", tmp_path / "there", "--workers", "2")
+    assert (here["mode"], here["rounds"], here["workers"], there["workers"]) == ("mix", 5, 0, 2)
+    assert there["bytes_sent"] > 0
+    assert here["weights_sha256"] == there["weights_sha256"]
+    assert load_model(here["model"]).precision == "float64"
+
+    predict: list[str | Path] = ["predict", here["model"], tmp_path / "rows.parquet", "--out"]
+    assert terminal.okl_json(*predict, tmp_path / "scores")["rows"] == 1200
+    terminal.okl_json(*predict, tmp_path / "scored", "--workers", "2")
+    files = sorted(path.name for path in (tmp_path / "scores").glob("*.parquet"))
+    assert [(tmp_path / "scores" / name).read_bytes() for name in files] == [
+        (tmp_path / "scored" / name).read_bytes() for name in files
+    ]
+    scores = pq.read_table(tmp_path / "scores")
+    assert scores.column_names == ["id", "score_5", "score_6", "score_7", "prediction"]
+    assert scores.column("id").to_pylist() == rows.column("id").to_pylist()
+    assert set(scores.column("prediction").to_pylist()) == {5, 6, 7}
+    assert processes_of(configured.home) == []
+
+
+def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    write_curved(tmp_path / "rows.parquet", 600)
+    trained = terminal.okl("train", tmp_path / "rows.parquet", "--frequencies", "20", "--out", tmp_path / "run")
+    assert trained.err == ""
+    assert str(tmp_path / "run" / "model") in trained.out
+    described = terminal.okl("describe", tmp_path / "run" / "data")
+    assert "binary" in described.out
+    evaluated = terminal.okl("evaluate", tmp_path / "run" / "model", tmp_path / "run" / "data")
+    assert "Accuracy" in evaluated.out
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    again = terminal.okl_json("evaluate", tmp_path / "run" / "model", tmp_path / "run" / "data")
+    assert again["metrics"] == result["test"]

@@ -1,0 +1,297 @@
+"""Bad input at the command: one clear sentence on standard error, exit code 2, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flows.server import OwnServer
+from okl.configuration import TrainSettings
+from okl.training import train
+from tests.flows.commandline import Terminal, tree, write_curved
+from tests.flows.conftest import query
+from tests.store.bad_sources import CASES
+from tests.store.sources import parquet, replaced
+
+EARLY = [
+    *("missing file", "no match", "empty directory", "unknown ending", "not Parquet", "empty file", "truncated file"),
+    *("no target column", "no such key", "shards of differing columns", "shards of differing types", "a text column"),
+    *("a text target for regression", "zero rows", "duplicate columns", "duplicate columns in CSV", "only a target"),
+]
+NEEDS_ROWS = [
+    *(
+        "NaN",
+        "infinity",
+        "NaN in the second file",
+        "one class only",
+        "three classes for a binary task",
+        "damaged pages",
+    ),
+    *("a label of test rows only", "zero rows in CSV", "missing target"),
+]
+FLAGS = {"keys": "--key", "split_column": "--split-column"}
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def bad_source(name: str, folder: Path) -> tuple[Path, list[str], str]:
+    """Make a bad source; returns it, the options to use and what the message must hold."""
+    prepare, values, message = CASES[name]
+    words = []
+    for option, value in values.items():
+        for item in value if isinstance(value, tuple) else [value]:
+            words += [FLAGS.get(option, f"--{option}"), str(item)]
+    return prepare(folder), words, message
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_what_can_be_seen_early_is_refused_before_a_server_is_started(
+    name: str, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    source, words, message = bad_source(name, tmp_path)
+    before = tree(tmp_path)
+    commands: list[list[str | Path]] = [["train", source], ["ingest", source, tmp_path / "new" / "set"]]
+    for command in commands:
+        outcome = terminal.okl(*command, *words)
+        assert outcome.code == 2
+        assert outcome.sentence.startswith("Error: ")
+        assert re.search(message, outcome.sentence)
+    assert tree(tmp_path) == before
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("name", NEEDS_ROWS)
+def test_what_only_reading_tells_is_one_sentence_too_and_a_failed_run(
+    name: str, configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    source, words, message = bad_source(name, tmp_path)
+    before = tree(tmp_path)
+    outcome = terminal.okl("train", source, *words, "--out", tmp_path / "new" / "run")
+    assert outcome.code == 2
+    assert re.search(message, outcome.sentence)
+    assert tree(tmp_path) == before
+    ((state,),) = query(
+        configured.home, "select state_type from flow_run where deployment_id is null order by created desc limit 1"
+    )
+    assert state == "FAILED"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on text labels, with its data set in data/ and the rows in rows.parquet."""
+    folder = tmp_path_factory.mktemp("trained")
+    rows = write_curved(folder / "rows.parquet", 400)
+    words = np.array(["no", "yes"])[rows.column("y").to_numpy()]
+    parquet(folder, replaced(rows, "y", words), "rows.parquet")
+    train(TrainSettings(data=str(folder / "rows.parquet"), frequencies=10, out=str(folder / "run")))
+    return folder
+
+
+def rows_of(trained: Path) -> pa.Table:
+    return pq.read_table(trained / "rows.parquet")
+
+
+def to_predict(content: pa.Table, folder: Path) -> Path:
+    return parquet(folder, content, "new.parquet")
+
+
+BAD_ROWS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "a column is missing": (
+        lambda rows: rows.drop_columns(["b", "y"]),
+        r"new\.parquet: the model needs 3 columns, and 1 of them is missing: 'b'",
+    ),
+    "a column is misspelt": (
+        lambda rows: rows.rename_columns(["a", "b_", "c", "y", "split"]),
+        r"1 of them is missing: 'b'",
+    ),
+    "a column is text": (
+        lambda rows: replaced(rows, "c", ["x"] * len(rows)),
+        r"column 'c' is of type string, but the model takes a number there",
+    ),
+    "zero rows": (lambda rows: rows.slice(0, 0), r"new\.parquet holds no rows"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_rows_that_do_not_fit_the_model_are_refused_before_a_server_is_started(
+    name: str, trained: Path, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    change, message = BAD_ROWS[name]
+    source = to_predict(change(rows_of(trained)), tmp_path)
+    before = tree(tmp_path)
+    model = trained / "run" / "model"
+    outcome = terminal.okl("predict", model, source, "--out", tmp_path / "new" / "scores")
+    assert outcome.code == 2
+    assert re.search(message, outcome.sentence)
+    assert terminal.okl("evaluate", model, source).code == 2
+    assert tree(tmp_path) == before
+    assert not home.exists()
+
+
+def test_a_bad_value_among_the_rows_to_score_is_named(
+    trained: Path, configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    values = rows_of(trained).column("b").to_numpy().copy()
+    values[300:] = np.nan
+    source = to_predict(replaced(rows_of(trained), "b", values), tmp_path)
+    before = tree(tmp_path)
+    outcome = terminal.okl("predict", trained / "run" / "model", source, "--out", tmp_path / "new" / "scores")
+    assert outcome.code == 2
+    assert re.search(r"new\.parquet: column 'b' has no value .*in row 300 ", outcome.sentence)
+    assert tree(tmp_path) == before
+
+
+def test_a_label_never_seen_in_training_is_named(trained: Path, home: Path, tmp_path: Path, terminal: Terminal) -> None:
+    labels = rows_of(trained).column("y").to_pylist()
+    strange = replaced(rows_of(trained), "y", [*labels[:250], "maybe", *labels[251:]])
+    source = to_predict(strange, tmp_path)
+    outcome = terminal.okl("evaluate", trained / "run" / "model", source)
+    assert outcome.code == 2
+    assert re.search(r"new\.parquet: target 'y' is 'maybe' in row 250 .*never seen in training, which had 'no', 'yes'",
+                     outcome.sentence)  # fmt: skip
+    assert terminal.okl("ingest", source, tmp_path / "set", "--drop", "split").code == 0
+    outcome = terminal.okl("evaluate", trained / "run" / "model", tmp_path / "set")
+    assert outcome.code == 2
+    assert re.search(r"has the label 'maybe', never seen in training, which had 'no', 'yes'", outcome.sentence)
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def from_the_future(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 99}))
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path], None], str]] = {
+    "weights": ("model/weights.safetensors", damage, r"weights\.safetensors: its bytes .* It is damaged"),
+    "description": ("model/model.json", damage, r"model\.json: (its bytes .* It is damaged|not JSON)"),
+    "no weights": ("model/weights.safetensors", Path.unlink, r"weights\.safetensors cannot be read .*incomplete"),
+    "no model": ("model/model.json", Path.unlink, r"model\.json cannot be read .*Give the folder of a trained model"),
+    "a later model": ("model/model.json", from_the_future, r"format 99 comes from a later okl; .*Upgrade okl"),
+    "a later data set": ("data/manifest.json", from_the_future, r"format 99, from the future.*Upgrade okl"),
+    "a shorter shard": (
+        "data/part-00000.parquet",
+        cut,
+        r"part-00000\.parquet is truncated: \d+ bytes, expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_or_later_files_are_refused_before_a_server_is_started(
+    name: str, trained: Path, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    file, change, message = DAMAGE[name]
+    shutil.copytree(trained / "run", tmp_path / "run")
+    change(tmp_path / "run" / file)
+    before = tree(tmp_path)
+    model, data, out = tmp_path / "run" / "model", tmp_path / "run" / "data", tmp_path / "new" / "out"
+    commands: list[list[str | Path]] = [["evaluate", model, data], ["predict", model, data, "--out", out]]
+    if "data" in file:
+        commands += [["train", data, "--out", out], ["describe", data]]
+    for words in commands:
+        outcome = terminal.okl(*words)
+        assert outcome.code == 2
+        assert re.search(message, outcome.sentence)
+    assert tree(tmp_path) == before
+    assert not home.exists()
+
+
+BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
+    "no such setting": (["--set", "pases=2"], r"'pases' is not an option; it takes data"),
+    "no number": (["--passes", "two"], r"passes = 'two': input should be a valid integer"),
+    "no step": (["--step-size", "-1"], r"step_size = '-1': input should be greater than 0"),
+    "not a bandwidth": (["--bandwidth", "nan"], r"bandwidth = 'nan': input should be a finite number"),
+    "no such order": (["--order", "sorted"], r"order = 'sorted': input should be 'shuffle' or 'stored'"),
+    "no file": (["--config", "absent.toml"], r"absent\.toml cannot be read"),
+    "rounds of stream": (["--rounds", "3"], r"rounds belongs to the modes mix and sum"),
+    "a loss of another task": (["--loss", "multiclass-hinge"], r"'multiclass-hinge' is for a multiclass task"),
+    "a label that is not there": (
+        ["--class-weights", "maybe=2"],
+        r"names \['maybe'\], but the labels are \['no', 'yes'\]",
+    ),
+    "a weight of zero": (["--class-weights", "yes=0"], r"class_weights = .*greater than 0"),
+    "ingest of a data set": (["--scale", "minmax"], r"is a data set already; options of ingest do not apply"),
+    "two places to work": (["--workers", "2", "--scheduler", "127.0.0.1:1"], r"Give one of them, not both"),
+    "no address": (["--scheduler", "somewhere"], r"takes an address like tcp://HOST:8786"),
+    "a taken place": (["--out", "."], r"exists already, and okl never overwrites"),
+    "no place": (
+        ["--out", "/dev/null/run"],
+        r"/dev/null/run cannot be made: /dev/null is a file\. Choose another place",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_wrong_options_are_refused_before_a_server_is_started(
+    name: str, trained: Path, home: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, message = BAD_OPTIONS[name]
+    monkeypatch.chdir(tmp_path)
+    outcome = terminal.okl("train", trained / "run" / "data", *words)
+    assert outcome.code == 2
+    assert re.search(message, outcome.sentence)
+    assert tree(tmp_path) == []
+
+
+def test_nobody_at_a_schedulers_address_is_an_error_of_the_world(
+    trained: Path, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    model, data = trained / "run" / "model", trained / "run" / "data"
+    commands: list[list[str | Path]] = [["train", data], ["evaluate", model, data]]
+    commands.append(["predict", model, data, "--out", tmp_path / "out"])
+    for words in commands:
+        outcome = terminal.okl(*words, "--scheduler", "127.0.0.1:9")
+        assert outcome.code == 1
+        assert "No Dask scheduler answers at 127.0.0.1:9" in outcome.sentence
+    assert not home.exists()
+
+
+def test_a_home_that_cannot_be_made_is_named(
+    trained: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "file" / "home"))
+    outcome = terminal.okl("train", trained / "run" / "data")
+    assert outcome.code == 2
+    assert re.search(r"home folder .*file/home cannot be made \(Not a directory\). Set OKL_HOME", outcome.sentence)
+
+
+def test_what_the_system_refuses_is_one_sentence(
+    home: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device", "/disk/part-00000.parquet")
+
+    monkeypatch.setattr("okl.store.manifest.open_dataset", full)
+    outcome = terminal.okl("describe", tmp_path)
+    assert outcome.code == 1
+    assert outcome.sentence == (
+        "Error: the system refused '/disk/part-00000.parquet': No space left on device. Mend that and run it again."
+    )
