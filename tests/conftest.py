@@ -1,0 +1,67 @@
+"""Small real data sets that there is something to learn from, and two Dask workers, made once for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.configuration import IngestSettings
+from okl.execution import open_execution
+from okl.execution.protocol import Execution
+from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
+from okl.types import Task
+
+ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
+
+
+def learnable_table(task: Task, rows: int = ROWS, by_target: bool = False) -> pa.Table:
+    """Inputs of unlike scale, and a curved signal with some noise; sorted by target, as many real files are, or not."""
+    rng = np.random.default_rng(20)
+    inputs = rng.standard_normal((rows, N_INPUTS))
+    signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] ** 2 - 1 + 0.1 * rng.standard_normal(rows)
+    target = {
+        "binary": np.where(signal > 0.4, 1, -1),
+        "multiclass": np.digitize(signal, [-1.2, -0.4, 0.8]),
+        "regression": 50 + 10 * signal,
+    }[task]
+    order = np.argsort(target, kind="stable") if by_target else np.arange(rows)
+    columns = {f"x{j}": (inputs * [1.0, 10.0, 0.1, 5.0])[order, j].astype(np.float32) for j in range(N_INPUTS)}
+    split = np.where(rng.random(rows) < 0.25, "test", "train")
+    return pa.table(columns | {"y": target[order], "split": split})
+
+
+def make_learnable(folder: Path, task: Task, by_target: bool = False) -> Dataset:
+    """Several shards of unlike length for each split, in row groups that are no multiple of a block."""
+    pq.write_table(learnable_table(task, by_target=by_target), folder / f"{task}.parquet")
+    settings = IngestSettings(
+        task=task, scale="standard", scale_target=task == "regression", rows_per_shard=500, rows_per_group=150
+    )
+    return ingest(folder / f"{task}.parquet", folder / task, settings).dataset
+
+
+@pytest.fixture(scope="session")
+def learnable(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    """A data set for each task, each with five shards to learn from."""
+    folder = tmp_path_factory.mktemp("learnable")
+    tasks: tuple[Task, ...] = ("binary", "multiclass", "regression")
+    made = {task: make_learnable(folder, task) for task in tasks}
+    for task, data in made.items():
+        assert len(data.split("train")) == 5
+        assert len({shard.rows for shard in data.split("train")}) > 1
+        assert data.rows("test") > 600
+        assert len(data.schema.labels) == {"binary": 2, "multiclass": N_CLASSES, "regression": 0}[task]
+        assert task == "regression" or min(data.schema.class_counts) > 200
+    return made
+
+
+@pytest.fixture(scope="session")
+def two_workers() -> Iterator[Execution]:
+    """Two Dask worker processes, started once."""
+    with open_execution(workers=2, threads=2) as execution:
+        yield execution

@@ -1,0 +1,62 @@
+"""Every solver that the contract suite runs over, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Protocol
+
+from okl.execution.protocol import Execution
+from okl.losses import make_loss
+from okl.online.linear import Mode, OnlineLinear
+from okl.online.maps import FourierChoice
+from okl.solvers import Solver
+from okl.store.dataset import Dataset
+from okl.types import Task
+
+PASSES, ROUNDS = 2, 3
+LOSSES: dict[str, Task] = {
+    "hinge": "binary",
+    "logistic": "binary",
+    "multiclass-hinge": "multiclass",
+    "thresholded-half-squared": "regression",
+}
+MODES: tuple[Mode, ...] = ("stream", "mix", "sum")
+
+
+class Make(Protocol):
+    """Makes a solver; options replace some of its settings, such as seed."""
+
+    def __call__(self, **options: Any) -> Solver[Any]: ...
+
+
+def online(loss: str, mode: Mode, **options: Any) -> OnlineLinear:
+    """The online learner with few frequencies, in several passes and rounds."""
+    settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
+    return OnlineLinear(FourierChoice(n_frequencies=60), make_loss(loss), mode=mode, **settings)
+
+
+SOLVERS: dict[str, tuple[Make, Task]] = {
+    f"fogd-{mode}-{loss}": (partial(online, loss, mode), task) for mode in MODES for loss, task in LOSSES.items()
+}
+
+
+def states(solver: Solver[Any], data: Dataset, execution: Execution) -> Iterator[Any]:
+    """The state at the start and after each step, until the solver has finished."""
+    state = solver.start(data, execution)
+    yield state
+    while solver.finished(state) is None:
+        state = solver.advance(state, data, execution)
+        yield state
+
+
+def last_state(solver: Solver[Any], data: Dataset, execution: Execution) -> Any:
+    """The state of a finished solver."""
+    *_, last = states(solver, data, execution)
+    return last
+
+
+def bits(solver: Solver[Any], state: Any) -> tuple[Any, ...]:
+    """All that a state says of itself, to the last bit."""
+    arrays = solver.predictor(state).arrays()
+    return {name: array.tobytes() for name, array in arrays.items()}, solver.standing(state), solver.chosen(state)
