@@ -7,23 +7,17 @@ process. Between rounds only small values travel, never rows.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import multiprocessing
-import os
 import pickle
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import resource_tracker
 from types import TracebackType
 from typing import Any
 
@@ -39,6 +33,7 @@ from okl.errors import ConfigError, ExecutionError
 from okl.execution.batches import Batch, Call, Packed, Reply, by_locality, counted, in_sequence, pack, run_batch, settle
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.execution.spawning import environment_kept, importing_main, interrupts_held, run_apart
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
 from okl.types import Precision
@@ -73,40 +68,14 @@ def _why(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-@contextmanager
-def _environment_kept() -> Iterator[None]:
-    """Undo what a nanny leaves in this process's environment, such as OMP_NUM_THREADS for its child."""
-    before = dict(os.environ)
-    try:
-        yield
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ.update(before)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back from this thread, and for good from the threads and processes that begin meanwhile.
-
-    A terminal sends Ctrl-C to the workers too; they would print tracebacks while this process is about to end them.
-    """
-    resource_tracker.ensure_running()  # a thread that spawns the first process starts it, and unblocks signals again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _start_cluster(n_workers: int, folder: str) -> Any:
     """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
+    if importing_main():
         # a worker process that imports a script without a main guard would start workers of its own; the parent
         # notices that it ended, and says what to do
         sys.exit(1)
     try:
-        with _environment_kept(), _interrupts_held():
+        with environment_kept(), interrupts_held():
             cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
                 # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
@@ -134,26 +103,12 @@ class _Sent:
 
 def _knock(address: str) -> None:
     """Connect to a scheduler and hang up, or raise why not: a Client that fails to connect leaves its thread behind."""
-    refusals: list[Exception] = []
 
     async def shake_hands() -> None:
         comm = await connect(address, timeout=CONNECT_SECONDS)
         await comm.close()
 
-    def run() -> None:
-        try:
-            asyncio.run(shake_hands())
-        except Exception as error:
-            refusals.append(error)
-
-    # a thread: this one may run an event loop already; a daemon: resolving a name may take longer than anybody waits
-    thread = threading.Thread(target=run, name="okl-knock", daemon=True)
-    thread.start()
-    thread.join(2 * CONNECT_SECONDS)
-    if thread.is_alive():
-        raise TimeoutError(f"still looking after {2 * CONNECT_SECONDS:g} s")
-    if refusals:
-        raise refusals[0]
+    run_apart(shake_hands, 2 * CONNECT_SECONDS)
 
 
 class DaskExecution:

@@ -1,0 +1,70 @@
+"""What starting processes and event loops does to this process, kept within bounds: environment, signals, threads."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from typing import Any
+
+
+def importing_main() -> bool:
+    """Whether this is a new worker process that just imports the script of its parent, one without a main guard."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Undo what happens to this process's environment meanwhile; Dask sets OMP_NUM_THREADS and others for its children.
+
+    It is left to children that are started later, and to libraries that are loaded later.
+    """
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back from this thread, and for good from the threads and processes that begin meanwhile.
+
+    A terminal sends Ctrl-C to workers too; they would print tracebacks while this process is about to end them.
+    """
+    # the thread that spawns the first process would start the tracker, which unblocks signals again
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run_apart(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
+    """Run a coroutine in an event loop of its own; raise what it raises, or TimeoutError after some seconds.
+
+    In a thread, since this one may run an event loop already; a daemon, since resolving a name cannot be interrupted.
+    """
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(task())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="okl-apart", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"no answer after {seconds:g} s")
+    if errors:
+        raise errors[0]
