@@ -35,6 +35,7 @@ class OnlineState:
     learner : the map, loss and step size that `start` settled on
     weights : what was learnt; squares : AdaGrad's sum of squared gradients (sum mode)
     pass_index, step : the next window (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
+    windows : of all passes (stream)
     """
 
     learner: LinearLearner
@@ -44,6 +45,7 @@ class OnlineState:
     steps_per_pass: int
     pass_index: int = 0
     step: int = 0
+    windows: tuple[Window, ...] = ()
     chosen: dict[str, Any] = field(default_factory=dict)
 
 
@@ -98,16 +100,18 @@ class OnlineLinear:
         else:
             step_size, why = self.step_size, "as given"
         learner = replace(learner, step_size=step_size)
-        windows = self._windows(data, 0)
+        windows = self._windows(data) if self.mode == "stream" else ()
         chosen |= {"step_size": step_size, "step_size_reason": why}
         if self.mode == "stream":
-            chosen["mixing_share"] = mixing_share(windows) if self.order == "shuffle" else 0.0
+            first_pass = windows[: len(windows) // self.passes]
+            chosen["mixing_share"] = mixing_share(first_pass) if self.order == "shuffle" else 0.0
         return OnlineState(
             learner=learner,
             weights=learner.start(),
             optimiser=AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None,
             total_rows=data.rows("train") * self.passes,
-            steps_per_pass=len(windows) if self.mode == "stream" else self.rounds,
+            steps_per_pass=len(windows) // self.passes if self.mode == "stream" else self.rounds,
+            windows=windows,
             chosen=chosen,
         )
 
@@ -154,13 +158,15 @@ class OnlineLinear:
             return 1
         return MOST_STEP_FACTOR if self.mode == "sum" else min(len(data.split("train")), MOST_STEP_FACTOR)
 
-    def _windows(self, data: Dataset, pass_index: int) -> tuple[Window, ...]:
-        return plan_windows(data.split("train"), data.schema.n_features, self.order, (self.seed, pass_index))
+    def _windows(self, data: Dataset) -> tuple[Window, ...]:
+        """All passes one after the other, so that reading ahead goes on from one to the next."""
+        shards, n_features = data.split("train"), data.schema.n_features
+        passes = [plan_windows(shards, n_features, self.order, (self.seed, index)) for index in range(self.passes)]
+        return tuple(window for windows in passes for window in windows)
 
     def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Weights:
-        windows = self._windows(data, state.pass_index)
-        weights = state.weights
-        for rows in execution.stream(data, windows, state.step, state.step + 1, self.precision):
+        weights, step = state.weights, state.pass_index * state.steps_per_pass + state.step
+        for rows in execution.stream(data, state.windows, step, step + 1, self.precision):
             weights = state.learner.learn(weights, rows, execution.n_threads)
         return weights
 

@@ -11,6 +11,7 @@ import numpy as np
 from okl.store.dataset import Shard
 
 WINDOW_BYTES = 32 * 2**20
+STORED_WINDOW_BYTES = 4 * 2**20  # nothing to mix: small windows, so that learning starts while the next is read
 Order = Literal["shuffle", "stored"]
 
 
@@ -36,7 +37,7 @@ class Window:
 
 
 def plan_windows(
-    shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int = WINDOW_BYTES
+    shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int | None = None
 ) -> tuple[Window, ...]:
     """Lay one pass over some shards out as windows.
 
@@ -47,7 +48,8 @@ def plan_windows(
     Parameters
     ----------
     shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
-    seed : integers that, with the pass, decide the order; window_bytes : memory for the inputs of one window as float32
+    seed : integers that, with the pass, decide the order
+    window_bytes : memory for the inputs of one window as float32; None: 32 MiB to shuffle, 4 MiB to stream as stored
 
     Returns
     -------
@@ -56,6 +58,8 @@ def plan_windows(
     pieces = [(shard.index, group, rows) for shard in shards for group, rows in enumerate(shard.row_groups) if rows > 0]
     if order == "shuffle":
         pieces = [pieces[i] for i in np.random.default_rng(seed).permutation(len(pieces))]
+    if window_bytes is None:
+        window_bytes = WINDOW_BYTES if order == "shuffle" else STORED_WINDOW_BYTES
     limit = max(1, window_bytes // (4 * max(1, n_features)))
     windows: list[Window] = []
     taken: list[tuple[int, int, int]] = []

@@ -21,6 +21,7 @@ from typing import Any
 
 from okl.types import Precision
 from tests.benchmarks.fogd_data import PROBLEMS, Problem, in_precision, read_problem
+from tests.benchmarks.fogd_parquet import from_parquet, show_parquet
 from tests.benchmarks.fogd_peers import draw_map, okl_peer, sklearn_peer, tuned_step_size
 from tests.benchmarks.fogd_phases import Phases, measure_phases
 from tests.benchmarks.steadiness import verdict, wait_for_idle_cores
@@ -119,6 +120,7 @@ def _spread(row: Measurement) -> float:
 # every part measures one problem and shows what it measured
 PARTS: dict[str, tuple[Callable[[Problem, argparse.Namespace], list[Measurement]], Callable[..., None]]] = {
     "memory": (in_memory, show_memory),
+    "parquet": (from_parquet, show_parquet),
 }
 
 

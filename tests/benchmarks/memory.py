@@ -64,7 +64,8 @@ def measure(words: list[str], home: Path) -> dict[str, Any]:
         raise SystemExit(f"okl {' '.join(words)}\n{done.stderr}")
     peak = next(line for line in reversed(done.stderr.splitlines()) if line.startswith("peak_kib="))
     figures = {"peak_mib": int(peak.split("=")[1]) / 1024, "wall_seconds": time.perf_counter() - begun}
-    return json.loads(done.stdout.splitlines()[-1]) | figures
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result | figures
 
 
 def main() -> None:
