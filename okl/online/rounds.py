@@ -126,14 +126,16 @@ class Gradient:
         if optimiser is not None:
             optimiser = AdaGrad(optimiser.squares + mean**2)
             mean = mean / (np.sqrt(optimiser.squares) + ADAGRAD_EPSILON)
-        last = (weights.last - learner.step_size * mean).astype(weights.last.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in a sentence
+            last = (weights.last - learner.step_size * mean).astype(weights.last.dtype)
         if not np.isfinite(last).all():
             raise DivergedError(
                 f"After {weights.progress.rows + rows:,} rows the weights are no longer finite with "
                 f"step_size = {learner.step_size:g}. Use a smaller one, such as {learner.step_size / 10:g}."
             )
         progress = weights.progress.plus(self._with_baseline(weights.progress))
-        return Weights(last, weights.total + number * last, weights.n_sampled + number, progress), optimiser
+        total = weights.total + number * last.astype(np.float64)
+        return Weights(last, total, weights.n_sampled + number, progress), optimiser
 
     def _with_baseline(self, before: Progress) -> Progress:
         """The errors on these rows of the majority class, or the mean, of the rows before."""

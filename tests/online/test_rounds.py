@@ -178,8 +178,18 @@ def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
     assert mixed.progress == alone.progress
 
 
+@LOSS
+def test_average_adds_up_in_float64(loss: Loss) -> None:
+    learner, weights = begun(loss)
+    large = Weights((1e35 * weights.last).astype(np.float32), np.zeros(weights.last.shape), 0, weights.progress)
+    nothing = Gradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
+    stepped, _ = nothing.step(learner, large, None, 10_000)
+    np.testing.assert_array_equal(stepped.total, 10_000 * large.last.astype(np.float64))
+    np.testing.assert_array_equal(stepped.averaged, large.last)
+
+
 def test_step_that_is_not_finite_names_the_step_size() -> None:
     learner, weights = begun(ThresholdedHalfSquared())
     gradient = Gradient.of(learner, weights.last, make_rows(learner.loss, 50))
-    with pytest.raises(DivergedError, match=r"After 250 rows.*step_size = 1e\+300"), np.errstate(over="ignore"):
+    with pytest.raises(DivergedError, match=r"After 250 rows.*step_size = 1e\+300"):
         gradient.step(replace(learner, step_size=1e300), weights, None, 1)

@@ -1,0 +1,283 @@
+"""What is particular to the three modes of the online learner: which rows they see when, and what one step is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.errors import ConfigError, DivergedError
+from okl.evaluation import ConstantPredictor, predictor_tallies
+from okl.execution.local import LocalExecution
+from okl.execution.protocol import Execution, Rows
+from okl.losses import make_loss
+from okl.online import linear, slices
+from okl.online.learner import LinearLearner
+from okl.online.linear import Mode, OnlineLinear, OnlineState, balanced_class_weights
+from okl.online.maps import FourierChoice, LinearChoice
+from okl.online.slices import round_rows
+from okl.predictors import Predictor
+from okl.store.dataset import Dataset
+from okl.store.order import Order, plan_windows
+from okl.store.reading import load_window, read_rows
+from okl.types import Task
+from tests.conftest import make_learnable
+from tests.solver_cases import LOSSES, MODES, PASSES, ROUNDS, last_state, online, states
+
+MODE = pytest.mark.parametrize("mode", MODES)
+LOSS = pytest.mark.parametrize("loss", list(LOSSES))
+SMALL_WINDOW = 4 * 4 * 700  # bytes: 700 rows of four float32 inputs
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Execution]:
+    with LocalExecution(2) as execution:
+        yield execution
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several windows a pass, and a shard, as a data set larger than memory has."""
+    for module, window_bytes in ((linear, SMALL_WINDOW), (slices, SMALL_WINDOW // 3)):
+        monkeypatch.setattr(module, "plan_windows", partial(plan_windows, window_bytes=window_bytes))
+
+
+def all_rows(data: Dataset) -> Rows:
+    """The training rows as stored."""
+    parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
+    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+
+
+def in_order(rows: Rows) -> Any:
+    """Rows sorted, to compare as sets; no two have the same inputs."""
+    table = np.column_stack([rows.inputs.astype(np.float64), rows.targets])
+    assert len(np.unique(table[:, 0])) == len(table)
+    return table[np.argsort(table[:, 0])]
+
+
+def same_weights(state: OnlineState, learner: LinearLearner, parts: list[Rows]) -> bool:
+    """Whether a state's weights are, to the bit, what the learner makes of parts in memory, one after the other."""
+    weights = learner.start()
+    for part in parts:
+        weights = learner.learn(weights, part)
+    mine = state.weights
+    return (mine.last.tobytes(), mine.total.tobytes(), mine.n_sampled, mine.progress) == (
+        weights.last.tobytes(),
+        weights.total.tobytes(),
+        weights.n_sampled,
+        weights.progress,
+    )
+
+
+@pytest.mark.usefixtures("small_windows")
+@MODE
+@LOSS
+def test_every_row_is_visited_exactly_once_a_pass(
+    mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    solver, n_rows = online(loss, mode), data.rows("train")
+    over = [state for state in states(solver, data, here) if state.pass_index and state.step == 0]
+    assert [state.pass_index for state in over] == list(range(1, PASSES + 1))
+    for state in over:
+        progress = state.weights.progress
+        assert progress.rows == state.pass_index * n_rows
+        if data.schema.task == "regression":
+            assert progress.target_sum == pytest.approx(state.pass_index * all_rows(data).targets.sum(), abs=1e-6)
+        else:
+            assert progress.class_counts == tuple(state.pass_index * count for count in data.schema.class_counts)
+    assert over[-1].steps_per_pass == {"stream": 4, "mix": ROUNDS, "sum": ROUNDS}[mode]
+
+
+@pytest.mark.parametrize("order", ["stored", "shuffle"])
+@pytest.mark.parametrize("rounds", [1, 3, 7, 10_000])
+@pytest.mark.parametrize("windows", ["one window", "small windows"])
+def test_rounds_cut_each_shard_into_slices_that_cover_it_once(
+    order: Order, rounds: int, windows: str, learnable: dict[Task, Dataset], request: pytest.FixtureRequest
+) -> None:
+    data = learnable["regression"]
+    if windows == "small windows":
+        request.getfixturevalue("small_windows")
+    shards = data.split("train")[:1] if rounds > 1000 else data.split("train")
+    for shard in shards:
+        parts = [round_rows(data, shard, order, (3, 0), (index, rounds), "float32") for index in range(rounds)]
+        sizes = [len(part.targets) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+        whole = Rows(np.concatenate([p.inputs for p in parts]), np.concatenate([p.targets for p in parts]))
+        stored = read_rows(data, shard, range(len(shard.row_groups)), "float32")
+        np.testing.assert_array_equal(in_order(whole), in_order(stored))
+        assert (order == "stored") == np.array_equal(whole.inputs, stored.inputs)
+
+
+def test_slices_differ_by_seed_pass_and_shard(learnable: dict[Task, Dataset]) -> None:
+    data = learnable["regression"]
+    first, second = data.split("train")[:2]
+    taken = {
+        round_rows(data, shard, "shuffle", seed, (0, 4), "float32").inputs.tobytes()
+        for shard in (first, second)
+        for seed in ((3, 0), (3, 1), (4, 0))
+    }
+    assert len(taken) == 6
+
+
+@LOSS
+def test_stream_in_stored_order_equals_learning_the_same_rows_in_memory(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    state = last_state(online(loss, "stream", order="stored"), data, here)
+    assert same_weights(state, state.learner, [all_rows(data)] * PASSES)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("order", ["stored", "shuffle"])
+def test_stream_learns_window_after_window_in_the_planned_order(
+    order: Order, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable["multiclass"]
+    state = last_state(online("multiclass-hinge", "stream", order=order), data, here)
+    parts = [
+        load_window(data, window, "float32")
+        for pass_index in range(PASSES)
+        for window in plan_windows(data.split("train"), 4, order, (3, pass_index), SMALL_WINDOW)
+    ]
+    assert len(parts) == 2 * 4
+    assert same_weights(state, state.learner, parts)
+
+
+@LOSS
+def test_mix_of_one_shard_in_one_round_equals_learning_its_rows(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    shard = data.split("train")[0]
+    alone = replace(data, shards=(shard, *data.split("test")))
+    state = last_state(online(loss, "mix", rounds=1, passes=1), alone, here)
+    assert same_weights(state, state.learner, [round_rows(data, shard, "shuffle", (3, 0), (0, 1), "float32")])
+
+
+@LOSS
+def test_mix_averages_by_rows_what_shards_learn_from_the_same_weights(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    solver = online(loss, "mix", rounds=1, passes=1)
+    start = solver.start(data, here)
+    shards = data.split("train")
+    parts = [round_rows(data, shard, "shuffle", (3, 0), (0, 1), "float32") for shard in shards]
+    alone = [start.learner.learn(start.weights, part).last for part in parts]
+    expected = np.average(alone, axis=0, weights=[shard.rows for shard in shards])
+    mixed = solver.advance(start, data, here).weights.last
+    np.testing.assert_allclose(mixed, expected, atol=1e-6)
+    assert np.abs(mixed - alone[0]).max() > 1e-3
+
+
+@LOSS
+def test_plain_sum_in_one_round_is_one_step_along_the_mean_subgradient_of_all_rows(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    solver = online(loss, "sum", rounds=1, passes=1, adaptive=False, step_size=0.5, precision="float64")
+    state = last_state(solver, data, here)
+    rows, learner = all_rows(data), state.learner
+    features = learner.feature_map.transform(rows.inputs)
+    scores = features @ learner.start().last.T
+    slopes = learner.loss.derivative(scores if scores.shape[1] > 1 else scores[:, 0], rows.targets)
+    gradient = slopes.reshape(len(features), -1).T @ features / len(features)
+    np.testing.assert_allclose(state.weights.last, -0.5 * gradient, atol=1e-7)
+    assert state.optimiser is None
+
+
+@MODE
+def test_stored_order_visits_rows_as_they_lie_and_shuffling_does_not(
+    mode: Mode, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable["binary"]
+    learnt = {
+        (order, seed): last_state(online("hinge", mode, order=order, seed=seed, passes=1), data, here).weights
+        for order in ("stored", "shuffle")
+        for seed in (3, 4)
+    }
+    assert len({weights.last.tobytes() for weights in learnt.values()}) == 4  # the map differs by the seed, too
+    mistakes = {key: weights.progress.mistakes for key, weights in learnt.items()}
+    assert mistakes["stored", 3] != mistakes["shuffle", 3]
+
+
+@pytest.mark.parametrize("mode", ["stream", "sum"])
+@LOSS
+def test_rows_sorted_by_target_are_learnt_all_the_same(
+    mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
+) -> None:
+    data = make_learnable(tmp_path, LOSSES[loss], by_target=True)
+    solver = online(loss, mode, passes=3, rounds=40)
+    predictors: dict[str, Predictor] = {
+        "learnt": solver.predictor(last_state(solver, data, here)),
+        "constant": ConstantPredictor(data.schema),
+    }
+    tallies = predictor_tallies(data, data.split("test"), predictors, "float32", here)
+    metric = "mse" if data.schema.task == "regression" else "mistake_rate"
+    assert tallies["learnt"].report()[metric] < 0.75 * tallies["constant"].report()[metric]
+
+
+@MODE
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "multiclass-hinge"])
+def test_class_weights_favour_their_class(
+    mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    counts = data.schema.class_counts
+    balanced = balanced_class_weights(data.schema)
+    assert np.dot(balanced, counts) == pytest.approx(sum(counts))
+    assert np.ptp(np.multiply(balanced, counts)) == pytest.approx(0)
+    shares = []
+    for factor in (0.1, 1.0, 10.0):
+        weights = (1.0,) * (len(counts) - 1) + (factor,)
+        solver = online(loss, mode, class_weights=weights, step_size=0.5, rounds=20)
+        scores = solver.predictor(last_state(solver, data, here)).scores(all_rows(data).inputs)
+        shares.append(float(np.mean(scores >= 0 if scores.ndim == 1 else scores.argmax(axis=1) == len(counts) - 1)))
+    assert shares[0] < shares[1] < shares[2]
+
+
+def test_what_was_chosen_is_told(learnable: dict[Task, Dataset], here: Execution) -> None:
+    data = learnable["binary"]
+    chosen = {mode: online("hinge", mode).start(data, here).chosen for mode in MODES}
+    assert chosen["stream"]["mixing_share"] == 1.0
+    assert "median distance of 2," in chosen["stream"]["bandwidth_reason"]
+    assert "2,257 sampled rows" in chosen["stream"]["step_size_reason"]
+    given = OnlineLinear(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3, order="stored")
+    told = given.start(data, here).chosen
+    assert (told["bandwidth"], told["step_size"], told["mixing_share"]) == (2.0, 0.3, 0.0)
+    assert told["bandwidth_reason"] == told["step_size_reason"] == "as given"
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_mixing_share_is_that_of_the_largest_window(learnable: dict[Task, Dataset], here: Execution) -> None:
+    share = online("hinge", "stream").start(learnable["binary"], here).chosen["mixing_share"]
+    assert 0.25 < share < 0.35
+
+
+@MODE
+def test_linear_map_takes_the_place_of_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+    data = learnable["regression"]
+    solver = replace(online("thresholded-half-squared", mode, rounds=20), maps=LinearChoice())
+    state = last_state(solver, data, here)
+    assert solver.predictor(state).describe()["map"]["kind"] == "standardised-linear"
+    assert np.isfinite(state.weights.progress.error)
+
+
+@MODE
+def test_step_that_diverges_ends_in_a_clear_error(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+    solver = online("thresholded-half-squared", mode, step_size=60.0, adaptive=False, rounds=100, passes=3)
+    with pytest.raises(DivergedError, match=r"(?i)rows.*no longer finite.*step_size = 60.*such as 6\."):
+        last_state(solver, learnable["regression"], here)
+
+
+@MODE
+def test_loss_of_another_task_is_refused(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+    with pytest.raises(ConfigError, match=r"'multiclass-hinge' is for a multiclass task, but 'y' makes this a binary"):
+        online("multiclass-hinge", mode).start(learnable["binary"], here)
