@@ -24,7 +24,7 @@ from okl.metrics import Tally, measure, merge
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
 from okl.runfolder import RunFolder, check_place
-from okl.store.dataset import Dataset, Shard
+from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import read_as
 from okl.store.model import Model, load_model, predictions
@@ -106,11 +106,9 @@ class ScorePiece:
         """Key columns as they came, score (one a class for several classes), prediction."""
         model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
         fields = [piece.schema.field(name) for name in self.keys]
-        names = [f"score_{label}" for label in model.labels] if model.task == "multiclass" else ["score"]
+        *names, last = output_names(model)
         fields += [pa.field(name, precision) for name in names]
-        return pa.schema(
-            [*fields, pa.field("prediction", pa.array(predictions(model, _no_scores(model.n_outputs))).type)]
-        )
+        return pa.schema([*fields, pa.field(last, pa.array(predictions(model, _no_scores(model.n_outputs))).type)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +176,8 @@ class ScoringRun:
         return {"rows": done, "seconds": seconds}
 
     def report(self) -> dict[str, Any]:
-        """Write _scores.json (readers of Parquet folders skip that name) and give the folder its name: from here on it is complete."""
+        """Write _scores.json and give the folder its name: from here on it is complete."""
+        # readers of folders of Parquet files pass over names with an underscore
         (self._place.beside / "_scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"out": str(self._place.folder)}
@@ -218,7 +217,15 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     if missing := [name for name in settings.keys if name not in columns.names]:
         raise ConfigError(f"{settings.source} has no key column {missing[0]!r}. It has {', '.join(columns.names[:8])}.")
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
+    if taken := [name for name in keys if name in output_names(model.schema)]:
+        raise ConfigError(f"The key column {taken[0]!r} has the name of a column of scores. Rename it in the source.")
     return model, pieces, tuple(dict.fromkeys(keys))
+
+
+def output_names(schema: Schema) -> list[str]:
+    """Columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
+    scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
+    return [*scores, "prediction"]
 
 
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:

@@ -11,9 +11,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from flows.cli import main
@@ -121,21 +118,3 @@ def copy_database(source: Path, home: Path) -> None:
         for name in ("artifact", "task_run", "flow_run"):
             new.execute(f"delete from {name}")
         new.commit()
-
-
-def write_curved(path: Path, n_rows: int = 2000, task: str = "binary", seed: int = 3, **more: Any) -> pa.Table:
-    """Write rows whose target is a curved function of the inputs, and return them; a quarter are test rows."""
-    draw = np.random.default_rng(seed)
-    x = draw.normal(size=(n_rows, 3)).astype(np.float32)
-    curve = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.05 * draw.normal(size=n_rows)
-    y = {
-        "binary": (curve > 0.4).astype(np.int64),
-        "multiclass": np.digitize(curve, [0.0, 0.8]) + 5,
-        "regression": 40.0 + 15.0 * curve,
-    }[task]
-    split = np.where(draw.random(n_rows) < 0.25, "test", "train")
-    assert 0.15 < (split == "test").mean() < 0.35
-    assert task == "regression" or np.bincount(y).max() < 0.7 * n_rows
-    table = pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y, "split": split, **more})
-    pq.write_table(table, path)
-    return table

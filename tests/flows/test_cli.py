@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from flows.server import OwnServer
 from okl.store.manifest import open_dataset
 from okl.store.model import load_model
-from tests.flows.commandline import Terminal, processes_of, tree, write_curved
+from tests.flows.commandline import Terminal, processes_of, tree
+from tests.rows import curved, scores_of, write
 
 PROMISED = {"model", "run", "rows", "seconds", "total_seconds", "rows_per_second", "progressive", "train", "test",
             "baselines", "weights_sha256"}  # fmt: skip
@@ -34,8 +34,9 @@ def test_help_names_every_option_and_fits_a_wide_terminal(terminal: Terminal, mo
         --scheduler --out --name --config --set --class-weights --precision --target --task --split-column --holdout
         --key --scale --scale-target --rows-per-shard --missing --json"""
     assert [option for option in asked.split() if f"{option} " not in shown["train"].out] == []
+    folded = " ".join(shown["train"].out.split())
     for text in ("shuffle|stored", "FILE.toml", "LABEL=WEIGHT", "[default: 400]", "[default: 0]"):
-        assert text in shown["train"].out
+        assert text in folded
     assert "--overwrite" in shown["ingest"].out
     assert "--cron" in shown["deploy"].out
     assert max(len(line) for outcome in shown.values() for line in outcome.out.splitlines()) <= 100
@@ -50,7 +51,7 @@ def test_version_and_usage(terminal: Terminal) -> None:
 
 
 def test_train_prints_what_it_promises(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
-    write_curved(tmp_path / "rows.parquet")
+    write(tmp_path, curved(2000))
     words = ["--frequencies", "60", "--out", str(tmp_path / "run"), "--name", "curved", "--passes", "3"]
     result = terminal.okl_json("train", tmp_path / "rows.parquet", *words)
     assert result.keys() > PROMISED
@@ -83,7 +84,7 @@ def test_train_prints_what_it_promises(configured: OwnServer, tmp_path: Path, te
 
 
 def test_regression_without_test_rows(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
-    write_curved(tmp_path / "rows.parquet", 800, "regression")
+    write(tmp_path, curved(800, "regression"))
     (tmp_path / "okl.toml").write_text('frequencies = 30\nout = "run"\n[ingest]\nscale = "minmax"\ndrop = ["split"]\n')
     terminal.patch.chdir(tmp_path)
     result = terminal.okl_json(
@@ -117,7 +118,8 @@ def test_regression_without_test_rows(configured: OwnServer, tmp_path: Path, ter
 
 
 def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
-    rows = write_curved(tmp_path / "rows.parquet", 1200, "multiclass", id=np.arange(1200))
+    rows = curved(1200, "multiclass", id=np.arange(1200))
+    write(tmp_path, rows)
     assert set(rows.column("y").to_pylist()) == {5, 6, 7}
     ingest: list[str | Path] = [
         "ingest",
@@ -146,7 +148,7 @@ def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: P
     assert [(tmp_path / "scores" / name).read_bytes() for name in files] == [
         (tmp_path / "scored" / name).read_bytes() for name in files
     ]
-    scores = pq.read_table(tmp_path / "scores")
+    scores = scores_of(tmp_path / "scores")
     assert scores.column_names == ["id", "score_5", "score_6", "score_7", "prediction"]
     assert scores.column("id").to_pylist() == rows.column("id").to_pylist()
     assert set(scores.column("prediction").to_pylist()) == {5, 6, 7}
@@ -154,7 +156,7 @@ def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: P
 
 
 def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
-    write_curved(tmp_path / "rows.parquet", 600)
+    write(tmp_path, curved(600))
     trained = terminal.okl("train", tmp_path / "rows.parquet", "--frequencies", "20", "--out", tmp_path / "run")
     assert trained.err == ""
     assert str(tmp_path / "run" / "model") in trained.out

@@ -17,8 +17,9 @@ import pytest
 from flows.server import OwnServer
 from okl.configuration import TrainSettings
 from okl.training import train
-from tests.flows.commandline import Terminal, tree, write_curved
+from tests.flows.commandline import Terminal, tree
 from tests.flows.conftest import query
+from tests.rows import curved
 from tests.store.bad_sources import CASES
 from tests.store.sources import parquet, replaced
 
@@ -99,7 +100,7 @@ def test_what_only_reading_tells_is_one_sentence_too_and_a_failed_run(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run on text labels, with its data set in data/ and the rows in rows.parquet."""
     folder = tmp_path_factory.mktemp("trained")
-    rows = write_curved(folder / "rows.parquet", 400)
+    rows = curved(400)
     words = np.array(["no", "yes"])[rows.column("y").to_numpy()]
     parquet(folder, replaced(rows, "y", words), "rows.parquet")
     train(TrainSettings(data=str(folder / "rows.parquet"), frequencies=10, out=str(folder / "run")))

@@ -1,0 +1,137 @@
+"""The command as a process with a server of its own: Ctrl-C at any point, a step that diverges, a killed run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flows.interrupts import FIRST, SECOND
+from flows.server import OwnServer, prefect_home
+from tests.execution.processes import soon
+from tests.flows.commandline import copy_database, processes_of, start, tree, wait
+from tests.flows.conftest import child_environment, query
+from tests.rows import curved, write
+
+ENDLESS = ["--passes", "100000", "--frequencies", "400"]
+
+
+@pytest.fixture
+def home(server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with a database, so that a server in it starts soon; no server is configured."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    copy_database(server.home, tmp_path / "home")
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write(tmp_path, curved(4000, "regression"))
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: every process of the group
+
+
+def is_learning(home: Path) -> bool:
+    rows = query(home, "select state_type from task_run where name = 'learn'")
+    assert rows in ([], [("PENDING",)], [("RUNNING",)])
+    return ("RUNNING",) in rows
+
+
+def test_ctrl_c_while_learning_is_recorded_and_leaves_nothing(home: Path, source: Path, tmp_path: Path) -> None:
+    process = start(home, "train", source, *ENDLESS, "--json")
+    assert soon(lambda: (home / "runs").exists() and is_learning(home), 90.0)
+    assert [name.split(".unfinished-")[0][:5] for name in os.listdir(home / "runs")] == [".rows"]
+    interrupt(process)
+    outcome = wait(process)
+    assert outcome == (130, "", f"{FIRST}\n")
+    assert tree(tmp_path) == ["home", "rows.parquet"]
+    assert query(home, "select state_type from flow_run") == [("CANCELLED",)]
+    assert processes_of(home) == []
+
+
+def test_ctrl_c_while_the_server_starts_leaves_nothing(home: Path, source: Path, tmp_path: Path) -> None:
+    process = start(home, "train", source, *ENDLESS)
+    assert soon(lambda: (prefect_home(home) / "start.lock").exists())
+    interrupt(process)
+    assert wait(process) == (130, "", f"{FIRST}\n")
+    assert tree(tmp_path) == ["home", "rows.parquet"]
+    assert processes_of(home) == []
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.25, 0.5])
+def test_ctrl_c_while_okl_is_imported_is_no_traceback(seconds: float, source: Path, tmp_path: Path) -> None:
+    process = start(tmp_path / "home", "train", source, "--task", "multiclass")
+    time.sleep(seconds)
+    interrupt(process)
+    outcome = wait(process)
+    assert outcome.code in (130, -signal.SIGINT, 2)  # Python itself was not up yet, or all was over already
+    assert outcome.code != 130 or outcome.err == f"{FIRST}\n"
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_step_that_diverges_ends_with_exit_code_one(home: Path, source: Path, tmp_path: Path) -> None:
+    outcome = wait(start(home, "train", source, "--step-size", "50", "--set", "epsilon=0"))
+    assert outcome.code == 1
+    assert "weights are no longer finite with step_size = 50. Use a smaller one" in outcome.sentence
+    assert tree(tmp_path) == ["home", "rows.parquet"]
+    assert query(home, "select state_type from flow_run") == [("FAILED",)]
+    assert processes_of(home) == []
+
+
+SIGNALS = """
+import os, signal, sys, time
+from flows.interrupts import interruptible
+with interruptible():
+    {body}
+"""
+
+
+@pytest.fixture
+def run_source(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    def run(body: str) -> subprocess.CompletedProcess[str]:
+        source = SIGNALS.format(body=body.replace("\n", "\n    "))
+        return subprocess.run(
+            [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+TYPE = "os.kill(os.getpid(), signal.SIGINT)"
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "told"),
+    [
+        (TYPE, 130, [FIRST]),
+        (f"try:\n    {TYPE}\nfinally:\n    {TYPE}\n    print('cleaned')", 130, [FIRST, SECOND]),
+        (f"try:\n    {TYPE}\nfinally:\n    {TYPE}\n    {TYPE}\n    print('never')", 130, [FIRST, SECOND]),
+        (f"try:\n    {TYPE}\nexcept KeyboardInterrupt:\n    raise AttributeError('half an import')", 130, [FIRST]),
+        (f"try:\n    {TYPE}\nexcept KeyboardInterrupt:\n    pass", 0, [FIRST]),
+        (f"try:\n    exec({TYPE!r})\nexcept KeyboardInterrupt:\n    pass", 0, [FIRST]),
+        ("sys.exit(2)", 2, []),
+    ],
+    ids=["once", "twice", "thrice", "an error in its wake", "handled", "handled in code from text", "not at all"],
+)
+def test_ctrl_c_is_said_once_and_never_a_traceback(
+    body: str, code: int, told: list[str], run_source: Callable[[str], subprocess.CompletedProcess[str]]
+) -> None:
+    outcome = run_source(body)
+    assert (outcome.returncode, outcome.stderr.splitlines()) == (code, told)
+    assert outcome.stdout == ("cleaned\n" if "cleaned" in body else "")
+
+
+def test_a_process_that_ignores_ctrl_c_goes_on_ignoring_it() -> None:
+    source = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + SIGNALS.format(body=TYPE)
+    outcome = subprocess.run(
+        [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, check=False
+    )
+    assert (outcome.returncode, outcome.stderr) == (0, "")

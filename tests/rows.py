@@ -1,0 +1,51 @@
+"""Rows that a kernel learns well and a line does not, for tests of whole runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.types import Task
+
+
+def curved(n_rows: int = 1200, task: Task = "binary", seed: int = 3, **more: Any) -> pa.Table:
+    """Columns a, b, c and a target y that is a curved function of them; split: a quarter are test rows."""
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(n_rows, 3)).astype(np.float32)
+    curve = np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] ** 2 + 0.05 * draw.normal(size=n_rows)
+    y = {
+        "binary": (curve > 0.4).astype(np.int64),
+        "multiclass": np.digitize(curve, [0.0, 0.8]) + 5,
+        "regression": 40.0 + 15.0 * curve,
+    }[task]
+    split = np.where(draw.random(n_rows) < 0.25, "test", "train")
+    assert 0.15 < (split == "test").mean() < 0.35
+    assert task == "regression" or np.bincount(y).max() < 0.7 * n_rows
+    return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y, "split": split, **more})
+
+
+def write(folder: Path, content: pa.Table, name: str = "rows.parquet", **options: Any) -> Path:
+    pq.write_table(content, folder / name, **options)
+    return folder / name
+
+
+def train_settings(data: Path, out: Path, ingest: dict[str, Any] | None = None, **values: Any) -> TrainSettings:
+    """Settings of a small run into a folder."""
+    small = {"data": str(data), "out": str(out), "frequencies": 40} | values
+    if ingest is not None:
+        small["ingest"] = settings_from(IngestSettings, ingest, "test")
+    return settings_from(TrainSettings, small, "test")
+
+
+def scores_of(folder: Path) -> pa.Table:
+    """What a scoring wrote, in order."""
+    return pq.read_table(folder)
+
+
+def inputs_of(content: pa.Table, names: str = "abc") -> np.ndarray[Any, Any]:
+    return np.column_stack([content.column(name).to_numpy() for name in names])

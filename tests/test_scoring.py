@@ -1,0 +1,166 @@
+"""Scores out of core are the scores in memory, row for row, wherever the work runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from okl.configuration import settings_from
+from okl.errors import ConfigError, DataError, ModelError
+from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun, check_score
+from okl.store.model import Model, load_model
+from okl.training import train
+from tests.rows import curved, inputs_of, scores_of, train_settings, write
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs on two classes, several and a number: binary/, multiclass/, regression/."""
+    folder = tmp_path_factory.mktemp("trained")
+    for task in ("binary", "multiclass", "regression"):
+        source = write(folder, curved(900, task), f"{task}.parquet")
+        scaled = {"scale": "standard", "scale_target": task == "regression"}
+        train(train_settings(source, folder / task, scaled, passes=3))
+    return folder
+
+
+def settings(model: Path, source: Path, out: Path, **values: Any) -> ScoreSettings:
+    given = {"model": str(model), "source": str(source), "out": str(out)} | values
+    return settings_from(ScoreSettings, given, "test")
+
+
+def score(model: Path, source: Path, out: Path, **values: Any) -> dict[str, Any]:
+    run = ScoringRun(settings(model, source, out, **values))
+    try:
+        for stage in SCORE_STAGES:
+            getattr(run, stage)()
+        return run.result()
+    finally:
+        run.close()
+
+
+def expected_scores(model: Model, rows: pa.Table) -> np.ndarray[Any, Any]:
+    return np.asarray(model.scores(inputs_of(rows)))
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_scores_of_raw_rows_are_those_in_memory_in_their_order(task: Any, folder: Path, tmp_path: Path) -> None:
+    rows = curved(2500, task, seed=8, name=[f"row {i}" for i in range(2500)])
+    source = write(tmp_path, rows.select(["split", "c", "name", "a", "b"]), row_group_size=700)
+    result = score(folder / task / "model", source, tmp_path / "out", keys=["name"])
+    model, written = load_model(folder / task / "model"), scores_of(tmp_path / "out")
+    assert (result["rows"], result["files"]) == (2500, len(list((tmp_path / "out").glob("part-*.parquet"))))
+    assert written.column("name").to_pylist() == rows.column("name").to_pylist()
+    columns = [name for name in written.column_names if name.startswith("score")]
+    assert len(columns) == (3 if task == "multiclass" else 1)
+    scores = np.column_stack([written.column(name).to_numpy() for name in columns])
+    np.testing.assert_array_equal(np.squeeze(scores), expected_scores(model, rows))
+    predicted = model.predict(inputs_of(rows))
+    assert written.column("prediction").to_pylist() == predicted.tolist()
+    assert len(np.unique(predicted)) >= (2 if task != "multiclass" else 3), "the predictions are not degenerate"
+    if task == "regression":
+        assert 30 < result["mean_prediction"] < 70, "in the target's own unit"
+        assert result["mean_prediction"] == pytest.approx(predicted.mean())
+    else:
+        labels, counts = np.unique(predicted, return_counts=True)
+        assert result["predictions"] == {str(label): count for label, count in zip(labels, counts, strict=True)}
+    assert json.loads((tmp_path / "out" / "_scores.json").read_text()) == result
+
+
+def test_csv_and_parquet_of_the_same_rows_give_the_same_scores(folder: Path, tmp_path: Path) -> None:
+    rows = curved(500, seed=9).select(["a", "b", "c"])
+    exact = pa.table({name: rows.column(name).cast(pa.float64()) for name in "abc"})
+    pyarrow.csv.write_csv(exact, tmp_path / "rows.csv")
+    write(tmp_path, rows)
+    for name in ("rows.csv", "rows.parquet"):
+        score(folder / "binary" / "model", tmp_path / name, tmp_path / f"of-{name}")
+    assert scores_of(tmp_path / "of-rows.csv").equals(scores_of(tmp_path / "of-rows.parquet"))
+
+
+def test_a_data_set_is_scored_in_the_order_of_its_shards(folder: Path, tmp_path: Path) -> None:
+    result = score(folder / "multiclass" / "model", folder / "multiclass" / "data", tmp_path / "out")
+    rows = curved(900, "multiclass")
+    is_test = np.array(rows.column("split").to_pylist()) == "test"
+    stored = np.concatenate([np.flatnonzero(~is_test), np.flatnonzero(is_test)])
+    predicted = load_model(folder / "multiclass" / "model").predict(inputs_of(rows))
+    assert scores_of(tmp_path / "out").column("prediction").to_pylist() == predicted[stored].tolist()
+    assert result["rows"] == 900
+
+
+@pytest.mark.parametrize(("missing", "empty"), [("drop", True), ("zero", False)])
+def test_rows_that_miss_a_value_keep_their_place(missing: str, empty: bool, folder: Path, tmp_path: Path) -> None:
+    rows = curved(600)
+    holes = rows.column("b").to_numpy().copy()
+    holes[::7] = np.nan
+    holed = write(tmp_path, rows.set_column(1, "b", pa.array(holes, from_pandas=True)))
+    assert train(train_settings(holed, tmp_path / "run", {"missing": missing}))["rows"] > 0
+    result = score(tmp_path / "run" / "model", holed, tmp_path / "out")
+    written = scores_of(tmp_path / "out")
+    assert result["rows"] == 600
+    absent = np.arange(600) % 7 == 0
+    for name in ("score", "prediction"):
+        nulls = written.column(name).is_null().to_numpy()
+        np.testing.assert_array_equal(nulls, absent if empty else np.zeros(600, dtype=bool))
+    model = load_model(tmp_path / "run" / "model")
+    kept = ~absent if empty else np.ones(600, dtype=bool)
+    filled = inputs_of(rows)
+    filled[absent, 1] = 0.0
+    expected = model.scores(filled[kept])
+    np.testing.assert_array_equal(written.filter(pa.array(kept)).column("score").to_numpy(), expected)
+    counted = sum(result["predictions"].values())
+    assert counted == kept.sum()
+
+
+def test_the_models_own_keys_are_carried_along_where_they_are(tmp_path: Path) -> None:
+    rows = curved(300, id=[f"{i:03d}" for i in range(300)])
+    source = write(tmp_path, rows)
+    train(train_settings(source, tmp_path / "run", {"keys": ["id"]}, frequencies=10))
+    score(tmp_path / "run" / "model", source, tmp_path / "out", keys=["y"])
+    written = scores_of(tmp_path / "out")
+    assert written.column_names == ["id", "y", "score", "prediction"]
+    assert written.column("id").equals(rows.column("id"))
+    assert written.column("y").equals(rows.column("y"))
+    bare = write(tmp_path, rows.drop_columns(["id"]), "bare.parquet")
+    score(tmp_path / "run" / "model", bare, tmp_path / "bare")
+    assert scores_of(tmp_path / "bare").column_names == ["score", "prediction"]
+
+
+def test_a_key_named_like_a_score_is_refused(folder: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, curved(50, score=np.arange(50)))
+    with pytest.raises(ConfigError, match="'score'"):
+        check_score(settings(folder / "binary" / "model", source, tmp_path / "out", keys=["score"]))
+
+
+def test_scores_are_never_overwritten(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ConfigError, match="exists already, and okl never overwrites"):
+        check_score(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "out"))
+    with pytest.raises(ConfigError, match="has no key column 'id'"):
+        check_score(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "new", keys=["id"]))
+    with pytest.raises(ModelError, match="Give the folder of a trained model"):
+        check_score(settings(folder / "binary", folder / "binary.parquet", tmp_path / "new"))
+
+
+def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    rows = curved(3000, seed=8)
+    values = rows.column("c").to_numpy().copy()
+    values[2900] = np.inf
+    source = write(tmp_path, rows.set_column(2, "c", pa.array(values)), row_group_size=500)
+    with pytest.raises(DataError, match=r"rows\.parquet: column 'c' is infinite .*row 2900"):
+        score(folder / "binary" / "model", source, tmp_path / "deep" / "out")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
+    run = ScoringRun(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "out"))
+    for stage in SCORE_STAGES:
+        getattr(run, stage)()
+    run.close()
+    assert {row["prediction"] for row in run.metrics_table()} == {"0", "1"}
+    assert "| rows |" in run.report_markdown()
