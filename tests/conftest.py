@@ -36,12 +36,17 @@ def learnable_table(task: Task, rows: int = ROWS, by_target: bool = False) -> pa
     return pa.table(columns | {"y": target[order], "split": split})
 
 
-def make_learnable(folder: Path, task: Task, by_target: bool = False) -> Dataset:
-    """Several shards of unlike length for each split, in row groups that are no multiple of a block."""
-    pq.write_table(learnable_table(task, by_target=by_target), folder / f"{task}.parquet")
-    settings = IngestSettings(
-        task=task, scale="standard", scale_target=task == "regression", rows_per_shard=500, rows_per_group=150
-    )
+def make_learnable(folder: Path, task: Task, by_target: bool = False, unit: float | None = None) -> Dataset:
+    """Several shards of unlike length for each split, in row groups that are no multiple of a block.
+
+    unit : of a regression target that is learnt as it is; None: it is scaled
+    """
+    table = learnable_table(task, by_target=by_target)
+    if unit is not None:
+        table = table.set_column(table.column_names.index("y"), "y", pa.array(table["y"].to_numpy() * unit))
+    pq.write_table(table, folder / f"{task}.parquet")
+    scaled = task == "regression" and unit is None
+    settings = IngestSettings(task=task, scale="standard", scale_target=scaled, rows_per_shard=500, rows_per_group=150)
     return ingest(folder / f"{task}.parquet", folder / task, settings).dataset
 
 

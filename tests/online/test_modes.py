@@ -208,20 +208,34 @@ def test_stored_order_visits_rows_as_they_lie_and_shuffling_does_not(
     assert mistakes["stored", 3] != mistakes["shuffle", 3]
 
 
-@pytest.mark.parametrize("mode", ["stream", "sum"])
-@LOSS
-def test_rows_sorted_by_target_are_learnt_all_the_same(
-    mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
-) -> None:
-    data = make_learnable(tmp_path, LOSSES[loss], by_target=True)
-    solver = online(loss, mode, passes=3, rounds=40)
+def share_of_constant_error(solver: OnlineLinear, data: Dataset, execution: Execution) -> float:
+    """Test error of what a solver learns, over that of the majority class or the mean."""
     predictors: dict[str, Predictor] = {
-        "learnt": solver.predictor(last_state(solver, data, here)),
+        "learnt": solver.predictor(last_state(solver, data, execution)),
         "constant": ConstantPredictor(data.schema),
     }
-    tallies = predictor_tallies(data, data.split("test"), predictors, "float32", here)
+    tallies = predictor_tallies(data, data.split("test"), predictors, "float32", execution)
     metric = "mse" if data.schema.task == "regression" else "mistake_rate"
-    assert tallies["learnt"].report()[metric] < 0.75 * tallies["constant"].report()[metric]
+    return float(tallies["learnt"].report()[metric] / tallies["constant"].report()[metric])
+
+
+@pytest.mark.parametrize("mode", ["stream", "sum"])
+@LOSS
+def test_rows_sorted_by_target_are_learnt_all_the_same(mode: Mode, loss: str, here: Execution, tmp_path: Path) -> None:
+    data = make_learnable(tmp_path, LOSSES[loss], by_target=True)
+    assert share_of_constant_error(online(loss, mode, passes=3, rounds=40), data, here) < 0.75
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e4])
+@MODE
+def test_regression_targets_of_any_unit_are_learnt_as_they_are(
+    mode: Mode, unit: float, here: Execution, tmp_path: Path
+) -> None:
+    data = make_learnable(tmp_path, "regression", unit=unit)
+    assert data.schema.target_shift_and_factor == (0.0, 1.0)
+    loss = make_loss("thresholded-half-squared", epsilon=0.0)
+    solver = replace(online("thresholded-half-squared", mode, passes=5, rounds=40), loss=loss)
+    assert share_of_constant_error(solver, data, here) < 0.75
 
 
 @MODE
