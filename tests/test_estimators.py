@@ -9,18 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification, make_moons
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from okl.errors import ConfigError, DataError, DivergedError
 from okl.estimators import FOGDClassifier, FOGDRegressor, FourierMap
-from okl.kernels import Gaussian
-from okl.types import FloatArray
-
-Fitted = FOGDClassifier | FOGDRegressor
+from tests.estimator_cases import CASE, begun, classes_of, moons, outputs, several, waves
 
 
 @parametrize_with_checks(
@@ -32,43 +28,6 @@ Fitted = FOGDClassifier | FOGDRegressor
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
-
-
-def moons(rows: int = 1000) -> tuple[FloatArray, FloatArray]:
-    inputs, labels = make_moons(rows, noise=0.15, random_state=0)
-    return inputs, labels
-
-
-def several(rows: int = 900) -> tuple[FloatArray, FloatArray]:
-    made = make_classification(rows, 30, n_informative=8, n_classes=4, class_sep=2.0, random_state=0)
-    return made[0], made[1]
-
-
-def waves(rows: int = 1000) -> tuple[FloatArray, FloatArray]:
-    inputs = np.random.default_rng(0).uniform(-3, 3, (rows, 2))
-    return inputs, np.sin(inputs[:, 0]) + inputs[:, 1] ** 2 / 3
-
-
-CASES: dict[str, tuple[Callable[..., Fitted], Callable[..., tuple[FloatArray, FloatArray]]]] = {
-    "two classes": (FOGDClassifier, moons),
-    "four classes": (FOGDClassifier, several),
-    "regression": (FOGDRegressor, waves),
-}
-CASE = pytest.mark.parametrize("case", list(CASES))
-
-
-def outputs(fitted: Fitted, inputs: FloatArray) -> FloatArray:
-    return fitted.decision_function(inputs) if isinstance(fitted, FOGDClassifier) else fitted.predict(inputs)
-
-
-def begun(case: str, **parameters: Any) -> tuple[Fitted, FloatArray, FloatArray]:
-    make, data = CASES[case]
-    inputs, targets = data()
-    return make(random_state=3, **parameters), inputs, targets
-
-
-def classes_of(estimator: Fitted, targets: FloatArray) -> dict[str, Any]:
-    return {"classes": np.unique(targets)} if isinstance(estimator, FOGDClassifier) else {}
 
 
 @CASE
@@ -210,28 +169,6 @@ def test_constant_target_is_predicted_and_nothing_is_learnt() -> None:
     assert model.weights_.progress.updates == 0
 
 
-@pytest.mark.parametrize(("dtype", "kept"), [("float32", "float32"), ("float64", "float64"), ("int64", "float64")])
-def test_map_keeps_the_precision_of_its_input(dtype: str, kept: str) -> None:
-    inputs = (10 * waves()[0]).astype(dtype)
-    fitted = FourierMap(n_frequencies=50, random_state=0).fit(inputs)
-    assert fitted.transform(inputs).dtype == kept
-    assert fitted.set_output(transform="default").fit_transform(inputs).dtype == kept
-    for other in ("float32", "float64"):  # whatever it was fitted on
-        assert fitted.transform(inputs.astype(other)).dtype == other
-    np.testing.assert_allclose(
-        fitted.transform(inputs.astype("float32")), fitted.transform(inputs.astype("float64")), atol=1e-5
-    )
-
-
-def test_map_approximates_the_kernel_and_names_its_columns() -> None:
-    inputs = waves(200)[0]
-    fitted = FourierMap(n_frequencies=5000, n_jobs=2, random_state=0)
-    features = fitted.fit_transform(inputs)
-    np.testing.assert_allclose(features @ features.T, Gaussian(fitted.bandwidth_).matrix(inputs, inputs), atol=0.06)
-    names = fitted.get_feature_names_out()
-    assert (len(names), names[0], names[-1]) == (10000, "fouriermap0", "fouriermap9999")
-
-
 def test_pipeline_and_grid_search_choose_the_better_bandwidth() -> None:
     inputs, labels = moons(400)
     pipeline = make_pipeline(StandardScaler(), FOGDClassifier(n_frequencies=100, passes=5, random_state=0))
@@ -244,68 +181,3 @@ def test_pipeline_and_grid_search_choose_the_better_bandwidth() -> None:
     assert search.best_params_["fogdclassifier__bandwidth"] == 1
     assert search.best_score_ > 0.95
     assert search.predict(inputs[:3]).shape == (3,)
-
-
-def test_map_in_a_pipeline_makes_a_linear_model_one_of_the_kernel() -> None:
-    from sklearn.linear_model import LogisticRegression
-
-    inputs, labels = moons()
-    model = make_pipeline(StandardScaler(), FourierMap(100, bandwidth=0.5, random_state=0), LogisticRegression(C=100))
-    assert cross_val_score(model, inputs, labels, cv=3).mean() > 0.97
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"bandwidth": 0}, r'bandwidth = 0, but it takes a finite number above 0, or "auto"'),
-        ({"bandwidth": "wide"}, "bandwidth = 'wide'"),
-        ({"step_size": float("inf")}, "step_size = inf"),
-        ({"step_size": True}, "step_size = True"),
-        ({"n_frequencies": 2.5}, "n_frequencies = 2.5, but it takes a whole number of at least 1"),
-        ({"passes": 0}, "passes = 0"),
-        ({"precision": "float16"}, "precision = 'float16', but it takes one of float32, float64"),
-    ],
-)
-@CASE
-def test_parameters_out_of_range_are_named(case: str, parameters: dict[str, Any], message: str) -> None:
-    estimator, inputs, targets = begun(case, **parameters)
-    with pytest.raises(ConfigError, match=message):
-        estimator.fit(inputs, targets)
-
-
-def test_bad_use_of_the_classifier_is_named() -> None:
-    inputs, labels = moons()
-    with pytest.raises(ConfigError, match="loss = 'multiclass-hinge', but it takes one of hinge, logistic"):
-        FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="takes two classes or more, but got one class: 1"):
-        FOGDClassifier().fit(inputs, np.ones(len(labels)))
-    with pytest.raises(ConfigError, match=r"first call of partial_fit takes classes"):
-        FOGDClassifier().partial_fit(inputs, labels)
-    with pytest.raises(ConfigError, match="all rows at once"):
-        FOGDClassifier(class_weight="balanced").partial_fit(inputs, labels, classes=[0, 1])
-    model = FOGDClassifier(random_state=0).partial_fit(inputs, labels, classes=[0, 1])
-    with pytest.raises(ConfigError, match=r"classes = \[0, 2\], but those of the first call were \[0, 1\]"):
-        model.partial_fit(inputs, labels, classes=[0, 2])
-    with pytest.raises(DataError, match=r"y holds 2, but the classes are \[0, 1\]"):
-        model.partial_fit(inputs, labels + 1)
-
-
-def test_bad_use_of_the_regressor_is_named() -> None:
-    inputs, targets = waves()
-    with pytest.raises(ConfigError, match=r"epsilon = -1"):
-        FOGDRegressor(epsilon=-1).fit(inputs, targets)
-    with pytest.raises(DataError, match=r"no finite spread"):
-        FOGDRegressor().fit(inputs, targets * 1e300)
-    with pytest.raises(DivergedError, match=r"step_size = 50.*such as 5\."):
-        FOGDRegressor(step_size=50).fit(inputs, targets)
-    with pytest.raises(ValueError, match="too large for dtype"):
-        FOGDRegressor().fit(inputs * 1e60, targets)
-
-
-def test_failed_partial_fit_keeps_what_was_learnt() -> None:
-    inputs, targets = waves()
-    model = FOGDRegressor(random_state=0).fit(inputs, targets)
-    before = model.predict(inputs)
-    with pytest.raises(DivergedError):
-        model.partial_fit(inputs, targets * 1e305)
-    np.testing.assert_array_equal(model.predict(inputs), before)

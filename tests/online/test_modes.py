@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +14,6 @@ from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution, Rows
 from okl.losses import make_loss
-from okl.online import linear, slices
 from okl.online.learner import LinearLearner
 from okl.online.linear import Mode, OnlineLinear, OnlineState, balanced_class_weights
 from okl.online.maps import FourierChoice, LinearChoice
@@ -27,11 +24,11 @@ from okl.store.order import Order, plan_windows
 from okl.store.reading import load_window, read_rows
 from okl.types import Task
 from tests.conftest import make_learnable
+from tests.online.conftest import SMALL_WINDOW
 from tests.solver_cases import LOSSES, MODES, PASSES, ROUNDS, last_state, online, states
 
 MODE = pytest.mark.parametrize("mode", MODES)
 LOSS = pytest.mark.parametrize("loss", list(LOSSES))
-SMALL_WINDOW = 4 * 4 * 700  # bytes: 700 rows of four float32 inputs
 
 
 @pytest.fixture(scope="module")
@@ -40,24 +37,10 @@ def here() -> Iterator[Execution]:
         yield execution
 
 
-@pytest.fixture
-def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several windows a pass, and a shard, as a data set larger than memory has."""
-    for module, window_bytes in ((linear, SMALL_WINDOW), (slices, SMALL_WINDOW // 3)):
-        monkeypatch.setattr(module, "plan_windows", partial(plan_windows, window_bytes=window_bytes))
-
-
 def all_rows(data: Dataset) -> Rows:
     """The training rows as stored."""
     parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
     return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
-
-
-def in_order(rows: Rows) -> Any:
-    """Rows sorted, to compare as sets; no two have the same inputs."""
-    table = np.column_stack([rows.inputs.astype(np.float64), rows.targets])
-    assert len(np.unique(table[:, 0])) == len(table)
-    return table[np.argsort(table[:, 0])]
 
 
 def same_weights(state: OnlineState, learner: LinearLearner, parts: list[Rows]) -> bool:
@@ -92,37 +75,6 @@ def test_every_row_is_visited_exactly_once_a_pass(
         else:
             assert progress.class_counts == tuple(state.pass_index * count for count in data.schema.class_counts)
     assert over[-1].steps_per_pass == {"stream": 4, "mix": ROUNDS, "sum": ROUNDS}[mode]
-
-
-@pytest.mark.parametrize("order", ["stored", "shuffle"])
-@pytest.mark.parametrize("rounds", [1, 3, 7, 10_000])
-@pytest.mark.parametrize("windows", ["one window", "small windows"])
-def test_rounds_cut_each_shard_into_slices_that_cover_it_once(
-    order: Order, rounds: int, windows: str, learnable: dict[Task, Dataset], request: pytest.FixtureRequest
-) -> None:
-    data = learnable["regression"]
-    if windows == "small windows":
-        request.getfixturevalue("small_windows")
-    shards = data.split("train")[:1] if rounds > 1000 else data.split("train")
-    for shard in shards:
-        parts = [round_rows(data, shard, order, (3, 0), (index, rounds), "float32") for index in range(rounds)]
-        sizes = [len(part.targets) for part in parts]
-        assert max(sizes) - min(sizes) <= 1
-        whole = Rows(np.concatenate([p.inputs for p in parts]), np.concatenate([p.targets for p in parts]))
-        stored = read_rows(data, shard, range(len(shard.row_groups)), "float32")
-        np.testing.assert_array_equal(in_order(whole), in_order(stored))
-        assert (order == "stored") == np.array_equal(whole.inputs, stored.inputs)
-
-
-def test_slices_differ_by_seed_pass_and_shard(learnable: dict[Task, Dataset]) -> None:
-    data = learnable["regression"]
-    first, second = data.split("train")[:2]
-    taken = {
-        round_rows(data, shard, "shuffle", seed, (0, 4), "float32").inputs.tobytes()
-        for shard in (first, second)
-        for seed in ((3, 0), (3, 1), (4, 0))
-    }
-    assert len(taken) == 6
 
 
 @LOSS

@@ -1,0 +1,69 @@
+"""Bad parameters and bad rows of the scikit-learn face: named, and nothing that was learnt is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.errors import ConfigError, DataError, DivergedError
+from okl.estimators import FOGDClassifier, FOGDRegressor
+from tests.estimator_cases import CASE, begun, moons, waves
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bandwidth": 0}, r'bandwidth = 0, but it takes a finite number above 0, or "auto"'),
+        ({"bandwidth": "wide"}, "bandwidth = 'wide'"),
+        ({"step_size": float("inf")}, "step_size = inf"),
+        ({"step_size": True}, "step_size = True"),
+        ({"n_frequencies": 2.5}, "n_frequencies = 2.5, but it takes a whole number of at least 1"),
+        ({"passes": 0}, "passes = 0"),
+        ({"precision": "float16"}, "precision = 'float16', but it takes one of float32, float64"),
+    ],
+)
+@CASE
+def test_parameters_out_of_range_are_named(case: str, parameters: dict[str, Any], message: str) -> None:
+    estimator, inputs, targets = begun(case, **parameters)
+    with pytest.raises(ConfigError, match=message):
+        estimator.fit(inputs, targets)
+
+
+def test_bad_use_of_the_classifier_is_named() -> None:
+    inputs, labels = moons()
+    with pytest.raises(ConfigError, match="loss = 'multiclass-hinge', but it takes one of hinge, logistic"):
+        FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="takes two classes or more, but got one class: 1"):
+        FOGDClassifier().fit(inputs, np.ones(len(labels)))
+    with pytest.raises(ConfigError, match=r"first call of partial_fit takes classes"):
+        FOGDClassifier().partial_fit(inputs, labels)
+    with pytest.raises(ConfigError, match="all rows at once"):
+        FOGDClassifier(class_weight="balanced").partial_fit(inputs, labels, classes=[0, 1])
+    model = FOGDClassifier(random_state=0).partial_fit(inputs, labels, classes=[0, 1])
+    with pytest.raises(ConfigError, match=r"classes = \[0, 2\], but those of the first call were \[0, 1\]"):
+        model.partial_fit(inputs, labels, classes=[0, 2])
+    with pytest.raises(DataError, match=r"y holds 2, but the classes are \[0, 1\]"):
+        model.partial_fit(inputs, labels + 1)
+
+
+def test_bad_use_of_the_regressor_is_named() -> None:
+    inputs, targets = waves()
+    with pytest.raises(ConfigError, match=r"epsilon = -1"):
+        FOGDRegressor(epsilon=-1).fit(inputs, targets)
+    with pytest.raises(DataError, match=r"no finite spread"):
+        FOGDRegressor().fit(inputs, targets * 1e300)
+    with pytest.raises(DivergedError, match=r"step_size = 50.*such as 5\."):
+        FOGDRegressor(step_size=50).fit(inputs, targets)
+    with pytest.raises(ValueError, match="too large for dtype"):
+        FOGDRegressor().fit(inputs * 1e60, targets)
+
+
+def test_failed_partial_fit_keeps_what_was_learnt() -> None:
+    inputs, targets = waves()
+    model = FOGDRegressor(random_state=0).fit(inputs, targets)
+    before = model.predict(inputs)
+    with pytest.raises(DivergedError):
+        model.partial_fit(inputs, targets * 1e305)
+    np.testing.assert_array_equal(model.predict(inputs), before)
