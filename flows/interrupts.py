@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 EXIT_CODE = 130
 FIRST = "Interrupted: stopping, and removing what is incomplete."
@@ -35,13 +36,13 @@ class Interrupts:
             _tell(FIRST)
             raise Interrupted
         if self.seen > 2:
-            os._exit(EXIT_CODE)
+            _end()
         _tell(SECOND)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Handle Ctrl-C; whatever fails after one is its consequence, and leaves as SystemExit with its exit code.
+    """Handle Ctrl-C; whatever fails after one is its consequence, and ends the process with its exit code, at once.
 
     Afterwards, when all there was to do is done, Ctrl-C ends the process without a word. A process that was started
     to ignore Ctrl-C goes on ignoring it.
@@ -54,11 +55,19 @@ def interruptible() -> Iterator[None]:
     except BaseException as error:
         # not Interrupted alone: half-imported modules and workers that were interrupted too make errors of their own
         if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
-            raise SystemExit(EXIT_CODE) from None
+            _end()
         raise
     finally:
         if signal.getsignal(signal.SIGINT) is interrupts:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end() -> NoReturn:
+    # not sys.exit: all is cleaned up, and a thread that lost the one it waits for would hold the process up for ever
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(EXIT_CODE)
 
 
 def _tell(sentence: str) -> None:
