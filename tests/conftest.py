@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from okl.execution.protocol import Execution
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.types import Task
+
+# before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
+os.environ["SCIPY_ARRAY_API"] = "1"
 
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from threading import get_native_id
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +17,18 @@ from okl.store.dataset import Dataset
 from okl.store.order import Window
 from okl.types import FloatArray, Precision
 
+LEAST_PRIORITY = 19
 Job = Callable[[], None]
 Plan = Callable[[Dataset, Window, FloatArray, NDArray[np.float64]], Sequence[Job]]
+
+
+def _stand_back() -> None:
+    """Let the learner have the cores: a reader takes what it leaves, and all of them while it waits for a window.
+
+    Learners hand their turn from thread to thread; one that loses its core to a reader makes all others wait for it.
+    """
+    if sys.platform == "linux":  # elsewhere priorities belong to processes
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), LEAST_PRIORITY)
 
 
 @dataclass
@@ -62,7 +75,7 @@ class ReadAhead:
 
     def __init__(self, plan: Plan, n_threads: int) -> None:
         self._plan = plan
-        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read")
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_stand_back)
         self._data: Dataset | None = None
         self._windows: Sequence[Window] = ()
         self._precision: Precision = "float32"

@@ -11,7 +11,7 @@ import numpy as np
 from okl.store.dataset import Shard
 
 WINDOW_BYTES = 32 * 2**20
-STORED_WINDOW_BYTES = 4 * 2**20  # nothing to mix: small windows, so that learning starts while the next is read
+STORED_WINDOW_BYTES = 16 * 2**20  # nothing to mix: a few row groups, to be read side by side
 Order = Literal["shuffle", "stored"]
 
 
@@ -42,14 +42,14 @@ def plan_windows(
     """Lay one pass over some shards out as windows.
 
     In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and
-    their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row group
-    stay within one window, whose share of the pass `mixing_share` states.
+    their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row
+    group stay within one window, whose share of the pass `mixing_share` states.
 
     Parameters
     ----------
     shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
     seed : integers that, with the pass, decide the order
-    window_bytes : memory for the inputs of one window as float32; None: 32 MiB to shuffle, 4 MiB to stream as stored
+    window_bytes : memory for the inputs of one window as float32; None: 32 MiB to shuffle, 16 MiB to stream as stored
 
     Returns
     -------

@@ -171,8 +171,8 @@ def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: 
     """The task of a target with so many distinct whole values or names in so many training rows.
 
     Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on
-    average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More than
-    10 whole numbers in a column of a floating type are measurements, not classes.
+    average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More
+    than 10 whole numbers in a column of a floating type are measurements, not classes.
     """
     if asked != "auto":
         return asked
