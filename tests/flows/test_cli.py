@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from prefect.client.orchestration import get_client
 
 from flows.server import OwnServer
 from okl.store.manifest import open_dataset
@@ -167,3 +168,23 @@ def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_pa
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     again = terminal.okl_json("evaluate", tmp_path / "run" / "model", tmp_path / "run" / "data")
     assert again["metrics"] == result["test"]
+
+
+def test_deploy_applies_checked_settings(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    source = write(tmp_path, curved(50))
+    absent = terminal.okl("deploy", tmp_path / "absent.parquet")
+    assert (absent.code, "does not exist" in absent.sentence) == (2, True)
+    adrift = terminal.okl("deploy", "--passes", "2")
+    assert (adrift.code, "give the data set too" in adrift.sentence) == (2, True)
+    result = terminal.okl_json("deploy", source, "--passes", "2", "--pool", "pool-of-the-command")
+    assert result == {"deployments": ["okl-train/default", "okl-score/default"], "pool": "pool-of-the-command"}
+    with get_client(sync_client=True) as client:
+        parameters = client.read_deployment_by_name("okl-train/default").parameters
+    assert parameters == {"settings": {"data": str(source), "passes": 2}}
+
+
+def test_deploy_without_a_server_says_what_to_do(tmp_path: Path, terminal: Terminal) -> None:
+    terminal.patch.delenv("PREFECT_API_URL", raising=False)
+    outcome = terminal.okl("deploy")
+    assert outcome.code == 1
+    assert "Start one (prefect server start --host 127.0.0.1) and set PREFECT_API_URL" in outcome.sentence
