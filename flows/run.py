@@ -22,9 +22,8 @@ from okl.home import okl_home
 from okl.progress import Observer
 
 if TYPE_CHECKING:
-    from okl.scoring import ScoreSettings
-
     from okl.configuration import TrainSettings
+    from okl.scoring import ScoreSettings
 
 RECORD_SECONDS = 60.0
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun
 from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.stages import follow_stages
+from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun
 
 
 @flow(name="okl-score", persist_result=False, retries=0)
