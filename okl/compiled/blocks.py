@@ -89,11 +89,14 @@ def borrowed_block(rows: int, widths: tuple[int, int], dtype: np.dtype[Any]) -> 
         _buffers.give(block)
 
 
-def run_threads(n_threads: int, work: Callable[[int], Result]) -> list[Result]:
+def run_threads(
+    n_threads: int, work: Callable[[int], Result], release: Callable[[], None] = lambda: None
+) -> list[Result]:
     """Call work(0) .. work(n_threads - 1) at once, the first in this thread; results in order.
 
-    All threads have ended when this returns or raises. If several fail, the error of the lowest thread is raised; work
-    must see to it that no other thread waits for one that failed.
+    All threads have ended when this returns or raises. If several fail, the error of the lowest thread is raised.
+
+    release : called when work fails in a thread, or never begins in this one (Ctrl-C): nobody may wait for it then
     """
     if n_threads == 1:
         return [work(0)]
@@ -105,13 +108,20 @@ def run_threads(n_threads: int, work: Callable[[int], Result]) -> list[Result]:
             results[index] = work(index)
         except BaseException as error:
             errors[index] = error
+            release()
 
     threads = [Thread(target=run, args=(index,), name=f"okl-block-{index}") for index in range(1, n_threads)]
-    for thread in threads:
-        thread.start()
-    run(0)
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.start()
+        run(0)
+    except BaseException:  # Ctrl-C between two lines of this function
+        release()
+        raise
+    finally:
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
     for error in errors:
         if error is not None:
             raise error

@@ -1,7 +1,8 @@
 """Turns: threads that prepare blocks in parallel and then work on shared state one after the other, in block order.
 
 A turn counter is an int64 array of 8 entries (a cache line of its own), of which the first holds the block whose turn
-it is. A thread that fails sets it to FAILED, and nobody waits any longer.
+it is. The second is not 0 once a thread has failed, and nobody waits any longer; it is an entry of its own, as a thread
+that is in its turn goes on to pass it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from okl.compiled.door import compiled
 
-FAILED = -1
 _SPINS = 2000  # about a microsecond
 _YIELDS = 300  # some 100 microseconds when nobody else wants the core
 _NAP_MICROSECONDS = 50
@@ -60,7 +60,7 @@ def wait_turn(turns: NDArray[np.int64], block: int) -> bool:
         turn = _load_acquire(turns)
         if turn == block:
             return True
-        if turn == FAILED:
+        if _load_acquire(turns[1:]) != 0:
             return False
         waited += 1
         if waited > _SPINS + _YIELDS:
@@ -71,5 +71,10 @@ def wait_turn(turns: NDArray[np.int64], block: int) -> bool:
 
 @compiled
 def pass_turn(turns: NDArray[np.int64], block: int) -> None:
-    """Give turns (changed in place) to a block, or to FAILED: nobody waits any longer."""
+    """Give turns (changed in place) to a block."""
     _store_release(turns, block)
+
+
+def give_up_turns(turns: NDArray[np.int64]) -> None:
+    """Mark turns (changed in place) as failed: nobody waits any longer."""
+    turns[1] = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from okl.compiled.door import one_blas_thread
 from okl.compiled.drivers import learn_fourier, sum_fourier
 from okl.compiled.fourier import score_block
 from okl.compiled.gradients import Summed, sum_block
-from okl.compiled.turns import FAILED, new_turns, pass_turn, wait_turn
+from okl.compiled.turns import give_up_turns, new_turns, pass_turn, wait_turn
 from okl.compiled.updates import Learnt, Rule, learn_block
 from okl.features.fourier import FourierFeatures
 from okl.features.protocol import FeatureMap
@@ -98,14 +99,10 @@ def _in_turns(
     turns = new_turns()
 
     def run(thread: int) -> None:
-        try:
-            if isinstance(feature_map, FourierFeatures):
-                fused(feature_map, turns, thread, n_threads)
-            else:
-                general(turns, thread, n_threads)
-        except BaseException:
-            pass_turn(turns, FAILED)
-            raise
+        if isinstance(feature_map, FourierFeatures):
+            fused(feature_map, turns, thread, n_threads)
+        else:
+            general(turns, thread, n_threads)
 
     with one_blas_thread():
-        run_threads(n_threads, run)
+        run_threads(n_threads, run, partial(give_up_turns, turns))

@@ -6,7 +6,7 @@ import pytest
 from okl.compiled.blocks import Block, run_threads
 from okl.compiled.door import one_blas_thread
 from okl.compiled.drivers import learn_fourier, sum_fourier
-from okl.compiled.turns import FAILED, new_turns, pass_turn
+from okl.compiled.turns import give_up_turns, new_turns
 from okl.types import Precision
 from tests.compiled.cases import (
     PRECISIONS,
@@ -68,7 +68,7 @@ def test_nobody_waits_for_a_thread_that_failed() -> None:
 
     def work(thread: int) -> None:
         if thread == 0:
-            pass_turn(turns, FAILED)
+            give_up_turns(turns)
             raise ValueError("thread 0 fails before its first turn")
         block: Block = buffer(16, case)
         ended.append(learn_fourier(learnt, turns, block, case.inputs, case.targets, case.waves, case.rule, thread, 2))
