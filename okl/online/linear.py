@@ -26,6 +26,7 @@ from okl.types import Precision
 Mode = Literal["stream", "mix", "sum"]
 SAMPLE_ROWS = 4096
 MOST_STEP_FACTOR = 8
+SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 32, 65536, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,8 @@ class OnlineState:
 
     learner : the map, loss and step size that `start` settled on
     weights : what was learnt; squares : AdaGrad's sum of squared gradients (sum mode)
-    pass_index, step : the next window (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
-    windows : of all passes (stream)
+    pass_index, step : the next segment (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
+    windows, segments : of all passes (stream): what is read together, and of these (window, rows) what a step learns
     """
 
     learner: LinearLearner
@@ -46,6 +47,7 @@ class OnlineState:
     pass_index: int = 0
     step: int = 0
     windows: tuple[Window, ...] = ()
+    segments: tuple[tuple[int, slice], ...] = ()
     chosen: dict[str, Any] = field(default_factory=dict)
 
 
@@ -101,6 +103,7 @@ class OnlineLinear:
             step_size, why = self.step_size, "as given"
         learner = replace(learner, step_size=step_size)
         windows = self._windows(data) if self.mode == "stream" else ()
+        segments = _segments(windows, data.rows("train"))
         chosen |= {"step_size": step_size, "step_size_reason": why}
         if self.mode == "stream":
             first_pass = windows[: len(windows) // self.passes]
@@ -110,13 +113,14 @@ class OnlineLinear:
             weights=learner.start(),
             optimiser=AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None,
             total_rows=data.rows("train") * self.passes,
-            steps_per_pass=len(windows) // self.passes if self.mode == "stream" else self.rounds,
+            steps_per_pass=len(segments) // self.passes if self.mode == "stream" else self.rounds,
             windows=windows,
+            segments=segments,
             chosen=chosen,
         )
 
     def advance(self, state: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
-        """Learn the next window (stream) or the next round (mix, sum)."""
+        """Learn the next segment (stream) or the next round (mix, sum)."""
         if self.mode == "stream":
             weights, optimiser = self._stream(state, data, execution), state.optimiser
         else:
@@ -166,8 +170,9 @@ class OnlineLinear:
 
     def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Weights:
         weights, step = state.weights, state.pass_index * state.steps_per_pass + state.step
-        for rows in execution.stream(data, state.windows, step, step + 1, self.precision):
-            weights = state.learner.learn(weights, rows, execution.n_threads)
+        window, part = state.segments[step]
+        for rows in execution.stream(data, state.windows, window, window + 1, self.precision):
+            weights = state.learner.learn(weights, Rows(rows.inputs[part], rows.targets[part]), execution.n_threads)
         return weights
 
     def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Weights, AdaGrad | None]:
@@ -179,6 +184,17 @@ class OnlineLinear:
             return execution.mix(learn, shards, task, partial(average_weights, weights)), None
         work = GradientWork(data, state.learner, self.order)
         return execution.sum(work, shards, task, add_gradients).step(state.learner, weights, state.optimiser, number)
+
+
+def _segments(windows: tuple[Window, ...], rows: int) -> tuple[tuple[int, slice], ...]:
+    """Windows cut at multiples of a block, SEGMENTS a pass or so: the same bits, and progress within a window."""
+    wanted = max(1, min(rows // SEGMENTS, MOST_SEGMENT_ROWS))
+    size = -(-wanted // BLOCK_ROWS) * BLOCK_ROWS
+    return tuple(
+        (index, slice(first, min(first + size, window.rows)))
+        for index, window in enumerate(windows)
+        for first in range(0, window.rows, size)
+    )
 
 
 def _mixed(sample: Rows, seed: int) -> Rows:
