@@ -19,6 +19,7 @@ from okl.store.values import Mask, is_number, is_text, numbers, value_type
 from okl.types import Task
 
 MAX_LABELS = 1000
+LARGEST_TARGET = 1e150  # the squares of larger ones overflow
 Targets = NDArray[np.float64]
 
 
@@ -70,11 +71,11 @@ class TargetReader:
         if self.text:
             return self._coded(column, rows)
         values = numbers(column).astype(np.float64)
-        infinite = np.isinf(values)
+        infinite = np.abs(values) > LARGEST_TARGET
         if infinite.any():
             raise DataError(
-                f"{rows.file}: target {self.name!r} is infinite in row {rows.first_row + int(infinite.argmax())} "
-                "(counted from 0); expected finite numbers."
+                f"{rows.file}: target {self.name!r} is infinite or beyond {LARGEST_TARGET:g} in row "
+                f"{rows.first_row + int(infinite.argmax())} (counted from 0); expected finite numbers."
             )
         return values
 
