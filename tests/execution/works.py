@@ -114,7 +114,9 @@ def write_into(shard: Shard, value: Vector) -> Vector:
 def look_at_settings(item: int) -> tuple[int, str | None]:
     from threadpoolctl import threadpool_info
 
-    return max(pool["num_threads"] for pool in threadpool_info()), os.environ.get("NUMBA_NUM_THREADS")
+    # OpenMP pools are scikit-learn's own, if somebody imported it
+    threads = max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+    return threads, os.environ.get("NUMBA_NUM_THREADS")
 
 
 def nap(item: object, seconds: float) -> float:
