@@ -26,7 +26,7 @@ from okl.types import Precision
 Mode = Literal["stream", "mix", "sum"]
 SAMPLE_ROWS = 4096
 MOST_STEP_FACTOR = 8
-SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 32, 65536, 256
+SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 65536, 256
 
 
 @dataclass(frozen=True, eq=False)
