@@ -8,7 +8,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import local
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -104,10 +103,10 @@ def read_group(
             f"{data.path(shard)}: row group {group} has {len(table)} rows, expected {len(positions)} as manifest.json "
             "says. Ingest the source again."
         )
-    columns = [_values(column) for column in table.columns]
-    addresses = np.array([column.ctypes.data for column in columns[:-1]], dtype=np.int64)
+    *inputs, targets = [_one_chunk(column) for column in table.columns]  # held: the addresses are theirs
+    addresses = np.array([_address(chunk) for chunk in inputs], dtype=np.int64)
     scatter_columns(inputs_out, addresses, positions, *schema.shift_and_factor)
-    targets_out[positions] = targets_of(schema, columns[-1])
+    targets_out[positions] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
 
 
 def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]) -> pa.Table:
@@ -121,11 +120,15 @@ def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str
         raise DataError(f"{path} is missing or damaged at row group {group}: {why}. Ingest the source again.") from None
 
 
-def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     """The values of a column as one array, without a copy where it came in one chunk."""
-    chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    values: NDArray[Any] = chunk.to_numpy(zero_copy_only=True)
-    return values
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _address(chunk: pa.Array) -> int:
+    """Where the values of a column without gaps begin; by way of numpy it takes five times as long."""
+    address: int = chunk.buffers()[1].address + chunk.offset * chunk.type.byte_width
+    return address
 
 
 def targets_of(schema: Schema, stored: Targets) -> Targets:
