@@ -8,14 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
+from okl.compiled.counting import MISTAKES, ROWS, SQUARED_ERROR, UPDATES
 from okl.compiled.door import compiled
 from okl.compiled.updates import (
-    MISTAKES,
     MULTICLASS_HINGE,
-    ROWS,
-    SQUARED_ERROR,
     THRESHOLDED_HALF_SQUARED,
-    UPDATES,
     Rule,
     best_wrong,
     loss_value,

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
+from okl.compiled.counting import ROWS, SAMPLED, UPDATES, count_binary, count_class, count_squares
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import dot
 from okl.types import FloatArray
 
 HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED = 0, 1, 2, 3
-ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED = 0, 1, 2, 3, 4
-SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET = 0, 1, 2
 
 
 class Rule(NamedTuple):
@@ -40,9 +39,7 @@ class Learnt(NamedTuple):
     """All that learning changes in place.
 
     weights : (n_outputs, n_columns); total : the same in float64, the sum of the sampled weights
-    counts : int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED
-    sums : float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET
-    class_counts : (n_classes,) int64 rows of each class so far; (1,) for regression
+    counts, sums, class_counts : as in okl.compiled.counting
     """
 
     weights: FloatArray
@@ -101,28 +98,6 @@ def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: 
     counts[SAMPLED] += number
 
 
-@compiled
-def _count_binary(counts: NDArray[np.int64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
-    """Count mistakes of the score's sign and of the majority so far, both +1 at 0; returns the row's class."""
-    label = 1 if y > 0.0 else 0
-    counts[MISTAKES] += (f >= 0.0) != (label == 1)
-    counts[BASELINE_MISTAKES] += (class_counts[1] >= class_counts[0]) != (label == 1)
-    class_counts[label] += 1
-    return label
-
-
-@compiled
-def _count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
-    """Add up squared errors of the score and of the mean target so far, 0 at first; returns 0, the only class."""
-    rows = class_counts[0]
-    mean = sums[TARGET] / rows if rows > 0 else 0.0
-    sums[SQUARED_ERROR] += (f - y) * (f - y)
-    sums[BASELINE_SQUARED_ERROR] += (mean - y) * (mean - y)
-    sums[TARGET] += y
-    class_counts[0] += 1
-    return 0
-
-
 @compiled_sum
 def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
@@ -136,9 +111,9 @@ def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64]
         y = targets[row]
         f = np.float64(dot(left, w_left) + dot(right, w_right))
         if code == THRESHOLDED_HALF_SQUARED:
-            label = _count_squares(sums, class_counts, f, y)
+            label = count_squares(sums, class_counts, f, y)
         else:
-            label = _count_binary(counts, class_counts, f, y)
+            label = count_binary(counts, class_counts, f, y)
         g = slope(code, epsilon, f, y)
         if g != 0.0:
             factor = weights.dtype.type(-step_size * class_weights[label] * g)
@@ -162,9 +137,7 @@ def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], r
         true = int(targets[row])
         for k in range(weights.shape[0]):
             scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
-        counts[MISTAKES] += np.argmax(scores) != true
-        counts[BASELINE_MISTAKES] += np.argmax(class_counts) != true
-        class_counts[true] += 1
+        count_class(counts, class_counts, scores, true)
         wrong = best_wrong(scores, true)
         if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
             factor = weights.dtype.type(step_size * class_weights[true])

@@ -9,16 +9,20 @@ from numpy.typing import NDArray
 
 from okl.checks import check_at_least, check_positive
 from okl.compiled.blocks import as_compiled
+from okl.compiled.counting import MISTAKES, ROWS, SQUARED_ERROR, UPDATES
 from okl.compiled.gradients import LOSS, Summed
-from okl.compiled.updates import MISTAKES, ROWS, SQUARED_ERROR, UPDATES, Rule
-from okl.errors import ConfigError, DataError, DivergedError
+from okl.compiled.updates import Rule
+from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
-from okl.features.protocol import FeatureMap, check_inputs, check_weights
+from okl.features.protocol import FeatureMap, check_weights
 from okl.features.scoring import score_rows
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.online.blockwise import learn_rows, sum_rows
-from okl.online.weights import SAMPLE_EVERY, Progress, Weights, learnt_from, weights_from
-from okl.types import FloatArray
+from okl.online.checked import checked_rows
+from okl.online.progress import Progress, start_progress
+from okl.online.weights import SAMPLE_EVERY, Weights, learnt_from, weights_from
+from okl.predictors import LinearPredictor
+from okl.types import FloatArray, Task
 
 __all__ = ["GradientSum", "LinearLearner", "Progress", "Weights"]
 
@@ -80,7 +84,7 @@ class LinearLearner:
     def start(self) -> Weights:
         """Weights of zero, before any row."""
         shape = (self.n_outputs, self.feature_map.n_columns)
-        progress = Progress(self.loss.task, class_counts=(0,) * self._n_classes)
+        progress = start_progress(self.loss.task, self.n_outputs)
         return Weights(np.zeros(shape, dtype=self.feature_map.precision), np.zeros(shape), 0, progress)
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
@@ -105,6 +109,10 @@ class LinearLearner:
         scores = score_rows(self.feature_map, weights, inputs, n_threads)
         return scores[:, 0] if self.n_outputs == 1 else scores
 
+    def predictor(self, weights: Weights) -> LinearPredictor:
+        """The map with the averaged weights, or the last ones."""
+        return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
+
     def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
         """Sum of the subgradients of all rows at weights (n_outputs, n_columns); same bits for any number of threads.
 
@@ -128,6 +136,11 @@ class LinearLearner:
         return GradientSum(summed.gradient, float(sums[LOSS]), progress)
 
     @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    @property
     def _n_classes(self) -> int:
         return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
 
@@ -140,26 +153,10 @@ class LinearLearner:
         )
 
     def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
-        inputs = as_compiled(rows.inputs, self.feature_map.precision)
-        check_inputs(self.feature_map, inputs)
         check_weights(self.feature_map, weights)
         if len(weights) != self.n_outputs:
             raise ConfigError(f"Weights for {len(weights)} outputs came to a learner of {self.n_outputs}.")
-        targets = as_compiled(rows.targets, np.float64)
-        if targets.shape != (len(inputs),):
-            raise DataError(f"Targets of shape {targets.shape} came with {len(inputs)} rows; give one target a row.")
-        if self.loss.task == "binary" and not (np.abs(targets) == 1.0).all():
-            raise DataError(
-                f"Two classes are -1 and +1 in memory, but a target is {targets[np.abs(targets) != 1.0][0]}."
-            )
-        if self.loss.task == "multiclass":
-            # compiled code uses a target as an index: a wrong one would write into foreign memory
-            wrong = ~((targets >= 0) & (targets < self.n_outputs) & (targets == np.floor(targets)))
-            if wrong.any():
-                raise DataError(
-                    f"Classes are 0 to {self.n_outputs - 1} in memory, but a target is {targets[wrong][0]}."
-                )
-        return inputs, targets
+        return checked_rows(rows, self.loss.task, self.feature_map.n_inputs, self.n_outputs, self.feature_map.precision)
 
     def _check_finite(self, before: Weights, after: Weights) -> None:
         if not np.isfinite(after.last).all():

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from okl.errors import DivergedError
 from okl.execution.protocol import Rows
 from okl.online.learner import LinearLearner
+from okl.online.progress import Progress
 from okl.online.slices import round_rows
-from okl.online.weights import Progress, Weights
+from okl.online.weights import Weights
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Order
 from okl.types import FloatArray

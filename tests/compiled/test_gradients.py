@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from okl.compiled.counting import UPDATES
 from okl.compiled.gradients import LOSS, sum_block
-from okl.compiled.updates import UPDATES
 from okl.types import Precision
 from tests.compiled.cases import PRECISIONS, assert_same, fresh_summed, make_case, some_weights
 from tests.naive import gradients as naive

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 
 from okl.compiled.blocks import Block
+from okl.compiled.counting import BASELINE_MISTAKES, MISTAKES, SAMPLED, UPDATES
 from okl.compiled.updates import (
-    BASELINE_MISTAKES,
-    MISTAKES,
-    SAMPLED,
-    UPDATES,
     add_scaled,
     best_wrong,
     learn_block,
