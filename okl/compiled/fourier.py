@@ -1,6 +1,6 @@
-"""The compiled Fourier map: a projection by BLAS and its sines and cosines, block by block.
+"""The compiled Fourier map: a projection and its sines and cosines, block by block; a row has the same bits in any.
 
-Legend: S, C sines and cosines (rows, n_frequencies); X inputs (rows, n_inputs); W weights (n_outputs, 2 n_frequencies).
+Legend: X inputs (rows, n_inputs), F frequencies (n_inputs, n_frequencies), W weights (n_outputs, 2 n_frequencies).
 """
 
 from __future__ import annotations
@@ -11,25 +11,35 @@ import numpy as np
 
 from okl.compiled.blocks import Block
 from okl.compiled.door import compiled, compiled_sum
+from okl.compiled.projection import panels_of, project
 from okl.compiled.waves import sines_and_cosines
 from okl.types import FloatArray
 
 
 class Waves(NamedTuple):
-    """A Fourier map as the compiled code takes it.
+    """A Fourier map as the compiled code takes it; `as_waves` makes it.
 
-    half_turns : (n_inputs, n_frequencies), C-contiguous: frequencies divided by pi, so that the projection comes in
-        half turns and range reduction is exact; amplitude : scalar of the same precision, n_frequencies^(-1/2)
+    panels : frequencies divided by pi, so that products come in half turns and range reduction is exact, packed
+    n_frequencies : int, without what fills the last panel
+    amplitude : scalar of the same precision, n_frequencies^(-1/2)
     """
 
-    half_turns: FloatArray
+    panels: FloatArray
+    n_frequencies: int
     amplitude: np.floating[Any]
+
+
+def as_waves(frequencies: FloatArray) -> Waves:
+    """Pack frequencies (n_inputs, n_frequencies), float32 or float64, per unit of input: once a map, not a block."""
+    half_turns = (frequencies.astype(np.float64) / np.pi).astype(frequencies.dtype)
+    n_frequencies = int(frequencies.shape[1])
+    return Waves(panels_of(half_turns), n_frequencies, frequencies.dtype.type(n_frequencies**-0.5))
 
 
 @compiled
 def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:
     """Overwrite the block by amplitude * sin(X F) (left) and amplitude * cos(X F) (right) of all rows of inputs."""
-    np.dot(inputs, waves.half_turns, block.left)
+    project(block.left, inputs, waves.panels)
     sines_and_cosines(block.left, block.right, waves.amplitude)
 
 

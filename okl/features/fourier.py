@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from okl.checks import check_at_least
 from okl.compiled.blocks import as_compiled, borrowed_block, rows_per_block
-from okl.compiled.door import one_blas_thread
-from okl.compiled.fourier import Waves, fourier_transform
+from okl.compiled.fourier import Waves, as_waves, fourier_transform
 from okl.errors import ConfigError
 from okl.features.protocol import check_inputs, precision_of
 from okl.kernels import Kernel, ShiftInvariantKernel
@@ -72,10 +71,8 @@ class FourierFeatures:
 
     @cached_property
     def waves(self) -> Waves:
-        """The map as compiled code takes it: frequencies over pi, and the amplitude."""
-        dtype = self.frequencies.dtype
-        half_turns = np.ascontiguousarray(self.frequencies.astype(np.float64) / np.pi, dtype=dtype)
-        return Waves(half_turns, dtype.type(self.n_frequencies**-0.5))
+        """The map as compiled code takes it: packed once, kept."""
+        return as_waves(self.frequencies)
 
     @property
     def widths(self) -> tuple[int, int]:
@@ -92,7 +89,7 @@ class FourierFeatures:
         inputs = as_compiled(inputs, self.frequencies.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=self.frequencies.dtype)
-        with one_blas_thread(), borrowed_block(self.rows_per_block, self.widths, inputs.dtype) as block:
+        with borrowed_block(self.rows_per_block, self.widths, inputs.dtype) as block:
             fourier_transform(features, block, inputs, self.waves, 0, 1)
         return features
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from okl.compiled.blocks import Block, aligned_empty, run_threads
-from okl.compiled.door import compiled, compiled_sum, one_blas_thread
+from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import Waves, dot, map_block
+from okl.compiled.projection import project
 from okl.compiled.updates import add_scaled
 from okl.compiled.waves import sines_and_cosines
 from okl.features.fourier import FourierFeatures
@@ -39,7 +40,7 @@ class Phases(NamedTuple):
 @compiled
 def _project(block: Block, inputs: FloatArray, waves: Waves, times: int) -> None:
     for _ in range(times):
-        np.dot(inputs, waves.half_turns, block.left)
+        project(block.left, inputs, waves.panels)
 
 
 @compiled
@@ -85,16 +86,15 @@ def measure_phases(drawn: FourierFeatures, inputs: FloatArray, n_threads: int) -
     weights[:] = 0
     waves, block = drawn.waves, buffers[0]
     tiny = inputs.dtype.type(1e-9)
-    with one_blas_thread():
-        spent = []
-        for phase in (
-            lambda: _project(block, inputs[:BLOCK_ROWS], waves, blocks),
-            lambda: _wave(block, waves.amplitude, blocks),
-            lambda: _dot(weights, block, blocks),
-            lambda: _axpy(weights, block, tiny, blocks),
-            lambda: run_threads(n_threads, lambda thread: _map(buffers[thread], inputs, waves, thread, n_threads)),
-        ):
-            start = perf_counter()
-            phase()
-            spent.append((perf_counter() - start) / (blocks * BLOCK_ROWS) * 1e9)
+    spent = []
+    for phase in (
+        lambda: _project(block, inputs[:BLOCK_ROWS], waves, blocks),
+        lambda: _wave(block, waves.amplitude, blocks),
+        lambda: _dot(weights, block, blocks),
+        lambda: _axpy(weights, block, tiny, blocks),
+        lambda: run_threads(n_threads, lambda thread: _map(buffers[thread], inputs, waves, thread, n_threads)),
+    ):
+        start = perf_counter()
+        phase()
+        spent.append((perf_counter() - start) / (blocks * BLOCK_ROWS) * 1e9)
     return Phases(*spent)

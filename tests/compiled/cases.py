@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
-from okl.compiled.fourier import Waves
+from okl.compiled.fourier import Waves, as_waves
 from okl.compiled.gradients import Summed
 from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, Learnt, Rule
 from okl.types import FloatArray, Precision
@@ -36,13 +36,12 @@ def make_case(code: int, precision: Precision, rows: int = 90, n_inputs: int = 5
         targets = signal
     else:
         targets = np.where(signal > 0.2, 1.0, -1.0)
-    frequencies = rng.standard_normal((n_inputs, n_frequencies)) / np.pi
-    amplitude = np.dtype(precision).type(n_frequencies**-0.5)
+    frequencies = rng.standard_normal((n_inputs, n_frequencies))
     class_weights = np.linspace(0.5, 1.5, n_labels(code))
     return Case(
         inputs.astype(precision),
         targets,
-        Waves(frequencies.astype(precision), amplitude),
+        as_waves(frequencies.astype(precision)),
         Rule(code, 0.1, 0.7, class_weights, 16),
     )
 
@@ -56,24 +55,24 @@ def n_outputs(code: int) -> int:
 
 
 def fresh_learnt(case: Case) -> Learnt:
-    shape = (n_outputs(case.rule.code), 2 * case.waves.half_turns.shape[1])
+    shape = (n_outputs(case.rule.code), 2 * case.waves.n_frequencies)
     labels = np.zeros(n_labels(case.rule.code), dtype=np.int64)
     weights = np.zeros(shape, dtype=case.inputs.dtype)
     return Learnt(weights, np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3), labels)
 
 
 def fresh_summed(case: Case) -> Summed:
-    shape = (n_outputs(case.rule.code), 2 * case.waves.half_turns.shape[1])
+    shape = (n_outputs(case.rule.code), 2 * case.waves.n_frequencies)
     return Summed(np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3))
 
 
 def some_weights(case: Case) -> FloatArray:
-    shape = (n_outputs(case.rule.code), 2 * case.waves.half_turns.shape[1])
+    shape = (n_outputs(case.rule.code), 2 * case.waves.n_frequencies)
     return np.random.default_rng(3).standard_normal(shape).astype(case.inputs.dtype)
 
 
 def buffer(rows: int, case: Case) -> Block:
-    shape = (rows, case.waves.half_turns.shape[1])
+    shape = (rows, case.waves.n_frequencies)
     return Block(np.empty(shape, dtype=case.inputs.dtype), np.empty(shape, dtype=case.inputs.dtype))
 
 

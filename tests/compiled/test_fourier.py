@@ -43,7 +43,7 @@ def test_score_block_matches_naive(code: int, precision: Precision) -> None:
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_transform_matches_naive_and_writes_its_own_blocks_only(precision: Precision) -> None:
     case = make_case(0, precision)
-    shape = (len(case.inputs), 2 * case.waves.half_turns.shape[1])
+    shape = (len(case.inputs), 2 * case.waves.n_frequencies)
     features, expected = np.zeros(shape, dtype=precision), np.zeros(shape, dtype=precision)
     fourier_transform(features, buffer(16, case), case.inputs, case.waves, 1, 2)
     naive.fourier_transform(expected, buffer(16, case), case.inputs, case.waves, 1, 2)

@@ -16,7 +16,7 @@ from tests.naive.updates import learn_block
 
 
 def mapped(inputs: FloatArray, waves: Waves) -> Block:
-    shape = (len(inputs), waves.half_turns.shape[1])
+    shape = (len(inputs), waves.n_frequencies)
     block = Block(np.empty(shape, dtype=inputs.dtype), np.empty(shape, dtype=inputs.dtype))
     map_block(block, inputs, waves)
     return block

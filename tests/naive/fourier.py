@@ -7,11 +7,13 @@ import numpy as np
 from okl.compiled.blocks import Block
 from okl.compiled.fourier import Waves
 from okl.types import FloatArray
+from tests.naive.projection import unpacked
 
 
 def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:
+    half_turns = unpacked(waves.panels, waves.n_frequencies).astype(np.float64)
     for row, x in enumerate(inputs.astype(np.float64)):
-        for j, frequency in enumerate(waves.half_turns.astype(np.float64).T):
+        for j, frequency in enumerate(half_turns.T):
             angle = np.pi * sum(x[i] * frequency[i] for i in range(len(x)))
             block.left[row, j] = waves.amplitude * np.sin(angle)
             block.right[row, j] = waves.amplitude * np.cos(angle)
