@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
-from okl.losses import DEFAULT_LOSS, make_loss
-from okl.online.linear import Mode, OnlineLinear, balanced_class_weights
-from okl.online.maps import FourierChoice
+from okl.losses import DEFAULT_LOSS, Loss, make_loss
+from okl.online.linear import LinearRecipe
+from okl.online.maps import FourierChoice, LinearChoice
+from okl.online.recipe import Mode, balanced_class_weights, check_loss
+from okl.online.solver import OnlineSolver
 from okl.runfolder import check_place
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
@@ -47,32 +49,48 @@ def check(settings: TrainSettings) -> None:
     check_place(run_folder(settings))  # last: it may make okl's home folder
 
 
-def make_solver(settings: TrainSettings, data: Dataset) -> OnlineLinear:
+def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
     """The solver that the settings mean for a data set."""
     schema = data.schema
-    loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
-    if loss.task != schema.task:
-        raise ConfigError(
-            f"The loss {loss.name!r} is for a {loss.task} task, but {schema.target!r} makes this a {schema.task} task. "
-            f"Leave the loss to auto, or ingest with --task {loss.task}."
-        )
     mode = mode_of(settings)
-    return OnlineLinear(
+    recipe = LinearRecipe(
         maps=FourierChoice(
             settings.kernel, None if settings.bandwidth == "auto" else settings.bandwidth, settings.frequencies
         ),
-        loss=loss,
+        loss=loss_of(settings, schema),
         step_size=None if settings.step_size == "auto" else settings.step_size,
         class_weights=class_weights(settings, schema),
         average=settings.average,
+        adaptive=settings.step_rule == "adagrad",
+    )
+    return OnlineSolver(
+        recipe=recipe,
         passes=settings.passes,
         order=settings.order,
         seed=settings.seed,
         precision=settings.precision,
         mode=mode,
         rounds=default_rounds(mode, data.rows("train")) if settings.rounds == "auto" else settings.rounds,
-        adaptive=settings.step_rule == "adagrad",
     )
+
+
+def linear_baseline(settings: TrainSettings, schema: Schema) -> LinearRecipe:
+    """A linear model of standardised inputs, learnt the same way: what a kernel must beat."""
+    return LinearRecipe(
+        LinearChoice(),
+        loss_of(settings, schema),
+        class_weights=class_weights(settings, schema),
+        average=settings.average,
+        adaptive=settings.step_rule == "adagrad",
+        name="linear",
+    )
+
+
+def loss_of(settings: TrainSettings, schema: Schema) -> Loss:
+    """The loss that the settings mean for a data set, or ConfigError."""
+    loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
+    check_loss(loss, schema)
+    return loss
 
 
 def mode_of(settings: TrainSettings) -> Mode:

@@ -15,9 +15,8 @@ from okl.evaluation import ConstantPredictor, learnt_unit, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.metrics import Tally
-from okl.online.linear import OnlineLinear, OnlineState
-from okl.online.maps import LinearChoice
-from okl.planning import check, make_solver, run_folder
+from okl.online.solver import OnlineSolver, OnlineState
+from okl.planning import check, linear_baseline, make_solver, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
@@ -66,7 +65,7 @@ def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str
 class Learnt:
     """A solver that has finished: its state, the seconds of the loop alone, and its curve."""
 
-    solver: OnlineLinear
+    solver: OnlineSolver
     state: OnlineState
     seconds: float
     curve: LearningCurve
@@ -202,7 +201,7 @@ class TrainingRun:
     def _ingest_progress(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})
 
-    def _loop(self, solver: OnlineLinear, state: OnlineState, shown: bool = True) -> Learnt:
+    def _loop(self, solver: OnlineSolver, state: OnlineState, shown: bool = True) -> Learnt:
         execution, curve = self._running(), LearningCurve()
         metric = "squared_loss" if self.data.schema.task == "regression" else "mistake_rate"
         begun = time.perf_counter()
@@ -216,7 +215,7 @@ class TrainingRun:
 
     def _learn_linear(self) -> Learnt | None:
         """A linear model learnt the same way; long rows can make its step too large, so smaller ones follow."""
-        solver = replace(self.solver, maps=LinearChoice(), step_size=None)
+        solver = replace(self.solver, recipe=linear_baseline(self.settings, self.data.schema))
         start = solver.start(self.data, self._running())
         for factor in LINEAR_STEP_FACTORS:
             learner = replace(start.learner, step_size=start.learner.step_size * factor)

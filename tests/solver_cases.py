@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from typing import Any, Protocol
 
 from okl.execution.protocol import Execution
 from okl.losses import make_loss
-from okl.online.linear import Mode, OnlineLinear
+from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice
+from okl.online.recipe import Mode
+from okl.online.solver import OnlineSolver
 from okl.solvers import Solver
 from okl.store.dataset import Dataset
 from okl.types import Task
@@ -30,10 +33,12 @@ class Make(Protocol):
     def __call__(self, **options: Any) -> Solver[Any]: ...
 
 
-def online(loss: str, mode: Mode, **options: Any) -> OnlineLinear:
+def online(loss: str, mode: Mode, **options: Any) -> OnlineSolver:
     """The online learner with few frequencies, in several passes and rounds."""
+    own = {field.name for field in fields(LinearRecipe)}
+    recipe = {name: options.pop(name) for name in own & set(options)}
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
-    return OnlineLinear(FourierChoice(n_frequencies=60), make_loss(loss), mode=mode, **settings)
+    return OnlineSolver(LinearRecipe(FourierChoice(n_frequencies=60), make_loss(loss), **recipe), mode=mode, **settings)
 
 
 SOLVERS: dict[str, tuple[Make, Task]] = {

@@ -20,9 +20,9 @@ from okl.losses import Loss, ThresholdedHalfSquared
 from okl.online.blockwise import learn_rows, sum_rows
 from okl.online.checked import checked_rows
 from okl.online.progress import Progress, start_progress
-from okl.online.weights import SAMPLE_EVERY, Weights, learnt_from, weights_from
+from okl.online.weights import SAMPLE_EVERY, Weights, average_weights, learnt_from, weights_from
 from okl.predictors import LinearPredictor
-from okl.types import FloatArray, Task
+from okl.types import FloatArray, Precision, Task
 
 __all__ = ["GradientSum", "LinearLearner", "Progress", "Weights"]
 
@@ -85,7 +85,7 @@ class LinearLearner:
         """Weights of zero, before any row."""
         shape = (self.n_outputs, self.feature_map.n_columns)
         progress = start_progress(self.loss.task, self.n_outputs)
-        return Weights(np.zeros(shape, dtype=self.feature_map.precision), np.zeros(shape), 0, progress)
+        return Weights(np.zeros(shape, dtype=self.feature_map.precision), None, 0, progress)
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
         """Learn rows in their order, exactly one after the other; the input weights stay as they are.
@@ -113,6 +113,14 @@ class LinearLearner:
         """The map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
 
+    def fork(self, weights: Weights) -> Weights:
+        """What a shard starts from: the same weights, whose average begins afresh."""
+        return weights.without_average()
+
+    def join(self, base: Weights, parts: list[Weights]) -> Weights:
+        """The average, by rows, of what shards learnt from fork(base)."""
+        return average_weights(base, parts)
+
     def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
         """Sum of the subgradients of all rows at weights (n_outputs, n_columns); same bits for any number of threads.
 
@@ -139,6 +147,11 @@ class LinearLearner:
     def task(self) -> Task:
         """That of the loss."""
         return self.loss.task
+
+    @property
+    def precision(self) -> Precision:
+        """That of the map."""
+        return self.feature_map.precision
 
     @property
     def _n_classes(self) -> int:

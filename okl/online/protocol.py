@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from okl.execution.protocol import Rows
 from okl.online.progress import Progress
 from okl.predictors import Predictor
-from okl.types import Task
+from okl.types import Precision, Task
 
 
 class Learned(Protocol):
@@ -25,6 +25,11 @@ class RowLearner(Protocol[State]):
 
     @property
     def task(self) -> Task: ...
+
+    @property
+    def precision(self) -> Precision:
+        """That inputs come in."""
+        ...
 
     def start(self) -> State:
         """Nothing learnt yet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,11 @@ ADAGRAD_EPSILON = 1e-8
 class RoundTask:
     """What goes down to the shards each round.
 
-    last : weights (n_outputs, n_columns) to start from; progress : so far, for the running baseline
+    learned : the state to start from, as the learner forks it; its progress is for the running baseline
     seed : of the run and the pass; part : (round, rounds) of the pass
     """
 
-    last: FloatArray
-    progress: Progress
+    learned: Any
     seed: tuple[int, ...]
     part: tuple[int, int]
 
@@ -39,23 +39,22 @@ class RoundWork:
     """What every round of a run has in common; sent to the workers once."""
 
     data: Dataset
-    learner: LinearLearner
+    learner: Any
     order: Order
 
     def rows(self, shard: Shard, task: RoundTask) -> Rows:
         """The rows of a shard that take part in a round."""
-        precision = self.learner.feature_map.precision
+        precision = self.learner.precision
         return round_rows(self.data, shard, self.order, task.seed, task.part, precision)
 
 
 @dataclass(frozen=True, eq=False)
 class LearnWork(RoundWork):
-    """mix: learn a shard's rows one by one, from the given weights."""
+    """mix: learn a shard's rows one by one, from the state given."""
 
-    def __call__(self, shard: Shard, task: RoundTask) -> Weights:
-        """Weights after the shard's rows; its total and n_sampled are those of this round alone."""
-        start = Weights(task.last, np.zeros(task.last.shape), 0, task.progress)
-        return self.learner.learn(start, self.rows(shard, task))
+    def __call__(self, shard: Shard, task: RoundTask) -> Any:
+        """The state after the shard's rows."""
+        return self.learner.learn(task.learned, self.rows(shard, task))
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +63,7 @@ class GradientWork(RoundWork):
 
     def __call__(self, shard: Shard, task: RoundTask) -> Gradient:
         """The shard's part of the sum."""
-        return Gradient.of(self.learner, task.last, self.rows(shard, task))
+        return Gradient.of(self.learner, task.learned.last, self.rows(shard, task))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ class Gradient:
                 f"step_size = {learner.step_size:g}. Use a smaller one, such as {learner.step_size / 10:g}."
             )
         progress = weights.progress.plus(self._with_baseline(weights.progress))
-        total = weights.total + number * last.astype(np.float64)
+        total = weights.summed + number * last.astype(np.float64)
         return Weights(last, total, weights.n_sampled + number, progress), optimiser
 
     def _with_baseline(self, before: Progress) -> Progress:
@@ -161,24 +160,3 @@ def add_gradients(parts: list[Gradient]) -> Gradient:
             total.target_squares + part.target_squares,
         )
     return total
-
-
-def average_weights(base: Weights, parts: list[Weights]) -> Weights:
-    """Average by rows what shards learnt from the same weights, in the order given.
-
-    The average of the weights takes in what every shard sampled on its way.
-
-    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
-    """
-    grown = [part.progress.since(base.progress) for part in parts]
-    rows = sum(progress.rows for progress in grown)
-    if rows == 0:
-        return base
-    last, total = np.zeros(base.last.shape), base.total.copy()
-    progress, n_sampled = base.progress, base.n_sampled
-    for part, growth in zip(parts, grown, strict=True):
-        last += (growth.rows / rows) * part.last
-        total += part.total
-        n_sampled += part.n_sampled
-        progress = progress.plus(growth)
-    return Weights(last.astype(base.last.dtype), total, n_sampled, progress)

@@ -21,12 +21,13 @@ class Weights:
     """The state of a linear learner: a value that no method writes into.
 
     last : (n_outputs, n_columns), in the map's precision, after the last row
-    total : the same in float64, the sum of the weights after every 16th row since learning began, the t-th t times
+    total : the same in float64, the sum of the weights after every 16th row since learning began, the t-th t times;
+        None for zero, which need not travel
     n_sampled : how many weights total adds up, 1 + 2 + ...; progress : how the predictions did
     """
 
     last: FloatArray
-    total: NDArray[np.float64]
+    total: NDArray[np.float64] | None
     n_sampled: int
     progress: Progress
 
@@ -36,13 +37,18 @@ class Weights:
 
         Source: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
         """
-        if self.n_sampled == 0:
+        if self.n_sampled == 0 or self.total is None:
             return self.last
         return (self.total / self.n_sampled).astype(self.last.dtype)
 
+    @property
+    def summed(self) -> NDArray[np.float64]:
+        """A copy of total, zeros for None."""
+        return np.zeros(self.last.shape) if self.total is None else self.total.copy()
+
     def without_average(self) -> Weights:
         """The same weights, with an average that begins afresh."""
-        return replace(self, total=np.zeros_like(self.total), n_sampled=0)
+        return replace(self, total=None, n_sampled=0)
 
 
 def learnt_from(weights: Weights) -> Learnt:
@@ -51,10 +57,31 @@ def learnt_from(weights: Weights) -> Learnt:
     last[...] = weights.last
     counts, sums, class_counts = progress_arrays(weights.progress)
     counts[SAMPLED] = weights.n_sampled
-    return Learnt(last, weights.total.copy(), counts, sums, class_counts)
+    return Learnt(last, weights.summed, counts, sums, class_counts)
 
 
 def weights_from(learnt: Learnt, task: Task) -> Weights:
     """The value that learnt, which is not written into any more, has become."""
     progress = progress_from(task, learnt.counts, learnt.sums, learnt.class_counts)
     return Weights(learnt.weights, learnt.total, int(learnt.counts[SAMPLED]), progress)
+
+
+def average_weights(base: Weights, parts: list[Weights]) -> Weights:
+    """Average by rows what shards learnt from the same weights, in the order given.
+
+    The average of the weights takes in what every shard sampled on its way.
+
+    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
+    """
+    grown = [part.progress.since(base.progress) for part in parts]
+    rows = sum(progress.rows for progress in grown)
+    if rows == 0:
+        return base
+    last, total = np.zeros(base.last.shape), base.summed
+    progress, n_sampled = base.progress, base.n_sampled
+    for part, growth in zip(parts, grown, strict=True):
+        last += (growth.rows / rows) * part.last
+        total += part.summed
+        n_sampled += part.n_sampled
+        progress = progress.plus(growth)
+    return Weights(last.astype(base.last.dtype), total, n_sampled, progress)

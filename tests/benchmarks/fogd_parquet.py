@@ -21,8 +21,9 @@ from okl.configuration import IngestSettings
 from okl.execution import open_execution
 from okl.execution.protocol import Execution, Rows
 from okl.losses import Hinge
-from okl.online.linear import OnlineLinear
+from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice
+from okl.online.solver import OnlineSolver
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from tests.benchmarks.fogd_data import Problem, in_precision, read_problem
@@ -47,7 +48,7 @@ def from_parquet(problem: Problem, arguments: argparse.Namespace) -> list[dict[s
             data = _write(Path(folder), rows, compression)
             for order in ("stored", "shuffle"):
                 choice = FourierChoice("gaussian", bandwidth, problem.n_frequencies)
-                solver = OnlineLinear(choice, Hinge(), STEP_SIZE, order=order)
+                solver = OnlineSolver(LinearRecipe(choice, Hinge(), STEP_SIZE), order=order)
                 runs[f"{compression}, {order}"] = partial(_learn, solver, data, execution)
         for run in runs.values():
             run()  # compiles, and brings files into the page cache
@@ -102,7 +103,7 @@ def _write(folder: Path, rows: Rows, compression: Compression) -> Dataset:
     return ingest(source, folder / compression, settings).dataset
 
 
-def _learn(solver: OnlineLinear, data: Dataset, execution: Execution) -> float:
+def _learn(solver: OnlineSolver, data: Dataset, execution: Execution) -> float:
     """Seconds of the loop."""
     state = solver.start(data, execution)
     begun = perf_counter()

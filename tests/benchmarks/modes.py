@@ -19,7 +19,7 @@ from okl.configuration import IngestSettings, TrainSettings
 from okl.evaluation import predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
-from okl.online.linear import OnlineState
+from okl.online.solver import OnlineState
 from okl.planning import make_solver
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
@@ -96,8 +96,8 @@ def compare_bits(data: Dataset) -> None:
         bits = []
         for workers in (0, 1, 2, 4):
             with open_execution(workers) as execution:
-                weights = learn(data, settings, execution).state.weights
-                bits.append((weights.last.tobytes(), weights.total.tobytes(), weights.progress))
+                weights = learn(data, settings, execution).state.learned
+                bits.append((weights.last.tobytes(), weights.summed.tobytes(), weights.progress))
         same = all(other == bits[0] for other in bits)
         print(f"{mode}: weights in this process and on 1, 2, 4 workers are {'the same bits' if same else 'DIFFERENT'}")
 

@@ -47,7 +47,7 @@ def make_learner(loss: Loss, kind: str = "fourier", precision: Precision = "floa
 
 
 def bits(weights: Weights) -> tuple[bytes, bytes, int, object]:
-    return weights.last.tobytes(), weights.total.tobytes(), weights.n_sampled, weights.progress
+    return weights.last.tobytes(), weights.summed.tobytes(), weights.n_sampled, weights.progress
 
 
 def part(rows: Rows, first: int, last: int) -> Rows:
@@ -96,7 +96,7 @@ def test_learning_matches_naive_row_by_row(loss: Loss, kind: str) -> None:
     learnt = learner.learn(learner.start(), rows, 2)
     n_labels = len(learnt.progress.class_counts)
     start = learner.start()
-    naive = Learnt(start.last, start.total, np.zeros(5, int), np.zeros(3), np.zeros(n_labels, int))
+    naive = Learnt(start.last, start.summed, np.zeros(5, int), np.zeros(3), np.zeros(n_labels, int))
     epsilon = loss.epsilon if isinstance(loss, ThresholdedHalfSquared) else 0.0
     rule = Rule(loss.code, epsilon, learner.step_size, np.ones(n_labels), SAMPLE_EVERY)
     features = learner.feature_map.transform(rows.inputs)
@@ -115,7 +115,7 @@ def test_average_falls_back_to_the_last_weights_below_16_rows() -> None:
     more = learner.learn(few, part(rows, 15, 40))
     assert (few.n_sampled, more.n_sampled) == (0, 1 + 2)
     assert (more.averaged != more.last).any()
-    assert not more.without_average().total.any()
+    assert not more.without_average().summed.any()
 
 
 @pytest.mark.parametrize("loss", [Hinge(), Logistic(), MulticlassHinge()], ids=lambda loss: loss.name)

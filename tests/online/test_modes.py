@@ -15,9 +15,11 @@ from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution, Rows
 from okl.losses import make_loss
 from okl.online.learner import LinearLearner
-from okl.online.linear import Mode, OnlineLinear, OnlineState, balanced_class_weights
+from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice, LinearChoice
+from okl.online.recipe import Mode, balanced_class_weights
 from okl.online.slices import round_rows
+from okl.online.solver import OnlineSolver, OnlineState
 from okl.predictors import Predictor
 from okl.store.dataset import Dataset
 from okl.store.order import Order, plan_windows
@@ -48,10 +50,10 @@ def same_weights(state: OnlineState, learner: LinearLearner, parts: list[Rows]) 
     weights = learner.start()
     for part in parts:
         weights = learner.learn(weights, part)
-    mine = state.weights
-    return (mine.last.tobytes(), mine.total.tobytes(), mine.n_sampled, mine.progress) == (
+    mine = state.learned
+    return (mine.last.tobytes(), mine.summed.tobytes(), mine.n_sampled, mine.progress) == (
         weights.last.tobytes(),
-        weights.total.tobytes(),
+        weights.summed.tobytes(),
         weights.n_sampled,
         weights.progress,
     )
@@ -68,7 +70,7 @@ def test_every_row_is_visited_exactly_once_a_pass(
     over = [state for state in states(solver, data, here) if state.pass_index and state.step == 0]
     assert [state.pass_index for state in over] == list(range(1, PASSES + 1))
     for state in over:
-        progress = state.weights.progress
+        progress = state.learned.progress
         assert progress.rows == state.pass_index * n_rows
         if data.schema.task == "regression":
             assert progress.target_sum == pytest.approx(state.pass_index * all_rows(data).targets.sum(), abs=1e-6)
@@ -126,9 +128,9 @@ def test_mix_averages_by_rows_what_shards_learn_from_the_same_weights(
     start = solver.start(data, here)
     shards = data.split("train")
     parts = [round_rows(data, shard, "shuffle", (3, 0), (0, 1), "float32") for shard in shards]
-    alone = [start.learner.learn(start.weights, part).last for part in parts]
+    alone = [start.learner.learn(start.learned, part).last for part in parts]
     expected = np.average(alone, axis=0, weights=[shard.rows for shard in shards])
-    mixed = solver.advance(start, data, here).weights.last
+    mixed = solver.advance(start, data, here).learned.last
     np.testing.assert_allclose(mixed, expected, atol=1e-6)
     assert np.abs(mixed - alone[0]).max() > 1e-3
 
@@ -145,7 +147,7 @@ def test_plain_sum_in_one_round_is_one_step_along_the_mean_subgradient_of_all_ro
     scores = features @ learner.start().last.T
     slopes = learner.loss.derivative(scores if scores.shape[1] > 1 else scores[:, 0], rows.targets)
     gradient = slopes.reshape(len(features), -1).T @ features / len(features)
-    np.testing.assert_allclose(state.weights.last, -0.5 * gradient, atol=1e-7)
+    np.testing.assert_allclose(state.learned.last, -0.5 * gradient, atol=1e-7)
     assert state.optimiser is None
 
 
@@ -155,7 +157,7 @@ def test_stored_order_visits_rows_as_they_lie_and_shuffling_does_not(
 ) -> None:
     data = learnable["binary"]
     learnt = {
-        (order, seed): last_state(online("hinge", mode, order=order, seed=seed, passes=1), data, here).weights
+        (order, seed): last_state(online("hinge", mode, order=order, seed=seed, passes=1), data, here).learned
         for order in ("stored", "shuffle")
         for seed in (3, 4)
     }
@@ -164,7 +166,7 @@ def test_stored_order_visits_rows_as_they_lie_and_shuffling_does_not(
     assert mistakes["stored", 3] != mistakes["shuffle", 3]
 
 
-def share_of_constant_error(solver: OnlineLinear, data: Dataset, execution: Execution) -> float:
+def share_of_constant_error(solver: OnlineSolver, data: Dataset, execution: Execution) -> float:
     """Test error of what a solver learns, over that of the majority class or the mean."""
     predictors: dict[str, Predictor] = {
         "learnt": solver.predictor(last_state(solver, data, execution)),
@@ -190,7 +192,7 @@ def test_regression_targets_of_any_unit_are_learnt_as_they_are(
     data = make_learnable(tmp_path, "regression", unit=unit)
     assert data.schema.target_shift_and_factor == (0.0, 1.0)
     loss = make_loss("thresholded-half-squared", epsilon=0.0)
-    solver = replace(online("thresholded-half-squared", mode, passes=5, rounds=40), loss=loss)
+    solver = OnlineSolver(LinearRecipe(FourierChoice(n_frequencies=60), loss), 5, seed=3, mode=mode, rounds=40)
     assert share_of_constant_error(solver, data, here) < 0.75
 
 
@@ -219,7 +221,7 @@ def test_what_was_chosen_is_told(learnable: dict[Task, Dataset], here: Execution
     assert chosen["stream"]["mixing_share"] == 1.0
     assert "median distance of 2," in chosen["stream"]["bandwidth_reason"]
     assert "2,257 sampled rows" in chosen["stream"]["step_size_reason"]
-    given = OnlineLinear(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3, order="stored")
+    given = OnlineSolver(LinearRecipe(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3), order="stored")
     told = given.start(data, here).chosen
     assert (told["bandwidth"], told["step_size"], told["mixing_share"]) == (2.0, 0.3, 0.0)
     assert told["bandwidth_reason"] == told["step_size_reason"] == "as given"
@@ -234,10 +236,11 @@ def test_mixing_share_is_that_of_the_largest_window(learnable: dict[Task, Datase
 @MODE
 def test_linear_map_takes_the_place_of_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
     data = learnable["regression"]
-    solver = replace(online("thresholded-half-squared", mode, rounds=20), maps=LinearChoice())
+    recipe = LinearRecipe(LinearChoice(), make_loss("thresholded-half-squared"))
+    solver = replace(online("thresholded-half-squared", mode, rounds=20), recipe=recipe)
     state = last_state(solver, data, here)
     assert solver.predictor(state).describe()["map"]["kind"] == "standardised-linear"
-    assert np.isfinite(state.weights.progress.error)
+    assert np.isfinite(state.learned.progress.error)
 
 
 @MODE

@@ -11,8 +11,8 @@ from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.online.learner import LinearLearner
-from okl.online.rounds import AdaGrad, Gradient, add_gradients, average_weights
-from okl.online.weights import Weights
+from okl.online.rounds import AdaGrad, Gradient, add_gradients
+from okl.online.weights import Weights, average_weights
 from okl.types import Precision
 from tests.naive.rounds import adagrad_step, majority_mistakes, mean_squared_errors
 
@@ -93,9 +93,9 @@ def test_step_counts_as_often_in_the_average_as_its_number(loss: Loss) -> None:
 def test_step_leaves_weights_and_optimiser_unchanged(loss: Loss) -> None:
     learner, weights = begun(loss)
     optimiser = AdaGrad(np.full(weights.last.shape, 0.5))
-    before = weights.last.tobytes(), weights.total.tobytes(), weights.progress, optimiser.squares.tobytes()
+    before = weights.last.tobytes(), weights.summed.tobytes(), weights.progress, optimiser.squares.tobytes()
     Gradient.of(learner, weights.last, make_rows(loss, 50)).step(learner, weights, optimiser, 1)
-    assert (weights.last.tobytes(), weights.total.tobytes(), weights.progress, optimiser.squares.tobytes()) == before
+    assert (weights.last.tobytes(), weights.summed.tobytes(), weights.progress, optimiser.squares.tobytes()) == before
 
 
 @LOSS
@@ -161,7 +161,7 @@ def test_mixed_weights_are_the_average_by_rows(loss: Loss) -> None:
     assert len({one.last.tobytes() for one in parts}) == 3
     mixed = average_weights(base, parts)
     np.testing.assert_allclose(mixed.last, np.average([one.last for one in parts], axis=0, weights=sizes), atol=1e-6)
-    np.testing.assert_allclose(mixed.total, base.total + np.sum([one.total for one in parts], axis=0))
+    np.testing.assert_allclose(mixed.summed, base.summed + np.sum([one.summed for one in parts], axis=0))
     assert mixed.n_sampled == base.n_sampled + sum(one.n_sampled for one in parts)
     assert mixed.progress.rows == base.progress.rows + sum(sizes)
     grown = sum(one.progress.updates - base.progress.updates for one in parts)
@@ -184,7 +184,7 @@ def test_average_adds_up_in_float64(loss: Loss) -> None:
     large = Weights((1e35 * weights.last).astype(np.float32), np.zeros(weights.last.shape), 0, weights.progress)
     nothing = Gradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
     stepped, _ = nothing.step(learner, large, None, 10_000)
-    np.testing.assert_array_equal(stepped.total, 10_000 * large.last.astype(np.float64))
+    np.testing.assert_array_equal(stepped.summed, 10_000 * large.last.astype(np.float64))
     np.testing.assert_array_equal(stepped.averaged, large.last)
 
 

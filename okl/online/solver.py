@@ -1,0 +1,179 @@
+"""Every online learner as a solver, in three modes of execution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from okl.errors import ConfigError
+from okl.execution.protocol import Execution, Rows
+from okl.online.progress import Progress
+from okl.online.recipe import Mode, Recipe, Situation
+from okl.online.rounds import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
+from okl.predictors import Predictor
+from okl.solvers import Outcome, Standing
+from okl.store.dataset import Dataset
+from okl.store.order import Order, Window, mixing_share, plan_windows
+from okl.store.reading import sample_rows
+from okl.types import Precision
+
+SAMPLE_ROWS = 4096
+SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 65536, 256
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineState:
+    """Everything that evolves; never written into.
+
+    learner : a RowLearner, that `start` settled on; learned : its state, with its progress
+    optimiser : AdaGrad's sum of squared gradients (mode sum)
+    pass_index, step : the next segment (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
+    windows, segments : of all passes (stream): what is read together, and of these (window, rows) what a step learns
+    """
+
+    learner: Any
+    learned: Any
+    optimiser: AdaGrad | None
+    total_rows: int
+    steps_per_pass: int
+    pass_index: int = 0
+    step: int = 0
+    windows: tuple[Window, ...] = ()
+    segments: tuple[tuple[int, slice], ...] = ()
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OnlineSolver:
+    """Learn rows once (or in several passes), each predicted before it is learnt.
+
+    mode "stream" is exact; in "mix" every shard learns its part of the rows from the same state, and what came out is
+    joined; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes one step.
+
+    Parameters
+    ----------
+    recipe : which learner
+    passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
+    """
+
+    recipe: Recipe
+    passes: int = 1
+    order: Order = "shuffle"
+    seed: int = 0
+    precision: Precision = "float32"
+    mode: Mode = "stream"
+    rounds: int = 1
+
+    def start(self, data: Dataset, execution: Execution) -> OnlineState:
+        """Settle the learner on a sample, and lay out the passes.
+
+        Raises
+        ------
+        ConfigError : the learner does not fit the data or the mode
+        """
+        schema, recipe = data.schema, self.recipe
+        check_mode(recipe, self.mode)
+        sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
+        rows, n_shards = data.rows("train"), len(data.split("train"))
+        situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision)
+        learner, chosen, optimiser = recipe.settle(situation)
+        windows = self._windows(data) if self.mode == "stream" else ()
+        segments = _segments(windows, rows)
+        if self.mode == "stream":
+            first_pass = windows[: len(windows) // self.passes]
+            chosen = chosen | {"mixing_share": mixing_share(first_pass) if self.order == "shuffle" else 0.0}
+        return OnlineState(
+            learner=learner,
+            learned=learner.start(),
+            optimiser=optimiser,
+            total_rows=rows * self.passes,
+            steps_per_pass=len(segments) // self.passes if self.mode == "stream" else self.rounds,
+            windows=windows,
+            segments=segments,
+            chosen=chosen,
+        )
+
+    def advance(self, state: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
+        """Learn the next segment (stream) or the next round (mix, sum)."""
+        if self.mode == "stream":
+            learned, optimiser = self._stream(state, data, execution), state.optimiser
+        else:
+            learned, optimiser = self._round(state, data, execution)
+        wraps = state.step + 1 == state.steps_per_pass
+        return replace(
+            state,
+            learned=learned,
+            optimiser=optimiser,
+            pass_index=state.pass_index + wraps,
+            step=0 if wraps else state.step + 1,
+        )
+
+    def finished(self, state: OnlineState) -> Outcome | None:
+        """Done after the last pass; a learner that diverges raises DivergedError at once."""
+        return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
+
+    def standing(self, state: OnlineState) -> Standing:
+        """Rows learnt and the progressive errors."""
+        progress: Progress = state.learned.progress
+        return Standing(progress.rows, state.total_rows, progress.error, progress.baseline_error)
+
+    def predictor(self, state: OnlineState) -> Predictor:
+        """What the learner makes of its state."""
+        predictor: Predictor = state.learner.predictor(state.learned)
+        return predictor
+
+    def chosen(self, state: OnlineState) -> dict[str, Any]:
+        """Bandwidth, step size and what else was chosen, each with its reason, and how thorough the shuffle is."""
+        return state.chosen
+
+    def _windows(self, data: Dataset) -> tuple[Window, ...]:
+        """All passes one after the other, so that reading ahead goes on from one to the next."""
+        shards, n_features = data.split("train"), data.schema.n_features
+        passes = [plan_windows(shards, n_features, self.order, (self.seed, index)) for index in range(self.passes)]
+        return tuple(window for windows in passes for window in windows)
+
+    def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Any:
+        learned, step = state.learned, state.pass_index * state.steps_per_pass + state.step
+        window, part = state.segments[step]
+        for rows in execution.stream(data, state.windows, window, window + 1, self.precision):
+            learned = state.learner.learn(learned, Rows(rows.inputs[part], rows.targets[part]), execution.n_threads)
+        return learned
+
+    def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Any, AdaGrad | None]:
+        learner, learned = state.learner, state.learned
+        part = (state.step, self.rounds)
+        task = RoundTask(learner.fork(learned), (self.seed, state.pass_index), part)
+        shards, number = data.split("train"), state.pass_index * self.rounds + state.step + 1
+        if self.mode == "mix":
+            learn = LearnWork(data, learner, self.order)
+            return execution.mix(learn, shards, task, lambda parts: learner.join(learned, parts)), None
+        work = GradientWork(data, learner, self.order)
+        return execution.sum(work, shards, task, add_gradients).step(learner, learned, state.optimiser, number)
+
+
+def check_mode(recipe: Recipe, mode: Mode) -> None:
+    """Raise ConfigError unless the recipe can learn in a mode."""
+    if mode not in recipe.modes:
+        raise ConfigError(
+            f"mode = {mode!r}, but {recipe.name} learns in {' or '.join(recipe.modes)} only: what its shards learn "
+            f"apart cannot be put together. Set --mode {recipe.modes[0]}."
+        )
+
+
+def _segments(windows: tuple[Window, ...], rows: int) -> tuple[tuple[int, slice], ...]:
+    """Windows cut at multiples of a block, SEGMENTS a pass or so: the same bits, and progress within a window."""
+    wanted = max(1, min(rows // SEGMENTS, MOST_SEGMENT_ROWS))
+    size = -(-wanted // BLOCK_ROWS) * BLOCK_ROWS
+    return tuple(
+        (index, slice(first, min(first + size, window.rows)))
+        for index, window in enumerate(windows)
+        for first in range(0, window.rows, size)
+    )
+
+
+def _mixed(sample: Rows, seed: int) -> Rows:
+    """The sample in a random order: it comes in that of the data, which may be sorted by class."""
+    order = np.random.default_rng((seed, 0x0DDE)).permutation(len(sample.targets))
+    return Rows(sample.inputs[order], sample.targets[order])
