@@ -73,7 +73,7 @@ def learning_curve(curve: Sequence[Sequence[float]], error: str, baseline: str, 
         columnspacing=1.0,
         loc="upper right",
     )
-    return _png(figure)
+    return png(figure)
 
 
 def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object], theme: Theme) -> bytes:
@@ -98,7 +98,7 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
         text = _count(float(counts[i, j])) if n_classes <= MOST_COUNTED else _percent(float(share[i, j]))
         ink = _readable(colours[i, j].tolist(), theme)
         axes.text(j, i, text, ha="center", va="center", fontsize=small - 0.5, color=ink)
-    return _png(figure)
+    return png(figure)
 
 
 def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: str, theme: Theme) -> bytes:
@@ -112,7 +112,7 @@ def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: st
     axes.yaxis.set_major_formatter(_large_numbers)
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
     axes.set_axisbelow(True)
-    return _png(figure)
+    return png(figure)
 
 
 def predicted_against_true(
@@ -127,17 +127,28 @@ def predicted_against_true(
     axes.set_xlabel(f"true {_label(target, 24)}", parse_math=False)
     axes.set_ylabel(f"predicted {_label(target, 24)}", parse_math=False)
     _title(axes, "Rows by true and predicted value")
-    return _png(figure)
+    return png(figure)
 
 
 def _figure(width: float, height: float, theme: Theme) -> tuple[Figure, Axes]:
     """A figure of one set of axes, width and height in inches, in the theme's colours."""
+    figure = empty_figure(width, height, theme)
+    return figure, add_axes(figure, theme)
+
+
+def empty_figure(width: float, height: float, theme: Theme) -> Figure:
+    """A figure without axes, width and height in inches, on the theme's ground."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained", facecolor=theme.ground)
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    return figure
+
+
+def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 1)) -> Axes:
+    """Add axes in the theme's colours; place : rows, columns and number of the place, as matplotlib counts."""
+    axes: Axes = figure.add_subplot(*place)
     axes.set_facecolor(theme.ground)
     axes.tick_params(colors=theme.ink, labelsize=9)
     for text in (axes.xaxis.label, axes.yaxis.label):
@@ -146,14 +157,15 @@ def _figure(width: float, height: float, theme: Theme) -> tuple[Figure, Axes]:
     for name, spine in axes.spines.items():
         spine.set_color(theme.faint)
         spine.set_visible(name in ("left", "bottom"))
-    return figure, axes
+    return axes
 
 
 def _title(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", fontsize=10, color=axes.xaxis.label.get_color())
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
+    """The figure as PNG; the same figure gives the same bytes."""
     out = io.BytesIO()
     figure.savefig(out, format="png", facecolor=figure.get_facecolor(), metadata={"Software": None})
     return out.getvalue()
