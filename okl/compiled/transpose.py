@@ -1,4 +1,4 @@
-"""Columns into rows: scaled, transposed in tiles and scattered to any order, in one pass over the values.
+"""Columns into rows: scaled, transposed in blocks of vectors and scattered to any order, in one pass over the values.
 
 Legend: n columns, m rows; values are float32, arithmetic is float64, what is written has the precision of the output.
 """
@@ -8,25 +8,85 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from okl.compiled.door import compiled
 from okl.types import FloatArray
 
-TILE_ROWS = 16  # a tile's rows of output stay in the first-level cache for up to about 400 columns
-TILE_COLUMNS = 256
+LANES = 8  # rows and columns of a block; a power of two
+TILE_ROWS = 32  # the lines of a tile's columns and rows stay in the second-level cache for up to about 2000 columns
+_INDEX, _SINGLE, _DOUBLE = ir.IntType(64), ir.FloatType(), ir.DoubleType()
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _float32_at(typing_context: Any, address: Any) -> Any:
-    """Pointer to float32 at an address."""
+    """The float32 at an address, which need not be a multiple of 4."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+        return builder.load(builder.inttoptr(arguments[0], _SINGLE.as_pointer()), align=1)
 
-    return types.CPointer(types.float32)(types.int64), generate
+    return types.float32(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _scatter_block(
+    typing_context: Any, out: Any, addresses: Any, positions: Any, shift: Any, factor: Any, row: Any, column: Any
+) -> Any:
+    """`scatter_columns` for 8 rows from row on and 8 columns from column on; LLVM alone makes no vector code of it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[:5], arguments[:5], strict=True)
+        ]
+        out, addresses, positions, shift, factor = made
+        row, column = arguments[5:]
+        value = context.get_data_type(signature.args[0].dtype)
+
+        def entry(array: Any, first: Any, k: int) -> Any:
+            return builder.load(builder.gep(array.data, [builder.add(first, _INDEX(k))]))
+
+        vectors = []
+        for k in range(LANES):
+            address = builder.add(entry(addresses, column, k), builder.mul(row, _INDEX(4)))
+            pointer = builder.inttoptr(address, ir.VectorType(_SINGLE, LANES).as_pointer())
+            exact = builder.fpext(builder.load(pointer, align=1), ir.VectorType(_DOUBLE, LANES))
+            exact = builder.fsub(exact, _splat(builder, entry(shift, column, k)))
+            exact = builder.fmul(exact, _splat(builder, entry(factor, column, k)))
+            vectors.append(exact if value == _DOUBLE else builder.fptrunc(exact, ir.VectorType(value, LANES)))
+        width = cgutils.unpack_tuple(builder, out.shape)[1]
+        for k, vector in enumerate(_transposed(builder, vectors)):
+            start = builder.add(builder.mul(entry(positions, row, k), width), column)
+            pointer = builder.bitcast(builder.gep(out.data, [start]), vector.type.as_pointer())
+            builder.store(vector, pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(out, addresses, positions, shift, factor, row, column), generate
+
+
+def _lanes(numbers: list[int]) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), LANES), numbers)
+
+
+def _splat(builder: Any, value: Any) -> Any:
+    """A vector of one value."""
+    nothing = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    return builder.shuffle_vector(
+        builder.insert_element(nothing, value, ir.IntType(32)(0)), nothing, _lanes([0] * LANES)
+    )
+
+
+def _transposed(builder: Any, vectors: list[Any]) -> list[Any]:
+    """Vectors of columns as vectors of rows: three times the first half is shuffled into the second like two packs."""
+    half = LANES // 2
+    masks = [_lanes([j for i in part for j in (i, LANES + i)]) for part in (range(half), range(half, LANES))]
+    for _ in range(LANES.bit_length() - 1):
+        vectors = [builder.shuffle_vector(vectors[i], vectors[i + half], m) for i in range(half) for m in masks]
+    return vectors
 
 
 @compiled
@@ -37,16 +97,20 @@ def scatter_columns(
     shift: FloatArray,
     factor: FloatArray,
 ) -> None:
-    """Write out (rows, n): out[positions[r], c] = (column c at row r - shift[c]) * factor[c].
+    """Write out (rows, n), C-contiguous: out[positions[r], c] = (column c at row r - shift[c]) * factor[c].
 
-    addresses : (n,) of the columns, each m contiguous float32 that the caller keeps alive; positions : (m,), distinct
+    addresses : (n,) of the columns, each m contiguous float32 that the caller keeps alive; any byte will do
+    positions : (m,), distinct
     """
     m, n = positions.size, addresses.size
-    for first_column in range(0, n, TILE_COLUMNS):
-        last_column = min(first_column + TILE_COLUMNS, n)
-        for first in range(0, m, TILE_ROWS):
-            last = min(first + TILE_ROWS, m)
-            for c in range(first_column, last_column):
-                column = carray(_float32_at(addresses[c]), m)
-                for r in range(first, last):
-                    out[positions[r], c] = (np.float64(column[r]) - shift[c]) * factor[c]
+    if m < LANES or n < LANES:
+        for r in range(m):
+            for c in range(n):
+                out[positions[r], c] = (np.float64(_float32_at(addresses[c] + 4 * r)) - shift[c]) * factor[c]
+        return
+    for first in range(0, m, TILE_ROWS):
+        last = min(first + TILE_ROWS, m)
+        for column in range(0, n, LANES):
+            for row in range(first, last, LANES):
+                # the last block of rows and of columns overlaps the one before it
+                _scatter_block(out, addresses, positions, shift, factor, min(row, m - LANES), min(column, n - LANES))

@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from threading import local
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.store.dataset import Dataset, Schema, Shard
+from okl.store.flatpages import borrowed_memory
 from okl.store.order import Window
+from okl.store.partfiles import open_part
 from okl.store.targets import stored_index
 from okl.types import FloatArray, Precision, Split
 
-OPEN_FILES = 32
 SAMPLE_GROUPS = 16
 Positions = NDArray[np.int64]
 Targets = NDArray[np.float64]
-
-
-class _OpenFiles(local):
-    """Part files that a thread keeps open, the least recently used ones closed: opening parses metadata."""
-
-    def __init__(self) -> None:
-        self._files: OrderedDict[tuple[str, str], pq.ParquetFile] = OrderedDict()
-
-    def open(self, path: Path, sha256: str) -> pq.ParquetFile:
-        key = (str(path), sha256)
-        file = self._files.pop(key, None)
-        if file is None:
-            # no memory map: the pages of a whole data set would count as this process's memory
-            file = pq.ParquetFile(path, memory_map=False, pre_buffer=False)
-        self._files[key] = file
-        if len(self._files) > OPEN_FILES:
-            self._files.popitem(last=False)[1].close()
-        return file
-
-
-_open_files = _OpenFiles()
 
 
 def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
@@ -96,6 +72,8 @@ def read_group(
     """Read one row group; its row r goes to row positions[r] of inputs_out (., n_features) and targets_out (.,)."""
     from okl.compiled.transpose import scatter_columns  # numba: not needed to describe a data set
 
+    if _read_flat(data, shard, group, positions, inputs_out, targets_out):
+        return
     schema = data.schema
     table = _read_columns(data, shard, group, [*schema.features, schema.target])
     if len(table) != len(positions):
@@ -109,12 +87,36 @@ def read_group(
     targets_out[positions] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
 
 
+def _read_flat(
+    data: Dataset, shard: Shard, group: int, positions: Positions, inputs_out: FloatArray, targets_out: Targets
+) -> bool:
+    """Do what `read_group` does without Arrow, False if the row group is not laid out for that or is damaged."""
+    from okl.compiled.transpose import scatter_columns
+
+    schema = data.schema
+    try:
+        part = open_part(data.path(shard), shard.sha256)
+        flat = part.flat_group(group, schema.features, schema.target)
+        if flat is None or flat.rows != len(positions):
+            return False
+        with borrowed_memory(flat.size_bytes) as memory:
+            if not part.read_flat(flat, memory):
+                return False
+            target = flat.starts[-1]
+            scatter_columns(inputs_out, memory.ctypes.data + flat.starts[:-1], positions, *schema.shift_and_factor)
+            stored = memory[target : target + 8 * flat.rows].view(np.float64)
+            targets_out[positions] = targets_of(schema, stored)
+    except (pa.ArrowException, OSError, IndexError):
+        return False  # Arrow meets the same, and says what it is
+    return True
+
+
 def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]) -> pa.Table:
     path = data.path(shard)
     try:
-        file = _open_files.open(path, shard.sha256)
         # select: a column named a also matches a.b
-        return file.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
+        parquet = open_part(path, shard.sha256).parquet
+        return parquet.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
     except (pa.ArrowException, OSError, IndexError, KeyError) as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(f"{path} is missing or damaged at row group {group}: {why}. Ingest the source again.") from None

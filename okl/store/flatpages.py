@@ -1,0 +1,159 @@
+"""Row groups whose columns lie on disk as they lie in memory: read whole, by one call, instead of column by column.
+
+An uncompressed part file as okl writes it holds one plain page of values a column and row group, without gaps: behind a
+header of some 25 bytes lie the values themselves. That a row group is so is never assumed. The file's metadata must say
+that each column is uncompressed, required and of the expected type, where it begins, and that its length leaves room
+for the values and the header; and each time it is read, the header must be, byte for byte, the one of a single plain
+page of so many values. Whatever is otherwise is left to Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+VALUE_BYTES = {"FLOAT": 4, "DOUBLE": 8}
+MOST_SPREAD = 2  # bytes read for one that is wanted, where a model needs only some of the columns
+_MOST_FREE_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class FlatGroup:
+    """Where the wanted columns of a row group lie in their file.
+
+    offset, size_bytes : the stretch that holds all of them
+    rows : values a column
+    starts : of the values of each column, (columns,) from offset on; headers : of the pages before them
+    """
+
+    offset: int
+    size_bytes: int
+    rows: int
+    starts: NDArray[np.int64]
+    headers: tuple[tuple[bytes, NDArray[np.int64]], ...]
+
+    def holds(self, memory: Bytes) -> bool:
+        """Whether each header in what was read, (size_bytes,), is that of one plain page with all values."""
+        return all((memory[places] == np.frombuffer(header, np.uint8)).all() for header, places in self.headers)
+
+
+def flat_group(metadata: Any, group: int, columns: Sequence[tuple[int, str]]) -> FlatGroup | None:
+    """Lay out some columns of a row group, None unless the metadata of the file says that they are flat.
+
+    Parameters
+    ----------
+    metadata : pyarrow.parquet.FileMetaData
+    columns : index in the file and physical type of each
+    """
+    row_group = metadata.row_group(group)
+    rows = row_group.num_rows
+    starts, lengths, ends = [], [], []
+    for index, kind in columns:
+        chunk = row_group.column(index)
+        header_size = len(page_header(rows, kind))
+        start, size = chunk.data_page_offset, chunk.total_compressed_size
+        if size != header_size + VALUE_BYTES[kind] * rows or chunk.compression != "UNCOMPRESSED" or rows == 0:
+            return None
+        starts.append(start + header_size)
+        lengths.append(size)
+        ends.append(start + size)
+    values, last = np.array(starts), max(ends)
+    first = int((np.array(ends) - lengths).min())
+    if last - first > MOST_SPREAD * sum(lengths):
+        return None
+    values -= first
+    headers = []
+    for kind in {kind for _, kind in columns}:
+        header = page_header(rows, kind)
+        of_kind = values[[kind == other for _, other in columns]]
+        headers.append((header, of_kind[:, np.newaxis] + np.arange(-len(header), 0)))
+    return FlatGroup(first, last - first, rows, values, tuple(headers))
+
+
+def flat_columns(schema: Any, names: Sequence[str], kinds: Sequence[str]) -> tuple[tuple[int, str], ...] | None:
+    """Index and physical type of columns by name, None unless each is there once, required and of its type.
+
+    schema : pyarrow.parquet.ParquetSchema
+    """
+    places: dict[str, int] = {}
+    for index in range(len(schema)):
+        if schema.column(index).path in places:
+            return None
+        places[schema.column(index).path] = index
+    found = []
+    for name, kind in zip(names, kinds, strict=True):
+        column = schema.column(places[name]) if name in places else None
+        if column is None or column.physical_type != kind:
+            return None
+        if column.path != column.name or column.max_definition_level != 0 or column.max_repetition_level != 0:
+            return None
+        found.append((places[name], kind))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def page_header(rows: int, kind: str) -> bytes:
+    """The header of an uncompressed data page that holds all `rows` values of a required column, plain.
+
+    Source: Apache Parquet, parquet.thrift, PageHeader and DataPageHeader (version 1), in Thrift's compact protocol:
+    a field is its distance to the one before and its type in one byte, and a whole number as a zigzag varint.
+    """
+    i32, struct, stop = 0x15, 0x0C, b"\x00"
+    size = _whole(VALUE_BYTES[kind] * rows)
+    data_page, plain, rle = _whole(0), _whole(0), _whole(3)
+    page = bytes([i32]) + data_page + bytes([i32]) + size + bytes([i32]) + size
+    values = b"".join(bytes([i32]) + field for field in (_whole(rows), plain, rle, rle))
+    statistics = bytes([0x10 | struct]) + stop  # none of them is set
+    return page + bytes([0x20 | struct]) + values + statistics + stop + stop
+
+
+def _whole(number: int) -> bytes:
+    """A whole number >= 0 as a zigzag varint: seven bits a byte, the lowest first."""
+    rest, coded = 2 * number, bytearray()
+    while rest > 0x7F:
+        coded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*coded, rest])
+
+
+class _Memory:
+    """Stretches of memory that are lent and come back: fresh pages would cost more than the reading."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._free: list[Bytes] = []
+
+    def take(self, size: int) -> Bytes:
+        with self._lock:
+            for index, memory in enumerate(self._free):
+                if len(memory) >= size:
+                    return self._free.pop(index)
+        return np.empty(size, dtype=np.uint8)
+
+    def give(self, memory: Bytes) -> None:
+        with self._lock:
+            self._free.append(memory)
+            self._free.sort(key=len)
+            while sum(map(len, self._free)) > _MOST_FREE_BYTES:
+                del self._free[0]
+
+
+_memory = _Memory()
+
+
+@contextmanager
+def borrowed_memory(size: int) -> Iterator[Bytes]:
+    """Lend memory, (size,) bytes of any content."""
+    memory = _memory.take(size)
+    try:
+        yield memory[:size]
+    finally:
+        _memory.give(memory)
