@@ -1,8 +1,7 @@
-"""Features and scores of rows one at a time: the same bits for a row, whatever other rows come with it.
+"""Features and scores of rows on several threads, for callers that hold all rows at once.
 
-BLAS treats the rows of a block unlike one another: which of its loops a row falls into, and so the last bits of its
-projection, depends on its position and on how many rows there are. A block of one row has no neighbours. It takes about
-twice as long as blocks of 256 rows, which learning and scoring of data sets use.
+A row has the same bits whatever other rows come with it: the compiled map promises that, so that scoring one row equals
+scoring it among a million.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from itertools import pairwise
 import numpy as np
 
 from okl.compiled.blocks import as_compiled, borrowed_block, run_threads
-from okl.compiled.door import one_blas_thread
 from okl.compiled.fourier import fourier_scores, fourier_transform
 from okl.features.fourier import FourierFeatures
 from okl.features.protocol import check_inputs, check_weights
@@ -22,7 +20,7 @@ LEAST_ROWS = 512  # of a thread: below, starting it takes longer than its work
 
 
 def transform_each(fourier: FourierFeatures, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Features (rows, n_columns) of inputs (rows, n_inputs), each row mapped by itself.
+    """Features (rows, n_columns) of inputs (rows, n_inputs).
 
     Raises
     ------
@@ -34,16 +32,15 @@ def transform_each(fourier: FourierFeatures, inputs: FloatArray, n_threads: int 
     parts = _parts(len(inputs), n_threads)
 
     def transform(thread: int) -> None:
-        with borrowed_block(1, fourier.widths, inputs.dtype) as block:
+        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
             fourier_transform(features[parts[thread]], block, inputs[parts[thread]], fourier.waves, 0, 1)
 
-    with one_blas_thread():
-        run_threads(len(parts), transform)
+    run_threads(len(parts), transform)
     return features
 
 
 def score_each(fourier: FourierFeatures, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Scores (rows, n_outputs) of inputs (rows, n_inputs) by weights (n_outputs, n_columns), each row by itself.
+    """Scores (rows, n_outputs) of inputs (rows, n_inputs) by weights (n_outputs, n_columns).
 
     Raises
     ------
@@ -57,11 +54,10 @@ def score_each(fourier: FourierFeatures, weights: FloatArray, inputs: FloatArray
     parts = _parts(len(inputs), n_threads)
 
     def score(thread: int) -> None:
-        with borrowed_block(1, fourier.widths, inputs.dtype) as block:
+        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
             fourier_scores(scores[parts[thread]], block, inputs[parts[thread]], fourier.waves, weights, 0, 1)
 
-    with one_blas_thread():
-        run_threads(len(parts), score)
+    run_threads(len(parts), score)
     return scores
 
 
