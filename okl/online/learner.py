@@ -99,7 +99,7 @@ class LinearLearner:
         """
         inputs, targets = self._checked(weights.last, rows)
         learnt = learnt_from(weights)
-        learn_rows(learnt, self.feature_map, inputs, targets, self._rule, n_threads)
+        learn_rows(learnt, self.feature_map, inputs, targets, self.rule, n_threads)
         after = weights_from(learnt, self.loss.task)
         self._check_finite(weights, after)
         return after
@@ -131,7 +131,7 @@ class LinearLearner:
         inputs, targets = self._checked(weights, rows)
         weights = as_compiled(weights, self.feature_map.precision)
         summed = Summed(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
-        sum_rows(summed, self.feature_map, weights, inputs, targets, self._rule, n_threads)
+        sum_rows(summed, self.feature_map, weights, inputs, targets, self.rule, n_threads)
         counts, sums = summed.counts, summed.sums
         progress = Progress(
             task=self.loss.task,
@@ -158,7 +158,8 @@ class LinearLearner:
         return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
 
     @property
-    def _rule(self) -> Rule:
+    def rule(self) -> Rule:
+        """How a row changes the weights, as compiled code takes it."""
         class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
         epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
         return Rule(
