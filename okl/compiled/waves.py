@@ -11,21 +11,11 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from okl.compiled.door import compiled
+from okl.compiled.intrinsics import rint
 from okl.types import FloatArray
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _rint(typing_context: Any, value: Any) -> Any:
-    """Nearest whole number of the same type (numba's np.rint is a call that keeps loops from being vectorised)."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = builder.module.declare_intrinsic("llvm.rint", [arguments[0].type])
-        return builder.call(function, arguments)
-
-    return value(value), generate
 
 
 def _wave(x, a):  # type: ignore[no-untyped-def]
@@ -34,10 +24,10 @@ def _wave(x, a):  # type: ignore[no-untyped-def]
 
 
 def _wave_float32(x, a):  # type: ignore[no-untyped-def]
-    n = _rint(x)
+    n = rint(x)
     r = x - n
     # a (-1)^n without integers, which would overflow for large angles
-    a = a - np.float32(2) * a * abs(n - np.float32(2) * _rint(np.float32(0.5) * n))
+    a = a - np.float32(2) * a * abs(n - np.float32(2) * rint(np.float32(0.5) * n))
     t = r * r
     s = np.float32(-0.5982904112834275) + t * np.float32(0.07765591227601387)
     s = np.float32(-5.167710076668315) + t * (np.float32(2.550077386528912) + t * s)
@@ -49,9 +39,9 @@ def _wave_float32(x, a):  # type: ignore[no-untyped-def]
 
 
 def _wave_float64(x, a):  # type: ignore[no-untyped-def]
-    n = _rint(x)
+    n = rint(x)
     r = x - n
-    a = a - 2.0 * a * abs(n - 2.0 * _rint(0.5 * n))
+    a = a - 2.0 * a * abs(n - 2.0 * rint(0.5 * n))
     t = r * r
     s = 0.0004659870158043378 + t * -2.113362735205297e-05
     s = 0.08214587881631043 + t * (-0.0073703643265304155 + t * s)

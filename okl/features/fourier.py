@@ -14,7 +14,7 @@ from okl.compiled.blocks import as_compiled, borrowed_block, rows_per_block
 from okl.compiled.fourier import Waves, as_waves, fourier_transform
 from okl.errors import ConfigError
 from okl.features.protocol import check_inputs, precision_of
-from okl.kernels import Kernel, ShiftInvariantKernel
+from okl.kernels import Kernel, describe_kernel, shift_invariant
 from okl.types import FloatArray, Precision
 
 
@@ -99,8 +99,7 @@ class FourierFeatures:
 
     def describe(self) -> dict[str, Any]:
         """Kind and kernel."""
-        parameters = {name: value for name, value in vars(self.kernel).items() if name != "name"}
-        return {"kind": "fourier", "kernel": {"name": self.kernel.name, **parameters}}
+        return {"kind": "fourier", "kernel": describe_kernel(self.kernel)}
 
 
 def draw_fourier_map(
@@ -127,8 +126,7 @@ def draw_fourier_map(
 
     Source: Rahimi & Recht, NIPS 2007, Algorithm 1; as used by Lu et al., JMLR 17(47), 2016, section 3.2.
     """
-    if not isinstance(kernel, ShiftInvariantKernel):
-        raise ConfigError(f"The kernel {kernel.name!r} is not shift-invariant, so it has no frequencies to draw.")
+    kernel = shift_invariant(kernel, "a Fourier map")
     n_inputs = check_at_least("n_inputs", n_inputs, 1)
     n_frequencies = check_at_least("n_frequencies", n_frequencies, 1)
     frequencies = kernel.draw_frequencies(n_inputs, n_frequencies, np.random.default_rng(seed))

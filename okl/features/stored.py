@@ -10,7 +10,7 @@ from okl.errors import ModelError, OklError
 from okl.features.fourier import FourierFeatures
 from okl.features.linear import StandardisedLinear
 from okl.features.protocol import FeatureMap
-from okl.kernels import KERNELS
+from okl.kernels import kernel_from_description
 
 
 def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
@@ -23,8 +23,7 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
     kind = description.get("kind")
     try:
         if kind == "fourier":
-            kernel = dict(description["kernel"])
-            return FourierFeatures(KERNELS[kernel.pop("name")](**kernel), arrays["frequencies"])
+            return FourierFeatures(kernel_from_description(description["kernel"]), arrays["frequencies"])
         if kind == "standardised-linear":
             return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
     except (OklError, KeyError, TypeError, ValueError) as error:

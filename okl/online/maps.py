@@ -9,7 +9,7 @@ from okl.features.bandwidth import median_distance
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.features.protocol import FeatureMap
-from okl.kernels import KERNELS
+from okl.kernels import make_kernel
 from okl.store.dataset import Schema
 from okl.types import FloatArray, Precision
 
@@ -44,7 +44,7 @@ class FourierChoice:
         """The map, and the bandwidth with its reason."""
         bandwidth = median_distance(sample) if self.bandwidth is None else self.bandwidth
         why = f"median distance of {len(sample):,} sampled rows" if self.bandwidth is None else "as given"
-        kernel = KERNELS[self.kernel](bandwidth)
+        kernel = make_kernel(self.kernel, {"bandwidth": bandwidth})
         drawn = draw_fourier_map(kernel, schema.n_features, self.n_frequencies, seed, precision)
         return drawn, {"bandwidth": bandwidth, "bandwidth_reason": why}
 
