@@ -67,8 +67,8 @@ def _constant(value: int) -> ir.Constant:
     return ir.Constant(_INDEX, value)
 
 
-class _Writer:
-    """Writes the instructions of one tile for one precision."""
+class Writer:
+    """Writes the instructions of one tile for one precision; `add_term` says of what."""
 
     def __init__(self, builder: ir.IRBuilder, element: ir.Type, itemsize: int) -> None:
         self.builder = builder
@@ -95,8 +95,12 @@ class _Writer:
         start = self.builder.bitcast(self.builder.gep(data, [offset]), self.vector.as_pointer())
         return [self.builder.gep(start, [_constant(number)]) for number in range(TILE.vectors)]
 
+    def add_term(self, total: ir.Value, value: ir.Value, factor: ir.Value) -> ir.Value:
+        """The sum with one more term, of an input in every lane and a vector of the panel: their product."""
+        return self.call(f"llvm.fmuladd.{self.name}", self.vector, [value, factor, total])
+
     def sums(self, xs: list[ir.Value], panel: ir.Value, n_inputs: ir.Value) -> list[list[ir.Value]]:
-        """Sums over the inputs of input * panel: TILE.vectors vectors for each row, whose inputs begin at xs."""
+        """Sums over the inputs of their terms: TILE.vectors vectors for each row, whose inputs begin at xs."""
         builder = self.builder
         zero = ir.Constant(self.vector, None)
         # variables, which LLVM turns into registers
@@ -110,8 +114,7 @@ class _Writer:
             for row, x in zip(totals, xs, strict=True):
                 value = self.broadcast(builder.load(builder.gep(x, [loop.index])))
                 for total, factor in zip(row, factors, strict=True):
-                    terms = [value, factor, builder.load(total)]
-                    builder.store(self.call(f"llvm.fmuladd.{self.name}", self.vector, terms), total)
+                    builder.store(self.add_term(builder.load(total), value, factor), total)
         return [[builder.load(total) for total in row] for row in totals]
 
     def store(self, sums: list[list[ir.Value]], rows: list[list[ir.Value]], n_columns: ir.Value) -> None:
@@ -132,9 +135,12 @@ class _Writer:
                     self.call(f"llvm.masked.store.{self.name}.p0", ir.VoidType(), [value, place, alignment, wanted])
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _project_tile(typing_context: Any, products: Any, inputs: Any, panels: Any, panel: Any, first: Any) -> Any:
-    """Overwrite products[first : first + TILE.rows] in the columns of a panel; rows beyond the last are left out."""
+def typed_tile(writer_of: type[Writer], arrays: tuple[Any, Any, Any]) -> Any:
+    """Signature and code of an intrinsic that writes one tile, for numba's types of products, inputs and panels.
+
+    The intrinsic takes the three arrays, then the number of a panel and the first row: products[first : first +
+    TILE.rows] are overwritten in the columns of the panel; rows beyond the last are left out.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         products, inputs, panels = (
@@ -143,7 +149,7 @@ def _project_tile(typing_context: Any, products: Any, inputs: Any, panels: Any, 
         )
         panel, first = arguments[3:]
         precision = signature.args[0].dtype
-        writer = _Writer(builder, context.get_data_type(precision), precision.bitwidth // 8)
+        writer = writer_of(builder, context.get_data_type(precision), precision.bitwidth // 8)
         n_rows, n_columns = cgutils.unpack_tuple(builder, products.shape)
         n_inputs = cgutils.unpack_tuple(builder, inputs.shape)[1]
         last = builder.sub(n_rows, _constant(1))
@@ -158,10 +164,15 @@ def _project_tile(typing_context: Any, products: Any, inputs: Any, panels: Any, 
         writer.store(sums, places, builder.sub(n_columns, column))
         return context.get_dummy_value()
 
-    arrays = (products, inputs, panels)
-    if any(array.layout != "C" or array.dtype != products.dtype for array in arrays):
+    if any(array.layout != "C" or array.dtype != arrays[0].dtype for array in arrays):
         return None  # numba says that no such function exists
     return types.void(*arrays, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _project_tile(typing_context: Any, products: Any, inputs: Any, panels: Any, panel: Any, first: Any) -> Any:
+    """Overwrite a tile of products by inputs times the panel."""
+    return typed_tile(Writer, (products, inputs, panels))
 
 
 @compiled
