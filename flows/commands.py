@@ -88,7 +88,7 @@ def ingest(
         )
     finally:
         observer.finish()
-    _print(description_of(made.dataset) | {"changed": made.changed}, json, describe_text(made.dataset))
+    show(description_of(made.dataset) | {"changed": made.changed}, json, describe_text(made.dataset))
 
 
 @app.command(short_help="Show a data set's columns, classes, splits, shards and scaling.")
@@ -101,7 +101,7 @@ def describe(
     from okl.store.manifest import open_dataset
 
     data = open_dataset(dataset)
-    _print(description_of(data), json, describe_text(data))
+    show(description_of(data), json, describe_text(data))
 
 
 @app.command(short_help="Train a model, evaluate it, and save it with a report.")
@@ -126,7 +126,7 @@ def train(
     result = run_train(settings, _observer())
     from okl.store.report import text_summary
 
-    _print(result, json, text_summary(result))
+    show(result, json, text_summary(result))
 
 
 @app.command(short_help="Measure a model on labelled rows.")
@@ -153,7 +153,7 @@ def evaluate(
         result = evaluate_model(settings, observer)
     finally:
         observer.finish()
-    _print(result, json, text_metrics(result["metrics"], result["rows"]))
+    show(result, json, text_metrics(result["metrics"], result["rows"]))
 
 
 @app.command(short_help="Score rows with a model, in their order.")
@@ -178,7 +178,7 @@ def predict(
 
     result = run_score(settings, _observer())
     lines = [f"{result['rows']:,} rows scored in {result['seconds']:.2f} s", f"written to {result['out']}"]
-    _print(result, json, "\n".join(lines))
+    show(result, json, "\n".join(lines))
 
 
 @app.command(short_help="Apply the deployments okl-train and okl-score to the configured Prefect server.")
@@ -213,7 +213,7 @@ def deploy(
     from flows.deploy import deploy as apply
 
     names = apply(settings, cron=cron, timezone=timezone, pool=pool)
-    _print({"deployments": names, "pool": pool}, json, "\n".join(names))
+    show({"deployments": names, "pool": pool}, json, "\n".join(names))
 
 
 def _observer() -> Observer:
@@ -222,7 +222,8 @@ def _observer() -> Observer:
     return terminal_observer()
 
 
-def _print(result: dict[str, Any], as_json: bool, text: str) -> None:
+def show(result: dict[str, Any], as_json: bool, text: str) -> None:
+    """Print a result: one line of JSON, or text for people."""
     if as_json:
         import json
 

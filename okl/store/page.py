@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import Template
 
-PAGE = Template("""<!doctype html>
+HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -67,7 +67,12 @@ th:first-child, table.facts td { text-align: left; }
 }
 </style>
 </head>
-<body>
+"""
+"""Of any report: a template with $title."""
+
+PAGE = Template(
+    HEAD
+    + """<body>
 <h1>$title</h1>
 $summary
 $warnings
@@ -87,4 +92,5 @@ $facts
 </div>
 </body>
 </html>
-""")
+"""
+)

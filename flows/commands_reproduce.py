@@ -1,0 +1,54 @@
+"""The command `okl reproduce`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands import Json, app, show
+from flows.options import Given, Options, accepts, help_for
+from flows.progress import terminal_observer
+from flows.run import run_recorded
+from okl.configuration import settings_from
+from okl.reproduction.settings import ReproduceSettings
+
+REPRODUCE = Options(ReproduceSettings, ("repeats", "orders", "choice", "precision", "workers", "threads", "out"))
+
+
+@app.command(short_help="Run a table of a paper again, and set it beside the printed numbers.")
+@accepts(given=REPRODUCE)
+def reproduce(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help=help_for(ReproduceSettings, "table", False))],
+    data: Annotated[str, typer.Option(metavar="DIR", help=help_for(ReproduceSettings, "data", False))],
+    given: Given,
+    datasets: Annotated[
+        str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "datasets", False))
+    ] = "",
+    algorithms: Annotated[
+        str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "algorithms", False))
+    ] = "",
+    json: Json = False,
+) -> None:
+    """Run a table of a paper again, and set it beside the printed numbers; recorded by Prefect.
+
+    The same --out again goes on where a run stopped: what is done is not done again.
+    """
+    words = {"table": table, "data": os.path.abspath(data), "datasets": datasets, "algorithms": algorithms} | given
+    if "out" in given:
+        words["out"] = os.path.abspath(given["out"])
+    settings = settings_from(ReproduceSettings, words, "okl reproduce")
+    from okl.reproduction.run import check
+    from okl.reproduction.wording import text_summary
+
+    check(settings)
+    result = run_recorded(_load, settings, terminal_observer())
+    show(result, json, "" if json else text_summary(result))
+
+
+def _load() -> Callable[[Any], Any]:
+    from flows.reproduce import okl_reproduce
+
+    return okl_reproduce

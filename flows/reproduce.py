@@ -1,0 +1,24 @@
+"""The flow `okl-reproduce`: a table of a paper, run again on the same data and set beside its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows.stages import follow_stages
+from okl.reproduction.run import REPRODUCE_STAGES, ReproductionRun, check
+from okl.reproduction.settings import ReproduceSettings
+
+
+@flow(name="okl-reproduce", persist_result=False, retries=0)
+def okl_reproduce(settings: ReproduceSettings) -> dict[str, Any] | State[Any]:
+    """Reproduce a table or a study.
+
+    Parameters
+    ----------
+    settings : what to reproduce and on which data; paths are absolute, as a worker runs in a temporary folder
+    """
+    check(settings)
+    return follow_stages("okl-reproduce", lambda observer: ReproductionRun(settings, observer), REPRODUCE_STAGES)

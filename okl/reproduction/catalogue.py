@@ -1,0 +1,25 @@
+"""The tables and studies that can be reproduced, by name; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from okl.checks import check_choice
+from okl.reproduction.tables import Table
+
+CATALOGUE = {
+    "lu2016-table3": ("okl.reproduction.lu2016.batch", "TABLE3"),
+    "lu2016-table5": ("okl.reproduction.lu2016.online", "TABLE5"),
+    "lu2016-table7": ("okl.reproduction.lu2016.online", "TABLE7"),
+    "lu2016-table9": ("okl.reproduction.lu2016.online", "TABLE9"),
+    "lu2016-figure3": ("okl.reproduction.lu2016.studies", "FIGURE3"),
+    "lu2016-figure4": ("okl.reproduction.lu2016.studies", "FIGURE4"),
+}
+
+
+def table_named(name: str) -> Table:
+    """The table of this name, or ConfigError that lists all names."""
+    check_choice("table", name, CATALOGUE)
+    module, constant = CATALOGUE[name]
+    table: Table = getattr(import_module(module), constant)
+    return table

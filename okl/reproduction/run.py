@@ -1,0 +1,197 @@
+"""The story of a reproduction: plan, choose what is left open, learn, report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from okl.errors import ConfigError
+from okl.execution import open_execution
+from okl.execution.protocol import Execution
+from okl.progress import NullObserver, Observer
+from okl.provenance import processor
+from okl.reproduction.catalogue import table_named
+from okl.reproduction.folder import Folder
+from okl.reproduction.items import Archive, Item, Outcome, Stop, Work, code_digest
+from okl.reproduction.place import Place, check_place, new_folder
+from okl.reproduction.report import markdown_report
+from okl.reproduction.results import write_results
+from okl.reproduction.settings import ReproduceSettings
+from okl.reproduction.tables import Known, Request, Table
+from okl.reproduction.wording import text_summary
+
+REPRODUCE_STAGES = ("plan", "choose", "learn", "report")
+
+
+def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Reproduce a table or a study in this process (and on Dask if the settings say so), without Prefect.
+
+    Returns
+    -------
+    what `okl reproduce --json` prints: table, run, cells, beside, settings, ...
+
+    Raises
+    ------
+    OklError : one sentence that says what is wrong; items that are done stay in the run's folder
+    """
+    check(settings)
+    run = ReproductionRun(settings, observer or NullObserver())
+    try:
+        for stage in REPRODUCE_STAGES:
+            run.observer.stage(stage)
+            getattr(run, stage)()
+        return run.result()
+    finally:
+        run.close()
+        run.observer.finish()
+
+
+def check(settings: ReproduceSettings) -> None:
+    """Raise ConfigError for all that can be known to be wrong before anything is started."""
+    request = request_of(settings, table_named(settings.table))
+    request.data.check()
+    if settings.out is not None:
+        check_place(Path(settings.out), settings.table)
+
+
+def request_of(settings: ReproduceSettings, table: Table) -> Request:
+    """What the settings ask of a table, names in the table's order, or ConfigError that lists the names."""
+    return Request(
+        Folder(settings.data),
+        _named("datasets", settings.datasets, table.datasets, table.name),
+        _named("algorithms", settings.algorithms, table.algorithms, table.name),
+        settings.repeats or table.repeats,
+        settings.orders,
+        settings.choice == "searched",
+        settings.precision,
+    )
+
+
+def _named(what: str, asked: Sequence[str], there: Sequence[str], table: str) -> tuple[str, ...]:
+    if unknown := [name for name in asked if name not in there]:
+        raise ConfigError(f"--{what} {', '.join(unknown)}: {table} has {', '.join(there)}. Name some of these.")
+    return tuple(name for name in there if not asked or name in asked)
+
+
+@dataclass(eq=False)
+class ReproductionRun:
+    """One run: call the stages of REPRODUCE_STAGES in order, then `close`, whatever happened."""
+
+    settings: ReproduceSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self.table = table_named(self.settings.table)
+        self.request = request_of(self.settings, self.table)
+        folder = new_folder(self.table.name) if self.settings.out is None else Path(self.settings.out)
+        self._place = Place(folder, self.table.name)
+        self._stop = Stop()
+        self._outcomes: dict[str, Outcome] = {}
+        self._execution: Execution | None = None
+        self._begun = time.perf_counter()
+        self._found_items = 0
+
+    @property
+    def known(self) -> Known:
+        """All outcomes so far."""
+        return Known(self._outcomes)
+
+    def plan(self) -> dict[str, Any]:
+        """Take the folder, and start workers."""
+        self._place.open()
+        data = self.request.data
+        self._archive = Archive(str(self._place.items), data, code_digest(self.table.code))
+        self._execution = open_execution(self.settings.workers, None, self.settings.threads)
+        missing = [name for name in self.request.datasets if not data.has(name)]
+        return {"run": str(self._place.folder), "data_sets_not_there": missing}
+
+    def choose(self) -> dict[str, Any]:
+        """Try the candidates of what has several."""
+        return self._do(self.table.trials(self.request))
+
+    def learn(self) -> dict[str, Any]:
+        """Work on everything that is reported."""
+        return self._do(self.table.items(self.request, self.known))
+
+    def report(self) -> dict[str, Any]:
+        """Compare, and write the results into the folder."""
+        self._result = self._collect()
+        self._curves = self.table.curves(self.request, self.known)
+        self._pictures = self.table.pictures(self._curves)
+        write_results(self._result, self._curves, self._pictures, self._outcomes, self._place.folder)
+        return {"cells": len(self._result["cells"])}
+
+    def close(self) -> None:
+        """Stop what still runs, free workers and the folder; what is done stays."""
+        self._stop.ask()
+        try:
+            if self._execution is not None:
+                self._execution.close()
+                self._execution = None
+        finally:
+            self._place.close()
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl reproduce --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """The report with its pictures inline."""
+        return markdown_report(self._result, self._pictures)
+
+    def summary(self) -> str:
+        """The plain summary for a terminal."""
+        return text_summary(self._result)
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """One flat row a cell."""
+        return [
+            {name: json.dumps(value) if isinstance(value, dict) else value for name, value in cell.items()}
+            for cell in self._result["cells"]
+        ]
+
+    def _do(self, items: Sequence[Item]) -> dict[str, Any]:
+        """Work on items, the longest first, but for those that an earlier run has done."""
+        todo: list[Item] = []
+        done = 0
+        for item in items:
+            outcome = self._archive.read(item)
+            if outcome is None:
+                todo.append(item)
+            else:
+                self._outcomes[item.name] = outcome
+                done += item.rows
+        self._found_items += len(items) - len(todo)
+        total = sum(item.rows for item in items)
+        todo.sort(key=lambda item: -item.cost)
+        assert self._execution is not None, "plan comes first"
+        self.observer.advance(done, total, {})
+        for item, outcome in zip(todo, self._execution.map(Work(self._archive, self._stop), todo), strict=True):
+            self._outcomes[item.name] = outcome
+            done += item.rows
+            self.observer.advance(done, total, {"items": len(self._outcomes)})
+        return {"items": len(items), "done_before": len(items) - len(todo)}
+
+    def _collect(self) -> dict[str, Any]:
+        cells = self.table.cells(self.request, self.known)
+        verdicts = [cell.verdict for cell in cells if cell.verdict]
+        return {
+            "table": self.table.name,
+            "title": self.table.title,
+            "run": str(self._place.folder),
+            "rule": self.table.rule,
+            "matches": sum(verdict != "worse" for verdict in verdicts),
+            "compared": len(verdicts),
+            "cells": [cell.as_json() for cell in cells],
+            "beside": self.table.beside(self.request, self.known),
+            "total_seconds": time.perf_counter() - self._begun,
+            "items": len(self._outcomes),
+            "items_done_before": self._found_items,
+            "workers": self.settings.workers,
+            "processor": processor(),
+            "settings": self.settings.model_dump(mode="json"),
+        }

@@ -1,0 +1,43 @@
+"""What is asked of a reproduction: which table, on which data, how often."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from okl.configuration import Count
+from okl.types import Precision
+
+
+def _words(value: object) -> object:
+    """A list of words from one text, commas between them."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
+
+class ReproduceSettings(BaseModel):
+    """Everything that decides a reproduction, and where its work runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str = Field(description="name of the table or study, such as lu2016-table5")
+    data: str = Field(description="folder of NAME.parquet (inputs, y, split), with orders of rows in perms/")
+    datasets: Words = Field((), description="data sets, commas between; none: all that the table has")
+    algorithms: Words = Field((), description="algorithms, commas between; none: all that the table has")
+    repeats: int | None = Field(None, ge=1, description="orders of the rows; none: as many as the paper")
+    orders: Literal["authors", "seeded"] = Field(
+        "authors", description="authors: their own orders of a set that has them in perms/; seeded: ours for all"
+    )
+    choice: Literal["stated", "searched"] = Field(
+        "stated",
+        description="stated: one setting an algorithm where there is one; searched: the paper's candidates for all",
+    )
+    precision: Precision = Field("float32", description="of inputs, maps and weights")
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: threads of this process")
+    threads: Count | Literal["auto"] = Field("auto", description="items at once; auto: this process's cores, at most 4")
+    out: str | None = Field(
+        None, description="folder of the run, taken up again where it stopped; none: a new one in okl's home folder"
+    )
