@@ -16,12 +16,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from okl.classifier import FOGDClassifier
     from okl.configuration import IngestSettings, TrainSettings
     from okl.errors import ConfigError, DataError, DivergedError, ExecutionError, ModelError, OklError
-    from okl.fourier_transformer import FourierMap
+    from okl.estimators import FOGDClassifier, FOGDRegressor, FourierMap
     from okl.functions import evaluate, ingest, predict, train
-    from okl.regressor import FOGDRegressor
     from okl.store.manifest import open_dataset
     from okl.store.model import load_model as load
 
@@ -49,12 +47,10 @@ __all__ = [
 ]
 
 _MODULES = {
-    "classifier": ("FOGDClassifier",),
     "configuration": ("IngestSettings", "TrainSettings"),
     "errors": ("ConfigError", "DataError", "DivergedError", "ExecutionError", "ModelError", "OklError"),
-    "fourier_transformer": ("FourierMap",),
+    "estimators": ("FOGDClassifier", "FOGDRegressor", "FourierMap"),
     "functions": ("evaluate", "ingest", "predict", "train"),
-    "regressor": ("FOGDRegressor",),
     "store.manifest": ("open_dataset",),
     "store.model": ("load_model",),
 }

@@ -98,7 +98,7 @@ def test_every_public_name_is_there_and_listed() -> None:
     for name in okl.__all__:
         assert getattr(okl, name) is getattr(okl, name)
         assert name in dir(okl)
-    assert okl.FOGDClassifier.__module__ == "okl.classifier"
+    assert okl.FOGDClassifier.__module__ == "okl.estimators.fogd"
     assert issubclass(okl.DivergedError, okl.OklError)
     assert re.match(r"\d+\.\d+|unknown", okl.__version__)
 

@@ -35,7 +35,9 @@ class Filling(NamedTuple):
 
 
 @compiled
-def fill_budget(filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule) -> int:
+def fill_budget(
+    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+) -> int:
     """Learn a block's rows by kernel gradient descent until one more support would not fit; filling changes in place.
 
     A row is scored by f = sum_i c_i k(x_i, x). Where the loss has a derivative g, the row becomes a support with

@@ -47,7 +47,9 @@ def slopes_of(loss: Loss, f: FloatArray, y: float) -> FloatArray:
     return loss.derivative(f, np.array([y]))
 
 
-def fill_budget(filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule) -> int:
+def fill_budget(
+    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+) -> int:
     loss = loss_of(rule.code, rule.epsilon)
     before, budget = known.shape[1], filling.coefficients.shape[1]
     for row, y in enumerate(targets):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -13,16 +12,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.errors import ConfigError
+from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto, whole_number
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.features.rowwise import transform_each
+from okl.features.scoring import transform_rows
 from okl.kernels import Gaussian
 from okl.types import FloatArray, Precision
-
-SAMPLE_ROWS = 4096
-Auto = Literal["auto"]
-RandomState = int | np.random.RandomState | None
 
 
 class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -89,12 +84,7 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         own = replace(self.map_, frequencies=self.map_.frequencies.astype(inputs.dtype, copy=False))
-        return transform_each(own, inputs, effective_n_jobs(self.n_jobs))
-
-
-def draw_seed(rng: np.random.RandomState) -> int:
-    """Seed of the frequencies: drawn first, so that it does not depend on the number of rows."""
-    return int(rng.randint(2**31 - 1))
+        return transform_rows(own, inputs, effective_n_jobs(self.n_jobs))
 
 
 def drawn_map(
@@ -116,19 +106,3 @@ def bandwidth_of(drawn: FourierFeatures) -> float:
     """The bandwidth of a Gaussian kernel's map."""
     assert isinstance(drawn.kernel, Gaussian)
     return drawn.kernel.bandwidth
-
-
-def number_or_auto(name: str, value: Any) -> float | None:
-    """The number above 0 that was given, of any numeric type, or None for "auto"; ConfigError for anything else."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
-        raise ConfigError(f'{name} = {value!r}, but it takes a finite number above 0, or "auto".')
-    return float(value)
-
-
-def whole_number(name: str, value: Any) -> int:
-    """The whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
-        raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
-    return int(value)

@@ -9,7 +9,7 @@ import pytest
 
 from okl.errors import ConfigError, DataError, DivergedError
 from okl.estimators import FOGDClassifier, FOGDRegressor
-from tests.estimator_cases import CASE, begun, moons, waves
+from tests.estimators.cases import CASE, begun, moons, waves
 
 
 @pytest.mark.parametrize(

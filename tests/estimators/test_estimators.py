@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from okl.estimators import FOGDClassifier, FOGDRegressor, FourierMap
-from tests.estimator_cases import CASE, begun, classes_of, moons, outputs, several, waves
+from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 
 
 @parametrize_with_checks(
@@ -93,7 +93,7 @@ def test_partial_fit_in_parts_of_256_rows_equals_one_pass_in_order(case: str) ->
         rows = slice(start, start + 256)
         parts.partial_fit(inputs[rows], targets[rows], **classes_of(estimator, targets))
     estimator.fit(inputs, targets)
-    assert parts.weights_.progress.rows == len(targets)
+    assert parts.state_.progress.rows == len(targets)
     np.testing.assert_array_equal(outputs(parts, inputs), outputs(estimator, inputs))
 
 
@@ -102,7 +102,7 @@ def test_partial_fit_goes_on_after_fit_and_fit_forgets(case: str) -> None:
     estimator, inputs, targets = begun(case, passes=2)
     first = outputs(estimator.fit(inputs, targets), inputs)
     estimator.partial_fit(inputs[:300], targets[:300])
-    assert estimator.weights_.progress.rows == 2 * len(targets) + 300
+    assert estimator.state_.progress.rows == 2 * len(targets) + 300
     assert (outputs(estimator, inputs) != first).any()
     np.testing.assert_array_equal(outputs(estimator.fit(inputs, targets), inputs), first)
 
@@ -158,7 +158,7 @@ def test_regression_does_not_depend_on_the_unit_of_the_target(scale: float, shif
 def test_regression_never_diverges_on_targets_as_they_are(scale: float) -> None:
     inputs, targets = waves()
     model = FOGDRegressor(scale_target=False, random_state=0).fit(inputs, (targets + 20) * scale)
-    assert model.step_size_ <= 1
+    assert model.chosen_["step_size"] <= 1
     assert np.abs(model.predict(inputs)).max() <= 30 * scale
 
 
@@ -166,7 +166,7 @@ def test_constant_target_is_predicted_and_nothing_is_learnt() -> None:
     inputs = waves()[0]
     model = FOGDRegressor(random_state=0).fit(inputs, np.full(len(inputs), 7.0))
     np.testing.assert_array_equal(model.predict(inputs), 7.0)
-    assert model.weights_.progress.updates == 0
+    assert model.state_.progress.updates == 0
 
 
 def test_pipeline_and_grid_search_choose_the_better_bandwidth() -> None:

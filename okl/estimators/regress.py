@@ -1,7 +1,8 @@
-"""Fourier online gradient descent as a scikit-learn regressor."""
+"""What all online regressors share: the target's scale, and its own unit."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -9,64 +10,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from okl.errors import DataError
+from okl.estimators.base import OnlineEstimator
 from okl.losses import ThresholdedHalfSquared
-from okl.online_estimator import Auto, OnlineEstimator, RandomState
-from okl.types import FloatArray, Precision
+from okl.types import FloatArray
 
 
-class FOGDRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
-    """Fourier online gradient descent on the squared residual: kernel regression at the cost of a linear one.
-
-    Inputs should be of like scale: put a StandardScaler before it. Targets may be of any scale.
+@dataclass(kw_only=True, eq=False, repr=False)
+class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
+    """An online learner of a number; targets may be of any scale.
 
     Parameters
     ----------
     epsilon : float >= 0; residuals up to this are not learnt, in standard deviations of the target
     scale_target : learn the target less its mean, in standard deviations, as `fit` or the first `partial_fit` finds
         them; False learns it as it is, with epsilon in its own unit, as the paper does
-    step_size : float > 0, or "auto" for the best of a race on a sample; up to 1 never overshoots, far above 2 diverges
-    n_frequencies, bandwidth, passes, shuffle, average, precision, n_jobs, random_state : as in FOGDClassifier
 
     Attributes
     ----------
     target_mean_, target_spread_ : of the scaled target, in the target's unit
-    bandwidth_, step_size_, learner_, weights_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
-    Source: Lu et al., JMLR 17(47), 2016, Algorithm 5, with the test |y - f| > epsilon.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).uniform(-3, 3, (400, 1))
-    >>> y = 1000 + 50 * np.sin(X[:, 0])
-    >>> bool(FOGDRegressor(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95)
-    True
     """
 
-    def __init__(
-        self,
-        n_frequencies: int = 400,
-        bandwidth: float | Auto = "auto",
-        epsilon: float = 0.1,
-        scale_target: bool = True,
-        step_size: float | Auto = "auto",
-        passes: int = 20,
-        shuffle: bool = True,
-        average: bool = True,
-        precision: Precision = "float32",
-        n_jobs: int | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_frequencies = n_frequencies
-        self.bandwidth = bandwidth
-        self.epsilon = epsilon
-        self.scale_target = scale_target
-        self.step_size = step_size
-        self.passes = passes
-        self.shuffle = shuffle
-        self.average = average
-        self.precision = precision
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    epsilon: float = 0.1
+    scale_target: bool = True
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn rows X (rows, n_features) with targets y (rows,) from nothing.

@@ -7,9 +7,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from okl.fourier_transformer import FourierMap
+from okl.estimators import FourierMap
 from okl.kernels import Gaussian
-from tests.estimator_cases import moons, waves
+from tests.estimators.cases import moons, waves
 
 
 @pytest.mark.parametrize(("dtype", "kept"), [("float32", "float32"), ("float64", "float64"), ("int64", "float64")])

@@ -1,8 +1,9 @@
-"""What the classifier and the regressor share: parameters, passes over rows in memory, and scores."""
+"""What all online estimators share: passes over rows in memory, and scores. Subclasses know their learner."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -12,36 +13,63 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.checks import check_choice
+from okl.estimators.parameters import SAMPLE_ROWS, RandomState, draw_seed, whole_number
 from okl.execution.protocol import Rows
-from okl.features.fourier import FourierFeatures
-from okl.features.rowwise import score_each
-from okl.fourier_transformer import SAMPLE_ROWS, bandwidth_of, draw_seed, drawn_map, number_or_auto, whole_number
 from okl.losses import Loss
-from okl.online.learner import LinearLearner, Weights
-from okl.online.stepsize import race_step_sizes
+from okl.online.protocol import RowLearner
 from okl.types import FloatArray, Precision
 
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
-Auto = Literal["auto"]
-RandomState = int | np.random.RandomState | None
 
 
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """What a learner is made from.
+
+    sample : at most 4096 of the rows at hand, in a random order; n_rows : how many there are
+    loss : that of the task; n_outputs : classes if they are several, otherwise 1
+    class_weights : in the order of the labels, None for 1; seed : of maps and of the learner's own randomness
+    """
+
+    sample: Rows
+    n_rows: int
+    loss: Loss
+    n_outputs: int
+    class_weights: tuple[float, ...] | None
+    seed: int
+
+
+# dataclasses write the constructors: scikit-learn wants every parameter spelled out, and nothing else done there
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
-    """Predict, suffer, then learn, one row at a time, in a random Fourier map; subclasses know labels and targets.
+    """Predict, suffer, then learn, one row at a time.
 
     The same rows, parameters and random_state give the same bits, whatever n_jobs is; the scores of a row do not depend
     on the rows beside it, to the last bit.
+
+    Parameters
+    ----------
+    passes : int >= 1, over the rows in `fit`; shuffle : the rows before each pass
+    precision : "float32" or "float64", of inputs, what is learnt, and scores
+    n_jobs : threads, None for 1, -1 for all cores; no result depends on it
+    random_state : int, RandomState or None, of maps, samples and orders
+
+    Attributes
+    ----------
+    learner_ : the settings that rows are learnt with; state_ : what was learnt
+    chosen_ : what "auto" parameters became, each with its reason
+    n_features_in_, feature_names_in_ : of the inputs
     """
 
-    n_frequencies: int
-    bandwidth: float | Auto
-    step_size: float | Auto
-    passes: int
-    average: bool
-    shuffle: bool
-    precision: Precision
-    n_jobs: int | None
-    random_state: RandomState
+    passes: int = 20
+    shuffle: bool = True
+    precision: Precision = "float32"
+    n_jobs: int | None = None
+    random_state: RandomState = None
+
+    def _make(self, beginning: Beginning) -> tuple[RowLearner[Any], dict[str, Any]]:
+        """The learner, and what was chosen for it."""
+        raise NotImplementedError
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, NDArray[Any]]:
         """Inputs (rows, n_features) in the precision of the learner, and y, both finite."""
@@ -64,18 +92,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         n_outputs: int,
         class_weights: tuple[float, ...] | None,
     ) -> None:
-        """Draw the map and settle bandwidth and step size on the rows at hand; forgets what was learnt."""
+        """Make the learner from the rows at hand; forgets what was learnt."""
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
-        chosen = rng.permutation(len(targets))[:SAMPLE_ROWS]
-        drawn = drawn_map(self.bandwidth, inputs[chosen], self.n_frequencies, seed, self.precision)
-        step_size = number_or_auto("step_size", self.step_size)
-        if step_size is None:
-            racer = LinearLearner(drawn, loss, 1.0, n_outputs, class_weights)
-            step_size = race_step_sizes(racer, _rows(inputs, targets, chosen), False)[0]
-        self.learner_ = LinearLearner(drawn, loss, step_size, n_outputs, class_weights, bool(self.average))
-        self.bandwidth_, self.step_size_ = bandwidth_of(drawn), step_size
-        self.weights_: Weights = self.learner_.start()
+        sample = _rows(inputs, targets, rng.permutation(len(targets))[:SAMPLE_ROWS])
+        self.learner_, self.chosen_ = self._make(Beginning(sample, len(targets), loss, n_outputs, class_weights, seed))
+        self.state_ = self.learner_.start()
         self._order_rng = rng
 
     def _learn_passes(self, inputs: FloatArray, targets: NDArray[Any]) -> None:
@@ -87,22 +109,18 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def _learn(self, inputs: FloatArray, targets: NDArray[Any], order: NDArray[np.int64] | None = None) -> None:
         """Learn rows once, in some order or as they come; what was learnt before is kept if this fails."""
         order = np.arange(len(targets)) if order is None else order
-        weights, n_threads = self.weights_, effective_n_jobs(self.n_jobs)
+        state, n_threads = self.state_, effective_n_jobs(self.n_jobs)
         for start in range(0, len(order), CHUNK_ROWS):
             rows = _rows(inputs, targets, order[start : start + CHUNK_ROWS])
-            weights = self.learner_.learn(weights, rows, n_threads)
-        self.weights_ = weights
+            state = self.learner_.learn(state, rows, n_threads)
+        self.state_ = state
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Scores (rows,) for one output, (rows, n_outputs) for several."""
         check_is_fitted(self)
         with _refused_if_too_large():
-            inputs = validate_data(self, X, dtype=self.learner_.feature_map.precision, reset=False)
-        fourier, weights = self.learner_.feature_map, self.weights_
-        assert isinstance(fourier, FourierFeatures)
-        chosen = weights.averaged if self.average else weights.last
-        scores = score_each(fourier, chosen, inputs, effective_n_jobs(self.n_jobs))
-        return scores[:, 0] if self.learner_.n_outputs == 1 else scores
+            inputs = validate_data(self, X, dtype=self.learner_.precision, reset=False)
+        return self.learner_.predictor(self.state_).scores(inputs, effective_n_jobs(self.n_jobs))
 
 
 def _refused_if_too_large() -> np.errstate:
