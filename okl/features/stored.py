@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from okl.errors import ModelError, OklError
 from okl.features.fourier import FourierFeatures
 from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import NystromFeatures
 from okl.features.protocol import FeatureMap
 from okl.kernels import kernel_from_description
 
@@ -24,6 +25,9 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
     try:
         if kind == "fourier":
             return FourierFeatures(kernel_from_description(description["kernel"]), arrays["frequencies"])
+        if kind == "nystrom":
+            kernel = kernel_from_description(description["kernel"])
+            return NystromFeatures(kernel, arrays["landmarks"], arrays["projection"])
         if kind == "standardised-linear":
             return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
     except (OklError, KeyError, TypeError, ValueError) as error:

@@ -1,0 +1,185 @@
+"""Nystrom features: a kernel's values with landmarks, turned so that inner products approximate the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.checks import check_at_least
+from okl.compiled.blocks import as_compiled, borrowed_block, rows_per_block
+from okl.compiled.door import one_blas_thread
+from okl.compiled.kernelblocks import Nystrom, as_nystrom, nystrom_transform
+from okl.compiled.projection import panels_of, project
+from okl.errors import ConfigError, DataError
+from okl.features.protocol import check_inputs, precision_of
+from okl.kernels import Kernel, describe_kernel
+from okl.types import FloatArray, Precision
+
+
+@dataclass(frozen=True, eq=False)
+class NystromFeatures:
+    """The map z(x) = k(x, landmarks) @ projection; `fit_nystrom_map` makes one whose z(x)'z(x') is about k(x, x').
+
+    Parameters
+    ----------
+    kernel : any positive definite kernel; one of the user's own is called through its `matrix`
+    landmarks : (n_landmarks, n_inputs), in units of the input
+    projection : (n_landmarks, n_columns); both float32 or both float64, which is the map's precision
+
+    Raises
+    ------
+    ConfigError : the two are not non-empty matrices of one length and precision
+
+    Source: Williams & Seeger, NIPS 2000, section 3; as used by Lu et al., JMLR 17(47), 2016, section 3.3.
+    """
+
+    kernel: Kernel
+    landmarks: FloatArray
+    projection: FloatArray
+
+    def __post_init__(self) -> None:
+        precision_of(self.projection)
+        shapes = self.landmarks.shape, self.projection.shape
+        fit = all(len(shape) == 2 and 0 not in shape for shape in shapes) and shapes[0][0] == shapes[1][0]
+        if not fit or self.landmarks.dtype != self.projection.dtype:
+            raise ConfigError(
+                f"Landmarks {shapes[0]} {self.landmarks.dtype} and projection {shapes[1]} {self.projection.dtype} must "
+                "be (n_landmarks, n_inputs) and (n_landmarks, n_columns), none of them 0, in one precision."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # without what is packed for compiled code: it would double the bytes that go to a worker
+        return {"kernel": self.kernel, "landmarks": self.landmarks, "projection": self.projection}
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return int(self.landmarks.shape[1])
+
+    @property
+    def n_landmarks(self) -> int:
+        """Rows whose kernel values with x make the features."""
+        return int(self.landmarks.shape[0])
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the features: the rank that was kept."""
+        return int(self.projection.shape[1])
+
+    @property
+    def precision(self) -> Precision:
+        """Of landmarks and features."""
+        return precision_of(self.projection)
+
+    def transform(self, inputs: FloatArray) -> FloatArray:
+        """Features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
+        inputs = as_compiled(inputs, self.landmarks.dtype)
+        check_inputs(self, inputs)
+        features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)
+        if self._compiled is None:
+            values = as_compiled(self.kernel.matrix(inputs, self.landmarks), inputs.dtype)
+            project(features, values, self._projection_panels)
+            return features
+        rows = rows_per_block(self.n_landmarks, inputs.dtype.itemsize)
+        with borrowed_block(rows, (self.n_landmarks, 0), inputs.dtype) as block:
+            nystrom_transform(features, block.left, inputs, self._compiled, 0, 1)
+        return features
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Landmarks and projection: data, not a seed to choose them again."""
+        return {"landmarks": self.landmarks, "projection": self.projection}
+
+    def describe(self) -> dict[str, Any]:
+        """Kind and kernel, or ConfigError for a kernel of the user's own, which cannot be stored."""
+        return {"kind": "nystrom", "kernel": describe_kernel(self.kernel)}
+
+    @cached_property
+    def _compiled(self) -> Nystrom | None:
+        rule = self.kernel.rule
+        return None if rule is None else as_nystrom(self.landmarks, rule, self.projection)
+
+    @cached_property
+    def _projection_panels(self) -> FloatArray:
+        return panels_of(self.projection)
+
+
+def fit_nystrom_map(
+    kernel: Kernel, landmarks: FloatArray, rank: int, precision: Precision = "float32"
+) -> NystromFeatures:
+    """Make the Nystrom map of some landmarks: their kernel matrix K has the top eigenpairs (D, V), and
+
+    z(x) = D^(-1/2) V' k(landmarks, x),    z(x)'z(x') = k(x, landmarks) V D^(-1) V' k(landmarks, x')
+
+    Columns come by falling eigenvalue, each with a sign that makes its largest entry positive. Eigenvalues that are not
+    above n_landmarks * (rounding of `precision`) times the largest are noise that D^(-1/2) would blow up, and are left
+    out: the map then has fewer columns than `rank`. Twice the same landmark does no harm.
+
+    Parameters
+    ----------
+    kernel : any positive definite kernel; landmarks : (n_landmarks, n_inputs), finite
+    rank : int >= 1, at most n_landmarks: the most columns of the map
+    precision : of the map; eigenpairs are computed in float64
+
+    Raises
+    ------
+    ConfigError : the rank is below 1 or above the number of landmarks
+    DataError : no landmarks; values that are not finite or not symmetric; or K is not positive definite, and fewer of
+        its eigenvalues than the rank are above the size of its negative ones: the message says how many
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.3 and Algorithm 2.
+    """
+    landmarks = np.ascontiguousarray(landmarks, dtype=precision)
+    if landmarks.ndim != 2 or 0 in landmarks.shape:
+        raise DataError(f"A Nystrom map is made of landmarks (n_landmarks, n_inputs), but {landmarks.shape} came.")
+    rank = check_at_least("rank", rank, 1)
+    if rank > len(landmarks):
+        raise ConfigError(
+            f"rank = {rank}, but {len(landmarks)} landmarks give a Nystrom map of at most that rank. Set the rank to "
+            f"{len(landmarks)} or less, or take more landmarks."
+        )
+    with one_blas_thread():  # bits depend on the number of threads
+        eigenvalues, vectors = _top_eigenpairs(kernel, landmarks, rank, precision)
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(eigenvalues))]
+    projection = vectors * (np.sign(largest) / np.sqrt(eigenvalues))
+    return NystromFeatures(kernel, landmarks, np.ascontiguousarray(projection, dtype=precision))
+
+
+def _top_eigenpairs(
+    kernel: Kernel, landmarks: FloatArray, rank: int, precision: Precision
+) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues (kept,), falling, and vectors (n_landmarks, kept) of the kernel matrix; 1 <= kept <= rank."""
+    matrix = kernel.matrix(landmarks, landmarks)
+    rounding = len(landmarks) * float(np.finfo(precision).eps)
+    _check_symmetric(kernel, matrix, rounding)
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
+    noise = rounding * max(eigenvalues[0], 0.0)
+    negative = -eigenvalues[-1]
+    kept = int(np.count_nonzero(eigenvalues > max(noise, negative)))
+    if kept == 0 or (negative > noise and kept < rank):
+        advice = f"Set the rank to {kept} or less" if kept else "Look at the landmarks"
+        raise DataError(
+            f"The {kernel.name!r} kernel matrix of {len(landmarks)} landmarks is not positive definite: eigenvalues "
+            f"reach from {eigenvalues[-1]:.3g} to {eigenvalues[0]:.3g}. It can keep the rank {kept}, but {rank} was "
+            f"asked for. {advice}, or use a positive definite kernel."
+        )
+    kept = min(kept, rank)
+    return eigenvalues[:kept], vectors[:, :kept]
+
+
+def _check_symmetric(kernel: Kernel, matrix: FloatArray, rounding: float) -> None:
+    if not np.isfinite(matrix).all():
+        raise DataError(
+            f"The kernel {kernel.name!r} has values of the landmarks that are not finite. Scale the inputs, or take a "
+            "kernel of smaller values."
+        )
+    difference = np.abs(matrix - matrix.T).max()
+    if difference > rounding * np.abs(matrix).max():
+        raise DataError(
+            f"The kernel {kernel.name!r} is not symmetric: k(x, x') and k(x', x) of two landmarks differ by "
+            f"{difference:.3g}. A positive definite kernel is."
+        )
