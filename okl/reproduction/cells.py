@@ -52,7 +52,7 @@ class Cell:
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not known
     like_constant : the mean is a hair from that of the constant predictor: nothing was learnt, whatever the verdict
     setting : all that was set, and how it was chosen; point : where in a study, such as {"budget": 100}
-    status : "measured", or why not; note : what else a reader must know
+    more : other figures, by name; status : "measured", or why not; note : what else a reader must know
     """
 
     dataset: str
@@ -75,6 +75,7 @@ class Cell:
     like_constant: bool = False
     setting: dict[str, Any] = field(default_factory=dict)
     point: dict[str, float] = field(default_factory=dict)
+    more: dict[str, float | None] = field(default_factory=dict)
     status: str = MEASURED
     note: str = ""
 

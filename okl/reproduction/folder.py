@@ -80,6 +80,11 @@ class Folder:
     def _digests(self) -> dict[str, str]:
         return {}
 
+    def has_split(self, name: str) -> bool:
+        """Whether a data set that is there tells training from test rows."""
+        with _readable(self.file(name)) as path:
+            return "split" in pq.read_schema(path).names
+
     def count(self, selection: Selection) -> int:
         """Rows of a selection, without reading its inputs."""
         key = (selection.name, selection.split)

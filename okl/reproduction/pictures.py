@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Lines = Mapping[str, Sequence[Sequence[float]]]
 COLOURS = ("#1f6fb2", "#b4572a", "#2e8b57", "#8e5ea2", "#c2a100", "#c0392b", "#17a2b8", "#7f8c8d", "#e377c2", "#5b6b1f")
 BRIGHT = ("#6cb2ee", "#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#bdc3c7", "#f5b7d8", "#b5c76b")
+FEW_POINTS = 12
 CONSTANT = "constant"
 APART = {"linear": "--", CONSTANT: ":"}
 
@@ -40,12 +41,8 @@ def draw_lines(lines: Lines, title: str, x: str, metric: str, theme: Theme) -> b
         points = np.array(values, dtype=np.float64)
         dash = APART.get(name, "-")
         colour = theme.ink if name in APART else next(colours)
-        style: dict[str, Any] = {
-            "color": colour,
-            "linestyle": dash,
-            "linewidth": 1.5,
-            "marker": "o" if len(points) < 12 else "",
-        }
+        style: dict[str, Any] = {"color": colour, "linestyle": dash, "linewidth": 1.5}
+        style["marker"] = "o" if len(points) < FEW_POINTS else ""
         left.plot(points[:, 0], points[:, 1], label=name, **style)
         if name not in APART:
             right.plot(points[:, 0], np.maximum(points[:, 2], 1e-6), **style)
@@ -56,8 +53,8 @@ def draw_lines(lines: Lines, title: str, x: str, metric: str, theme: Theme) -> b
         left.plot(constant[:, 0], constant[:, 3], label=CONSTANT, color=theme.ink, linestyle=":", linewidth=1.2)
         shown.append(constant[:, 3])
     _frame(left, x, theme, _range(shown))
-    _frame(right, x, theme, None)
     right.set_yscale("log")
+    _frame(right, x, theme, None)
     legend = figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     for text in legend.get_texts():
         text.set_color(theme.ink)
@@ -67,6 +64,7 @@ def draw_lines(lines: Lines, title: str, x: str, metric: str, theme: Theme) -> b
 
 def _frame(axes: Axes, x: str, theme: Theme, limits: tuple[float, float] | None) -> None:
     axes.set_xlabel(x)
+    axes.tick_params(which="both", colors=theme.ink, labelsize=9)
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
     if limits is not None:
         axes.set_ylim(*limits)

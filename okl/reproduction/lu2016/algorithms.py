@@ -18,6 +18,7 @@ from okl.features.linear import StandardisedLinear
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.online.learner import LinearLearner
+from okl.online.nogd import NOGDLearner
 from okl.online.protocol import RowLearner
 from okl.reproduction.lu2016.cases import Sizes
 from okl.types import Precision, Task
@@ -85,13 +86,28 @@ class Algorithm:
 
 
 def make_fogd(problem: Problem, setting: Setting) -> RowLearner[Any]:
-    """Algorithms 1, 3 and 5. The paper's map is not divided by sqrt(D): its step times D is ours."""
+    """Algorithms 1, 3 and 5. The paper's map is not divided by sqrt(D): its step times D is ours, `scaled_step`."""
     sizes = problem.sizes
     drawn = draw_fourier_map(
         problem.kernel(setting), problem.n_inputs, sizes.n_frequencies, problem.seed, problem.precision
     )
-    step = setting["step_size"] * sizes.n_frequencies
+    step = setting["scaled_step"] if "scaled_step" in setting else setting["step_size"] * sizes.n_frequencies
     return LinearLearner(drawn, problem.loss, step, problem.n_outputs, average=False)
+
+
+def make_nogd(problem: Problem, setting: Setting) -> RowLearner[Any]:
+    """Algorithms 2, 4 and 6."""
+    return NOGDLearner(
+        problem.kernel(setting),
+        problem.n_inputs,
+        problem.loss,
+        setting["step_size"],
+        problem.sizes.budget,
+        problem.sizes.rank,
+        problem.n_outputs,
+        average=False,
+        precision=problem.precision,
+    )
 
 
 def make_linear(problem: Problem, setting: Setting) -> RowLearner[Any]:
@@ -114,6 +130,12 @@ ALGORITHMS: dict[str, Algorithm] = {
         stated={"binary": {"step_size": 0.002}, "regression": {"step_size": 0.0006}},
         candidates={"binary": _steps(STEPS), "multiclass": _steps(MULTICLASS_FOGD_STEPS), "regression": _steps(STEPS)},
         cost=lambda sizes, rows: 2.0 * sizes.n_frequencies,
+    ),
+    "NOGD": Algorithm(
+        make_nogd,
+        stated={"binary": {"step_size": 0.2}, "regression": {"step_size": 0.1}},
+        candidates=dict.fromkeys(TASKS, _steps(STEPS)),
+        cost=lambda sizes, rows: float(sizes.budget + sizes.rank),
     ),
     LINEAR: Algorithm(make_linear, candidates=dict.fromkeys(TASKS, _steps(LINEAR_STEPS)), cost=lambda sizes, rows: 2.0),
 }

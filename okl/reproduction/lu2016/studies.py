@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from okl.reproduction.lu2016.cases import Case, Sizes, cases_of
-from okl.reproduction.lu2016.online import TABLE5, Line, OnlineTable
+from okl.reproduction.lu2016.online import TABLE5
+from okl.reproduction.lu2016.onlinetable import Line, OnlineTable
 from okl.reproduction.pictures import draw_lines
 from okl.reproduction.tables import Known, Picture, Request
 
