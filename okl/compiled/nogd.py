@@ -79,7 +79,7 @@ def _fill_one_output(
             coefficients[0, size[0]] = -rule.step_size * rule.class_weights[label] * g
             _add(size, added, counts, row)
         counts[ROWS] += 1
-    return targets.shape[0]
+    return len(targets)
 
 
 @compiled
@@ -103,7 +103,7 @@ def _fill_classes(
             coefficients[wrong, size[0]] = -rule.step_size * rule.class_weights[true]
             _add(size, added, counts, row)
         counts[ROWS] += 1
-    return targets.shape[0]
+    return len(targets)
 
 
 @compiled

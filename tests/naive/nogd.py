@@ -70,7 +70,7 @@ def fill_budget(
 
 @dataclass
 class NaiveNOGD:
-    """NOGD row by row: Algorithm 2, 4 or 6 of Lu et al., JMLR 17(47), 2016, in float64, with everything it went through."""
+    """NOGD row by row, in float64, with its trace: Algorithm 2, 4 or 6 of Lu et al., JMLR 17(47), 2016."""
 
     kernel: Kernel
     loss: Loss
@@ -91,12 +91,12 @@ class NaiveNOGD:
         return self
 
     def _learn_row(self, x: FloatArray, y: float) -> None:
-        f = self._score(x)
+        f = self.score(x)
         slopes = slopes_of(self.loss, f, y)
         updates = bool(np.any(slopes != 0))
         if updates and self.weights is None and len(self.supports) == self.budget:
             self._switch()
-            f = self._score(x)
+            f = self.score(x)
             slopes = slopes_of(self.loss, f, y)
             updates = bool(np.any(slopes != 0))
         self.scores.append(f)
@@ -108,16 +108,17 @@ class NaiveNOGD:
             assert self.weights is not None
             self.weights = self.weights - self.step_size * np.outer(slopes, self._features(x))
 
-    def _score(self, x: FloatArray) -> FloatArray:
+    def score(self, x: FloatArray) -> FloatArray:
+        scores: FloatArray = np.zeros(self.n_outputs)
         if self.weights is not None:
-            scores: FloatArray = self.weights @ self._features(x)
-            return scores
-        if not self.supports:
-            return np.zeros(self.n_outputs)
-        return np.array(self.coefficients).T @ self._values(x)
+            scores = self.weights @ self._features(x)
+        elif self.supports:
+            scores = np.array(self.coefficients).T @ self._values(x)
+        return scores
 
     def _values(self, x: FloatArray) -> FloatArray:
-        return self.kernel.matrix(x[None, :], np.array(self.supports))[0]
+        values: FloatArray = self.kernel.matrix(x[None, :], np.array(self.supports))[0]
+        return values
 
     def _features(self, x: FloatArray) -> FloatArray:
         assert self.projection is not None
