@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from okl.errors import ModelError
+from okl.expansions import expansion_from_stored
 from okl.features.protocol import FeatureMap
 from okl.features.scoring import score_rows
 from okl.features.stored import map_from_stored
@@ -69,6 +70,8 @@ class LinearPredictor:
 
 def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> Predictor:
     """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
+    if description.get("kind") == "expansion":
+        return expansion_from_stored(description, arrays, where)
     if description.get("kind") != "linear" or "weights" not in arrays:
         raise ModelError(f"{where}: a predictor of kind {description.get('kind')!r} is not one this okl knows.")
     map_arrays = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
