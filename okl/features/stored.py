@@ -11,6 +11,7 @@ from okl.features.fourier import FourierFeatures
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.features.protocol import FeatureMap
+from okl.features.structured import StructuredFeatures
 from okl.kernels import kernel_from_description
 
 
@@ -28,6 +29,9 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
         if kind == "nystrom":
             kernel = kernel_from_description(description["kernel"])
             return NystromFeatures(kernel, arrays["landmarks"], arrays["projection"])
+        if kind == "structured":
+            kernel = kernel_from_description(description["kernel"])
+            return StructuredFeatures(kernel, int(description["n_inputs"]), arrays["signs"], arrays["radii"])
         if kind == "standardised-linear":
             return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
     except (OklError, KeyError, TypeError, ValueError) as error:

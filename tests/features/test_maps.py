@@ -12,10 +12,14 @@ from okl.errors import DataError, ModelError
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import fit_nystrom_map
+from okl.features.orthogonal import draw_orthogonal_map
 from okl.features.protocol import FeatureMap
+from okl.features.quasi import draw_quasi_map
 from okl.features.scoring import score_rows
 from okl.features.stored import map_from_stored
-from okl.kernels import Gaussian
+from okl.features.structured import draw_structured_map
+from okl.kernels import Gaussian, Laplacian, Matern32, Matern52
 from okl.types import FloatArray, Precision
 
 N_INPUTS = 4
@@ -31,11 +35,16 @@ def maps() -> list[FeatureMap]:
     precisions: tuple[Precision, ...] = ("float32", "float64")
     for precision in precisions:
         made.append(draw_fourier_map(Gaussian(5.0), N_INPUTS, 11, 3, precision))
+        made.append(draw_orthogonal_map(Matern32(5.0), N_INPUTS, 11, 3, precision))
+        made.append(draw_quasi_map(Laplacian(50.0), N_INPUTS, 11, 3, precision))
+        made.append(draw_structured_map(Matern52(5.0), N_INPUTS, 11, 3, precision))
+        made.append(fit_nystrom_map(Gaussian(30.0), x[:40], 12, precision))
+        made.append(fit_nystrom_map(Matern32(200.0), x[:40], 40, precision))
         made.append(StandardisedLinear.of_columns(x.mean(axis=0), x.std(axis=0), precision))
     return made
 
 
-@pytest.fixture(params=maps(), ids=lambda m: f"{type(m).__name__}-{m.precision}")
+@pytest.fixture(params=maps(), ids=lambda m: f"{m.describe()}-{m.precision}")
 def feature_map(request: pytest.FixtureRequest) -> FeatureMap:
     made: FeatureMap = request.param
     return made

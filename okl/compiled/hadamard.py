@@ -1,0 +1,182 @@
+"""The structured Fourier map: products with random rotations made of signs and Hadamard matrices, O(p log p) a row.
+
+Rows are taken LANES at a time, transposed, so that every butterfly is one vector operation across rows, at every stage;
+a row has the same bits in any lane.
+
+Legend: p the number of inputs padded to a power of two; H the Hadamard matrix (p, p); D diagonal matrices of signs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from okl.compiled.blocks import Block
+from okl.compiled.door import compiled
+from okl.compiled.waves import sines_and_cosines
+from okl.types import FloatArray
+
+LANES = 16
+
+
+class Structured(NamedTuple):
+    """A structured map as compiled code takes it.
+
+    signs : (n_blocks, 3, p), +1 or -1: the diagonals of D1, D2, D3
+    half_turns : (n_frequencies,): lengths of the frequencies over pi p^(3/2), which makes each H a rotation
+    amplitude : scalar of the same precision, n_frequencies^(-1/2)
+    """
+
+    signs: FloatArray
+    half_turns: FloatArray
+    amplitude: np.floating[Any]
+
+
+class _Lanes:
+    """Writes operations on rows of an array (., LANES), each of them one vector."""
+
+    def __init__(self, context: Any, builder: ir.IRBuilder, kind: Any, array: ir.Value) -> None:
+        self.builder = builder
+        self.data = context.make_array(kind)(context, builder, array).data
+        self.vector = ir.VectorType(context.get_data_type(kind.dtype), LANES)
+        self.alignment = kind.dtype.bitwidth // 8
+
+    def at(self, row: ir.Value) -> ir.Value:
+        """A pointer to a row."""
+        start = self.builder.mul(row, ir.Constant(row.type, LANES))
+        return self.builder.bitcast(self.builder.gep(self.data, [start]), self.vector.as_pointer())
+
+    def load(self, row: ir.Value) -> ir.Value:
+        """The vector of a row."""
+        return self.builder.load(self.at(row), align=self.alignment)
+
+    def store(self, value: ir.Value, row: ir.Value) -> None:
+        """Overwrite a row."""
+        self.builder.store(value, self.at(row), align=self.alignment)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _one_stage(typing_context: Any, columns: Any, first: Any, half: Any) -> Any:
+    """Overwrite rows (a, b) = first, first + half by (a + b, a - b)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = _Lanes(context, builder, signature.args[0], arguments[0])
+        rows = [arguments[1], builder.add(arguments[1], arguments[2])]
+        a, b = (lanes.load(row) for row in rows)
+        lanes.store(builder.fadd(a, b), rows[0])
+        lanes.store(builder.fsub(a, b), rows[1])
+        return context.get_dummy_value()
+
+    return types.void(columns, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _two_stages(typing_context: Any, columns: Any, first: Any, half: Any) -> Any:
+    """Overwrite rows first, first + half, first + 2 half, first + 3 half by two stages of butterflies."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = _Lanes(context, builder, signature.args[0], arguments[0])
+        rows = [arguments[1]]
+        for _ in range(3):
+            rows.append(builder.add(rows[-1], arguments[2]))
+        a, b, c, d = (lanes.load(row) for row in rows)
+        a, b, c, d = builder.fadd(a, b), builder.fsub(a, b), builder.fadd(c, d), builder.fsub(c, d)
+        lanes.store(builder.fadd(a, c), rows[0])
+        lanes.store(builder.fadd(b, d), rows[1])
+        lanes.store(builder.fsub(a, c), rows[2])
+        lanes.store(builder.fsub(b, d), rows[3])
+        return context.get_dummy_value()
+
+    return types.void(columns, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _scale(typing_context: Any, columns: Any, source: Any, row: Any, factor: Any) -> Any:
+    """Overwrite a row of columns by factor times that row of source."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        lanes = _Lanes(context, builder, signature.args[0], arguments[0])
+        value = _Lanes(context, builder, signature.args[1], arguments[1]).load(arguments[2])
+        undefined = ir.Constant(lanes.vector, ir.Undefined)
+        index = ir.IntType(32)
+        first = builder.insert_element(undefined, arguments[3], ir.Constant(index, 0))
+        factors = builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(index, LANES), None))
+        lanes.store(builder.fmul(value, factors), arguments[2])
+        return context.get_dummy_value()
+
+    return types.void(columns, source, types.intp, columns.dtype), generate
+
+
+@compiled
+def hadamard_transform(columns: FloatArray) -> None:
+    """Overwrite columns (p, LANES), C-contiguous, by H columns; p is a power of two, H has entries +1 and -1.
+
+    Two stages at a time while there are two: half as many loads and stores.
+
+    Source: Fino & Algazi, IEEE Transactions on Computers C-25(11), 1976, the natural order.
+    """
+    size, half = columns.shape[0], 1
+    while 4 * half <= size:
+        for start in range(0, size, 4 * half):
+            for i in range(start, start + half):
+                _two_stages(columns, i, half)
+        half *= 4
+    if 2 * half == size:
+        for i in range(half):
+            _one_stage(columns, i, half)
+
+
+@compiled
+def _rotate(columns: FloatArray, scratch: FloatArray, signs: FloatArray) -> None:
+    """Overwrite columns (p, LANES) by H D1 H D2 H D3 scratch, where scratch holds rows of inputs."""
+    size = columns.shape[0]
+    for i in range(size):
+        _scale(columns, scratch, i, signs[2, i])
+    for number in (1, 0):
+        hadamard_transform(columns)
+        for i in range(size):
+            _scale(columns, columns, i, signs[number, i])
+    hadamard_transform(columns)
+
+
+@compiled
+def project_structured(products: FloatArray, inputs: FloatArray, structured: Structured, buffers: FloatArray) -> None:
+    """Overwrite products (rows, n_frequencies) by inputs (rows, n_inputs) times the frequencies, in half turns.
+
+    buffers : (2, p, LANES), of the same precision, changed in place
+    """
+    scratch, columns = buffers[0], buffers[1]
+    size, n_frequencies = scratch.shape[0], products.shape[1]
+    n_rows, n_inputs = inputs.shape
+    scratch[:] = 0
+    for first in range(0, n_rows, LANES):
+        count = min(LANES, n_rows - first)
+        for lane in range(count):
+            for i in range(n_inputs):
+                scratch[i, lane] = inputs[first + lane, i]
+        for block in range(structured.signs.shape[0]):
+            _rotate(columns, scratch, structured.signs[block])
+            start = block * size
+            width = min(size, n_frequencies - start)
+            for lane in range(count):
+                for i in range(width):
+                    products[first + lane, start + i] = columns[i, lane] * structured.half_turns[start + i]
+
+
+@compiled
+def structured_transform(
+    features: FloatArray, block: Block, buffers: FloatArray, inputs: FloatArray, structured: Structured
+) -> None:
+    """Write features (rows, 2 n_frequencies), sines first; block and buffers (2, p, LANES) are changed in place."""
+    size, width = block.left.shape
+    for first in range(0, inputs.shape[0], size):
+        last = min(first + size, inputs.shape[0])
+        left, right = block.left[: last - first], block.right[: last - first]
+        project_structured(left, inputs[first:last], structured, buffers)
+        sines_and_cosines(left, right, structured.amplitude)
+        features[first:last, :width] = left
+        features[first:last, width:] = right
