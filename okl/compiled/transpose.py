@@ -33,6 +33,16 @@ def _float32_at(typing_context: Any, address: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def float64_at(typing_context: Any, address: Any) -> Any:
+    """The float64 at an address, which need not be a multiple of 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _DOUBLE.as_pointer()), align=1)
+
+    return types.float64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def _scatter_block(
     typing_context: Any, out: Any, addresses: Any, positions: Any, shift: Any, factor: Any, row: Any, column: Any
 ) -> Any:

@@ -12,9 +12,10 @@ from okl.checks import check_at_least
 from okl.errors import ExecutionError
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.execution.readahead import ReadAhead
+from okl.execution.readinturn import ReadInTurn
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
-from okl.store.reading import window_jobs
+from okl.store.reading import expect_window, window_jobs
 from okl.types import Precision
 
 MOST_THREADS = 4
@@ -39,7 +40,7 @@ class LocalExecution:
         self.n_threads = default_threads() if n_threads is None else check_at_least("threads", n_threads, 1)
         self._rounds = 0
         self._closed = False
-        self._reader: ReadAhead | None = None
+        self._reader: ReadAhead | ReadInTurn | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -114,10 +115,14 @@ class LocalExecution:
         if self._closed:
             raise ExecutionError("This LocalExecution is closed; open another one.")
 
-    def _readers(self) -> ReadAhead:
+    def _readers(self) -> ReadAhead | ReadInTurn:
         self._check_open()
         if self._reader is None:
-            self._reader = ReadAhead(window_jobs, self.n_threads)
+            spare = len(os.sched_getaffinity(0)) - self.n_threads
+            if spare > 0:
+                self._reader = ReadAhead(window_jobs, min(spare, self.n_threads))
+            else:
+                self._reader = ReadInTurn(window_jobs, expect_window, self.n_threads)
         return self._reader
 
     def _workers(self) -> ThreadPoolExecutor:

@@ -21,28 +21,16 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 VALUE_BYTES = {"FLOAT": 4, "DOUBLE": 8}
-MOST_SPREAD = 2  # bytes read for one that is wanted, where a model needs only some of the columns
+_LEAST_BYTES = 4 * 2**20  # from here on NumPy asks for huge pages
 _MOST_FREE_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True)
 class FlatGroup:
-    """Where the wanted columns of a row group lie in their file.
+    """Where the values of the wanted columns of a row group begin in their file: starts (columns,); rows each."""
 
-    offset, size_bytes : the stretch that holds all of them
-    rows : values a column
-    starts : of the values of each column, (columns,) from offset on; headers : of the pages before them
-    """
-
-    offset: int
-    size_bytes: int
     rows: int
     starts: NDArray[np.int64]
-    headers: tuple[tuple[bytes, NDArray[np.int64]], ...]
-
-    def holds(self, memory: Bytes) -> bool:
-        """Whether each header in what was read, (size_bytes,), is that of one plain page with all values."""
-        return all((memory[places] == np.frombuffer(header, np.uint8)).all() for header, places in self.headers)
 
 
 def flat_group(metadata: Any, group: int, columns: Sequence[tuple[int, str]]) -> FlatGroup | None:
@@ -55,7 +43,7 @@ def flat_group(metadata: Any, group: int, columns: Sequence[tuple[int, str]]) ->
     """
     row_group = metadata.row_group(group)
     rows = row_group.num_rows
-    starts, lengths, ends = [], [], []
+    starts = []
     for index, kind in columns:
         chunk = row_group.column(index)
         header_size = len(page_header(rows, kind))
@@ -63,19 +51,7 @@ def flat_group(metadata: Any, group: int, columns: Sequence[tuple[int, str]]) ->
         if size != header_size + VALUE_BYTES[kind] * rows or chunk.compression != "UNCOMPRESSED" or rows == 0:
             return None
         starts.append(start + header_size)
-        lengths.append(size)
-        ends.append(start + size)
-    values, last = np.array(starts), max(ends)
-    first = int((np.array(ends) - lengths).min())
-    if last - first > MOST_SPREAD * sum(lengths):
-        return None
-    values -= first
-    headers = []
-    for kind in {kind for _, kind in columns}:
-        header = page_header(rows, kind)
-        of_kind = values[[kind == other for _, other in columns]]
-        headers.append((header, of_kind[:, np.newaxis] + np.arange(-len(header), 0)))
-    return FlatGroup(first, last - first, rows, values, tuple(headers))
+    return FlatGroup(rows, np.array(starts, dtype=np.int64))
 
 
 def flat_columns(schema: Any, names: Sequence[str], kinds: Sequence[str]) -> tuple[tuple[int, str], ...] | None:
@@ -136,7 +112,7 @@ class _Memory:
             for index, memory in enumerate(self._free):
                 if len(memory) >= size:
                     return self._free.pop(index)
-        return np.empty(size, dtype=np.uint8)
+        return np.empty(max(size, _LEAST_BYTES), dtype=np.uint8)
 
     def give(self, memory: Bytes) -> None:
         with self._lock:

@@ -1,71 +1,85 @@
-"""Part files that a thread keeps open: opening parses metadata."""
+"""Part files that this process holds open for reading stretches of them, and what their metadata say of each."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import OrderedDict
 from pathlib import Path
-from threading import local
+from threading import Lock
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.store.flatpages import Bytes, FlatGroup, flat_columns, flat_group
+from okl.store.flatpages import FlatGroup, flat_columns, flat_group
 
 OPEN_FILES = 32
 
 
 class PartFile:
-    """A part file, open for Arrow and for reading stretches of it.
+    """A part file, for any number of threads at once; closed once nobody holds it.
 
     Raises OSError or ArrowException if it is missing or no Parquet file.
     """
 
     def __init__(self, path: Path) -> None:
+        self.metadata = pq.read_metadata(path)
         # no memory map: the pages of a whole data set would count as this process's memory, and a file that is cut off
         # while it is mapped ends the process
-        self._file = pa.OSFile(str(path))
-        self.parquet = pq.ParquetFile(self._file, pre_buffer=False)
-        self._wanted: tuple[tuple[str, ...], str] = ((), "")
-        self._columns: tuple[tuple[int, str], ...] | None = None
-        self._groups: dict[int, FlatGroup | None] = {}
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._columns: dict[tuple[tuple[str, ...], str], tuple[tuple[int, str], ...] | None] = {}
+        self._groups: dict[tuple[int, tuple[tuple[int, str], ...]], FlatGroup | None] = {}
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
 
     def flat_group(self, group: int, features: tuple[str, ...], target: str) -> FlatGroup | None:
         """How features (float32) and target (float64) of a row group are laid out, None if they are not flat."""
-        if (features, target) != self._wanted:
+        wanted = (features, target)
+        if wanted not in self._columns:
             kinds = ["FLOAT"] * len(features) + ["DOUBLE"]
-            self._columns = flat_columns(self.parquet.schema, [*features, target], kinds)
-            self._wanted, self._groups = (features, target), {}
-        if self._columns is None:
+            self._columns[wanted] = flat_columns(self.metadata.schema, [*features, target], kinds)
+        columns = self._columns[wanted]
+        if columns is None:
             return None
-        if group not in self._groups:
-            self._groups[group] = flat_group(self.parquet.metadata, group, self._columns)
-        return self._groups[group]
+        if (group, columns) not in self._groups:
+            self._groups[group, columns] = flat_group(self.metadata, group, columns)
+        return self._groups[group, columns]
 
-    def read_flat(self, group: FlatGroup, memory: Bytes) -> bool:
-        """Fill memory (group.size_bytes,); False if it is not what the metadata says, such as cut off."""
-        self._file.seek(group.offset)
-        return self._file.readinto(memory) == group.size_bytes and group.holds(memory)
+    def expect(self, group: int) -> None:
+        """Have the system bring a row group into memory, without waiting for it, unless it is there."""
+        row_group = self.metadata.row_group(group)
+        first, last = row_group.column(0), row_group.column(row_group.num_columns - 1)
+        start, stop = first.data_page_offset, last.data_page_offset + last.total_compressed_size
+        if sys.platform == "linux" and not self._in_memory(stop - 1):
+            os.posix_fadvise(self.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
-    def close(self) -> None:
-        """Let go of the file."""
-        self.parquet.close()
-        self._file.close()
+    def _in_memory(self, place: int) -> bool:
+        """Whether a byte can be had at once: asking costs a microsecond, bringing in what is there a hundred."""
+        try:
+            return os.preadv(self.descriptor, [bytearray(1)], place, os.RWF_NOWAIT) == 1
+        except OSError:  # it cannot, or the file system cannot tell
+            return False
 
 
-class _OpenParts(local):
-    """The part files of one thread, the least recently used ones closed."""
+class _OpenParts:
+    """The part files of the process, the least recently used ones let go of."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._parts: OrderedDict[tuple[str, str], PartFile] = OrderedDict()
 
     def open(self, path: Path, sha256: str) -> PartFile:
         key = (str(path), sha256)
-        part = self._parts.pop(key, None)
+        with self._lock:
+            part = self._parts.get(key)
         if part is None:
-            part = PartFile(path)
-        self._parts[key] = part
-        if len(self._parts) > OPEN_FILES:
-            self._parts.popitem(last=False)[1].close()
+            part = PartFile(path)  # twice, perhaps, if two threads ask at once: nobody waits for the other
+        with self._lock:
+            self._parts[key] = part
+            self._parts.move_to_end(key)
+            if len(self._parts) > OPEN_FILES:
+                self._parts.popitem(last=False)
         return part
 
 
@@ -73,5 +87,8 @@ _open_parts = _OpenParts()
 
 
 def open_part(path: Path, sha256: str) -> PartFile:
-    """The part file at a path, opened unless this thread still holds it; sha256 tells it from an earlier one there."""
+    """The part file at a path, opened unless it is held; sha256 tells it from an earlier one of the same path.
+
+    Raises OSError or ArrowException if it is missing or no Parquet file.
+    """
     return _open_parts.open(path, sha256)

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from threading import local
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.store.dataset import Dataset, Schema, Shard
-from okl.store.flatpages import borrowed_memory
+from okl.store.flatreading import FlatPiece, flat_jobs
 from okl.store.order import Window
 from okl.store.partfiles import open_part
 from okl.store.targets import stored_index
 from okl.types import FloatArray, Precision, Split
 
+OPEN_FILES = 32
 SAMPLE_GROUPS = 16
 Positions = NDArray[np.int64]
 Targets = NDArray[np.float64]
+
+
+class _ArrowFiles(local):
+    """Part files that a thread keeps open for Arrow, the least recently used ones closed."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[tuple[str, str], pq.ParquetFile] = OrderedDict()
+
+    def open(self, path: Path, sha256: str) -> pq.ParquetFile:
+        key = (str(path), sha256)
+        file = self._files.pop(key, None)
+        if file is None:
+            # no memory map: the pages of a whole data set would count as this process's memory
+            file = pq.ParquetFile(path, metadata=open_part(path, sha256).metadata, memory_map=False, pre_buffer=False)
+        self._files[key] = file
+        if len(self._files) > OPEN_FILES:
+            self._files.popitem(last=False)[1].close()
+        return file
+
+
+_arrow_files = _ArrowFiles()
 
 
 def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
@@ -54,26 +81,52 @@ def read_window(data: Dataset, window: Window, inputs_out: FloatArray, targets_o
 def window_jobs(
     data: Dataset, window: Window, inputs_out: FloatArray, targets_out: Targets
 ) -> list[Callable[[], None]]:
-    """The calls, one a row group, that together fill the arrays with a window; in any order, or in parallel."""
+    """The calls that together fill the arrays with a window; in any order, or in parallel."""
     permutation = window.permutation()
-    positions = np.arange(window.rows) if permutation is None else permutation
     jobs: list[Callable[[], None]] = []
+    flat: list[FlatPiece] = []
     start = 0
     for index, group, rows in window.pieces:
-        into = positions[start : start + rows]
-        jobs.append(partial(read_group, data, data.shards[index], group, into, inputs_out, targets_out))
+        into = range(start, start + rows) if permutation is None else permutation[start : start + rows]
+        job = partial(read_group, data, data.shards[index], group, into, inputs_out, targets_out)
+        piece = _flat_piece(data, data.shards[index], group, range(start, start + rows), job)
+        if piece is None:
+            jobs.append(job)
+        else:
+            flat.append(piece)
         start += rows
-    return jobs
+    return jobs + (flat_jobs(data.schema, flat, permutation, inputs_out, targets_out, targets_of) if flat else [])
+
+
+def _flat_piece(
+    data: Dataset, shard: Shard, group: int, rows: range, otherwise: Callable[[], None]
+) -> FlatPiece | None:
+    """A row group that is laid out for reading without Arrow, None if it is not, or cannot be looked at."""
+    try:
+        part = open_part(data.path(shard), shard.sha256)
+        layout = part.flat_group(group, data.schema.features, data.schema.target)
+    except (pa.ArrowException, OSError, IndexError):
+        return None  # Arrow meets the same, and says what it is
+    if layout is None or layout.rows != len(rows):
+        return None
+    return FlatPiece(part, layout, rows.start, otherwise)
+
+
+def expect_window(data: Dataset, window: Window) -> None:
+    """Have the system bring a window's part of the files into memory meanwhile; a failure is left to who reads it."""
+    for index, group, _ in window.pieces:
+        shard = data.shards[index]
+        with suppress(pa.ArrowException, OSError, IndexError):
+            open_part(data.path(shard), shard.sha256).expect(group)
 
 
 def read_group(
-    data: Dataset, shard: Shard, group: int, positions: Positions, inputs_out: FloatArray, targets_out: Targets
+    data: Dataset, shard: Shard, group: int, into: Positions | range, inputs_out: FloatArray, targets_out: Targets
 ) -> None:
-    """Read one row group; its row r goes to row positions[r] of inputs_out (., n_features) and targets_out (.,)."""
+    """Read one row group by Arrow; its row r goes to row into[r] of inputs_out (., n_features) and targets_out (.,)."""
     from okl.compiled.transpose import scatter_columns  # numba: not needed to describe a data set
 
-    if _read_flat(data, shard, group, positions, inputs_out, targets_out):
-        return
+    positions = np.arange(into.start, into.stop) if isinstance(into, range) else into
     schema = data.schema
     table = _read_columns(data, shard, group, [*schema.features, schema.target])
     if len(table) != len(positions):
@@ -87,36 +140,12 @@ def read_group(
     targets_out[positions] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
 
 
-def _read_flat(
-    data: Dataset, shard: Shard, group: int, positions: Positions, inputs_out: FloatArray, targets_out: Targets
-) -> bool:
-    """Do what `read_group` does without Arrow, False if the row group is not laid out for that or is damaged."""
-    from okl.compiled.transpose import scatter_columns
-
-    schema = data.schema
-    try:
-        part = open_part(data.path(shard), shard.sha256)
-        flat = part.flat_group(group, schema.features, schema.target)
-        if flat is None or flat.rows != len(positions):
-            return False
-        with borrowed_memory(flat.size_bytes) as memory:
-            if not part.read_flat(flat, memory):
-                return False
-            target = flat.starts[-1]
-            scatter_columns(inputs_out, memory.ctypes.data + flat.starts[:-1], positions, *schema.shift_and_factor)
-            stored = memory[target : target + 8 * flat.rows].view(np.float64)
-            targets_out[positions] = targets_of(schema, stored)
-    except (pa.ArrowException, OSError, IndexError):
-        return False  # Arrow meets the same, and says what it is
-    return True
-
-
 def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]) -> pa.Table:
     path = data.path(shard)
     try:
         # select: a column named a also matches a.b
-        parquet = open_part(path, shard.sha256).parquet
-        return parquet.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
+        file = _arrow_files.open(path, shard.sha256)
+        return file.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
     except (pa.ArrowException, OSError, IndexError, KeyError) as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")
         raise DataError(f"{path} is missing or damaged at row group {group}: {why}. Ingest the source again.") from None
