@@ -109,12 +109,33 @@ def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
     """
     supports = state.supports
     with one_blas_thread():
-        fitted = fit_nystrom_map(kernel, supports.inputs, rank, precision_of(supports.inputs))
-        feature_map = replace(fitted, projection=_without_noise(fitted.projection))
+        fitted = fit_nystrom_map(kernel, _used_columns(kernel, supports.inputs), rank, precision_of(supports.inputs))
+        projection = _without_noise(fitted.projection)
+        feature_map = NystromFeatures(kernel, supports.inputs, projection)
         inverse = np.linalg.pinv(feature_map.projection.astype(np.float64).T)
         last = supports.coefficients.astype(np.float64) @ inverse
     weights = Weights(np.ascontiguousarray(last, dtype=supports.inputs.dtype), None, 0, state.filled)
     return replace(state, feature_map=feature_map, weights=weights)
+
+
+def reopened(state: NOGDState) -> NOGDState:
+    """The state as a kernel expansion of the same scores, sum_i (w M)_i k(x_i, .), which further supports may join."""
+    if state.feature_map is None or state.weights is None:
+        return state
+    with one_blas_thread():
+        expanded = state.weights.last.astype(np.float64) @ state.feature_map.projection.astype(np.float64).T
+    coefficients = np.ascontiguousarray(expanded, dtype=state.weights.last.dtype)
+    supports = SupportSet(state.feature_map.landmarks, coefficients)
+    return NOGDState(supports, None, None, state.weights.progress)
+
+
+def _used_columns(kernel: Kernel, inputs: FloatArray) -> FloatArray:
+    """Inputs without columns of nothing but 0, which no known kernel sees.
+
+    BLAS may add up a wider kernel matrix in another order: a column that appears later is to leave the map its bits.
+    """
+    used = inputs.any(axis=0)
+    return inputs if kernel.rule is None or not used.any() else inputs[:, used]
 
 
 def _without_noise(projection: FloatArray) -> FloatArray:
