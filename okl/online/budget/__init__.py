@@ -1,14 +1,31 @@
-"""Learners with at most a budget of support vectors: one file a strategy."""
+"""Learners whose state is support vectors: with a budget, one file a strategy, and without."""
 
+from okl.online.budget.bogd import BoundedGradientDescent, SampledGradientDescent
+from okl.online.budget.budgetperceptron import BudgetPerceptron
+from okl.online.budget.forgetron import Forgetron
+from okl.online.budget.growing import GrowingLearner, GrowingState, GrowingStrategy
 from okl.online.budget.learner import BudgetLearner, check_budget
+from okl.online.budget.norma import Norma
+from okl.online.budget.ogd import OnlineGradientDescent
+from okl.online.budget.perceptron import Perceptron
 from okl.online.budget.rbp import RandomizedBudgetPerceptron
 from okl.online.budget.state import BudgetState
 from okl.online.budget.strategy import BudgetStrategy
 
 __all__ = [
+    "BoundedGradientDescent",
     "BudgetLearner",
+    "BudgetPerceptron",
     "BudgetState",
     "BudgetStrategy",
+    "Forgetron",
+    "GrowingLearner",
+    "GrowingState",
+    "GrowingStrategy",
+    "Norma",
+    "OnlineGradientDescent",
+    "Perceptron",
     "RandomizedBudgetPerceptron",
+    "SampledGradientDescent",
     "check_budget",
 ]

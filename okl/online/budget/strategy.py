@@ -37,7 +37,7 @@ class BudgetStrategy:
         return ()
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Shape of memory, whose axes are n_outputs, capacity or 0 long; none unless overridden."""
+        """Shape of memory, whose columns, and perhaps rows, are those of supports; none unless overridden."""
         return (0, 0)
 
     def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
