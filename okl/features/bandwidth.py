@@ -1,17 +1,21 @@
-"""A bandwidth from the data: the median distance of random pairs of rows."""
+"""A bandwidth from the data: the median distance of random pairs of rows; and the kernel with it."""
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 
-from okl.errors import DataError
+from okl.checks import check_positive
+from okl.errors import ConfigError, DataError
+from okl.kernels import KnownKernel, kernel_parameters, make_kernel
 from okl.types import FloatArray
 
 _PAIRS = 20_000
 _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth
 
 
-def median_distance(sample: FloatArray) -> float:
+def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
     """Median Euclidean distance of pairs of differing rows, in units of the inputs; 1.0 if no two rows differ.
 
     Every row is paired with rows a few random shifts away, about 20,000 pairs in all, so that every row takes part
@@ -20,6 +24,7 @@ def median_distance(sample: FloatArray) -> float:
     Parameters
     ----------
     sample : (rows, n_inputs), finite
+    power : 1 for the sum of absolute differences in place of the Euclidean distance
 
     Raises
     ------
@@ -34,12 +39,48 @@ def median_distance(sample: FloatArray) -> float:
     wanted = max(1, _PAIRS // len(rows))
     if len(shifts) > wanted:
         shifts = np.random.default_rng(_SEED).choice(shifts, size=wanted, replace=False)
-    distances = np.concatenate([np.zeros(1), *(_distances(rows, int(shift)) for shift in shifts)])
+    distances = np.concatenate([np.zeros(1), *(_distances(rows, int(shift), power) for shift in shifts)])
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def _distances(rows: FloatArray, shift: int) -> FloatArray:
+def _distances(rows: FloatArray, shift: int, power: int) -> FloatArray:
     difference = rows - np.roll(rows, shift, axis=0)
-    lengths: FloatArray = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    if power == 1:
+        lengths: FloatArray = np.abs(difference, out=difference).sum(axis=1)
+    else:
+        lengths = np.sqrt(np.einsum("ij,ij->i", difference, difference))
     return lengths
+
+
+def suit_kernel(
+    name: str, bandwidth: float | None, sample: FloatArray, degree: int = 3, offset: float = 1.0
+) -> tuple[KnownKernel, dict[str, Any]]:
+    """Make a kernel of KERNELS that suits a sample (rows, n_inputs), and say with which bandwidth and why.
+
+    bandwidth : None for the median distance, in the kernel's own measure of it; a polynomial kernel takes it as the
+        unit of the inputs, scale = bandwidth^-2; the linear kernel has none
+    degree, offset : of the polynomial kernel
+
+    Raises
+    ------
+    ConfigError : the kernel is unknown, or a parameter is out of range
+    DataError : the sample has no rows
+    """
+    if not {"bandwidth", "scale"} & set(kernel_parameters(name)):
+        if bandwidth is not None:
+            raise ConfigError(f"bandwidth = {bandwidth:g} was given, but the kernel {name!r} has none. Leave it out.")
+        return kernel_of_bandwidth(name, 1.0), {}
+    why = "as given"
+    if bandwidth is None:
+        bandwidth = median_distance(sample, 1 if name == "laplacian" else 2)
+        why = f"median distance of {len(sample):,} sampled rows"
+    return kernel_of_bandwidth(name, bandwidth, degree, offset), {"bandwidth": bandwidth, "bandwidth_reason": why}
+
+
+def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> KnownKernel:
+    """The kernel of KERNELS with a bandwidth, as far as it has one; errors as for `suit_kernel`."""
+    known = kernel_parameters(name)
+    check_positive("bandwidth", bandwidth)
+    given = {"bandwidth": bandwidth, "scale": bandwidth**-2, "degree": degree, "offset": offset}
+    return make_kernel(name, {parameter: given[parameter] for parameter in known})

@@ -65,8 +65,8 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
 def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.random.Generator) -> list[int]:
     """Pivots of a randomly pivoted partial Cholesky factorisation of the rows' kernel matrix: indices, all unlike.
 
-    K is about F F'; after each pivot s the column (K - F F')[:, s] / sqrt((K - F F')[s, s]) joins F, and what is left of
-    the diagonal says how likely a row is to be next. Time O(rows * number^2), memory O(rows * number); K is never held.
+    K is about F F'; after each pivot s the column (K - F F')[:, s] / sqrt((K - F F')[s, s]) joins F, and what is left
+    of the diagonal says how likely a row is next. Time O(rows number^2), memory O(rows number); K is never held.
 
     Source: Chen, Epperly, Tropp & Webber, arXiv 2207.06503, Algorithm 2.1.
     """

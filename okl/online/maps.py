@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
-from okl.features.bandwidth import median_distance
-from okl.features.fourier import draw_fourier_map
+from okl.checks import check_at_least, check_choice
+from okl.errors import ConfigError
+from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
+from okl.features.drawing import DRAWS, draw_map, suitable_draw
+from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import fit_nystrom_map
+from okl.features.orthogonal import radial_kernel
 from okl.features.protocol import FeatureMap
-from okl.kernels import make_kernel
+from okl.kernels import Kernel, shift_invariant
 from okl.store.dataset import Schema
 from okl.types import FloatArray, Precision
 
@@ -26,27 +31,107 @@ class MapChoice(Protocol):
 
 @dataclass(frozen=True)
 class FourierChoice:
-    """A random Fourier map of a shift-invariant kernel.
+    """A Fourier map of a shift-invariant kernel.
 
-    kernel : name of the kernel; bandwidth : in units of the scaled inputs, None for the median distance of the sample
+    Parameters
+    ----------
+    kernel : gaussian, laplacian, matern32, matern52
+    bandwidth : in units of the scaled inputs, None for the median distance of the sample
     n_frequencies : the map has 2 n_frequencies columns
+    map : how frequencies are drawn: independent (the paper's), orthogonal, quasi, structured, or auto: structured from
+        256 inputs, otherwise orthogonal, or quasi for the Laplacian kernel
 
-    Source: Rahimi & Recht, NIPS 2007, Algorithm 1; the median heuristic as in Gretton et al., JMLR 13, 2012, section 8.
+    Raises
+    ------
+    ConfigError : an unknown name, a kernel that is not shift-invariant, or one that the map does not take
+
+    Source: Rahimi & Recht, NIPS 2007, Algorithm 1; the median heuristic as in Gretton et al., JMLR 13, 2012, section 8;
+    the other maps as in okl.features.orthogonal, quasi and structured.
     """
 
     kernel: str = "gaussian"
     bandwidth: float | None = None
     n_frequencies: int = 400
+    map: str = "independent"
+
+    def __post_init__(self) -> None:
+        check_choice("map", self.map, {"auto", *DRAWS})
+        some = shift_invariant(kernel_of_bandwidth(self.kernel, 1.0), "a Fourier map")
+        if self.map in ("orthogonal", "structured"):
+            radial_kernel(some, self.map)
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and the bandwidth with its reason."""
-        bandwidth = median_distance(sample) if self.bandwidth is None else self.bandwidth
-        why = f"median distance of {len(sample):,} sampled rows" if self.bandwidth is None else "as given"
-        kernel = make_kernel(self.kernel, {"bandwidth": bandwidth})
-        drawn = draw_fourier_map(kernel, schema.n_features, self.n_frequencies, seed, precision)
-        return drawn, {"bandwidth": bandwidth, "bandwidth_reason": why}
+        """The map, and the bandwidth with its reason; with map auto also how it was drawn."""
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
+        drawn = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
+        if self.map == "auto":
+            why = f"{schema.n_features:,} inputs and the kernel {self.kernel}"
+            chosen |= {"map": suitable_draw(kernel, schema.n_features), "map_reason": why}
+        return drawn, chosen
+
+
+@dataclass(frozen=True)
+class NystromChoice:
+    """A Nystrom map of any kernel, with landmarks from the sample, before the first row is learnt.
+
+    Parameters
+    ----------
+    kernel : gaussian, laplacian, matern32, matern52, polynomial, linear; or a kernel itself, as one of the user's own
+    bandwidth : in units of the scaled inputs, None for the median distance of the sample; for a polynomial kernel by
+        name, (<x, x'> / bandwidth^2 + offset)^degree; none for a kernel that is given itself
+    n_landmarks : at most the rows of the sample
+    rank : columns of the map, at most n_landmarks; fewer where the kernel matrix cannot keep as many
+    landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks
+    degree, offset : of the polynomial kernel
+
+    Raises
+    ------
+    ConfigError : an unknown name, a rank above n_landmarks, a parameter out of range
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.3; the landmarks as in okl.features.landmarks.
+    """
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | None = None
+    n_landmarks: int = 100
+    rank: int = 20
+    landmarks: Landmarks = "uniform"
+    degree: int = 3
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("landmarks", self.landmarks, get_args(Landmarks))
+        check_at_least("n_landmarks", self.n_landmarks, 1)
+        check_at_least("rank", self.rank, 1)
+        if self.rank > self.n_landmarks:
+            raise ConfigError(
+                f"rank = {self.rank}, but {self.n_landmarks} landmarks give a Nystrom map of at most that rank. Set "
+                f"the rank to {self.n_landmarks} or less, or take more landmarks."
+            )
+        if isinstance(self.kernel, str):
+            kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
+        elif self.bandwidth is not None:
+            raise ConfigError(
+                f"bandwidth = {self.bandwidth:g} was given beside the kernel {self.kernel.name!r}, which has its own. "
+                "Leave it out, or name the kernel."
+            )
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map; its bandwidth, landmarks and rank with their reasons."""
+        kernel, chosen = self._suit(sample)
+        landmarks = choose_landmarks(kernel, sample, self.n_landmarks, self.landmarks, seed)
+        fitted = fit_nystrom_map(kernel, landmarks, self.rank, precision)
+        why = "as given" if fitted.n_columns == self.rank else "all that the kernel matrix of the landmarks can keep"
+        return fitted, {**chosen, "landmarks": self.n_landmarks, "rank": fitted.n_columns, "rank_reason": why}
+
+    def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
+        if isinstance(self.kernel, str):
+            return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        return self.kernel, {}
 
 
 @dataclass(frozen=True)
