@@ -9,10 +9,10 @@ from typing import Any
 
 from okl.reproduction.cells import DIVERGED, NO_DATA, NO_LEARNER, Cell, Tolerance, relative_to
 from okl.reproduction.folder import Selection
-from okl.reproduction.lu2016.algorithms import Setting
 from okl.reproduction.lu2016.batchlearning import BATCH, FOLDS, BatchItem
 from okl.reproduction.lu2016.cases import PACKAGE, Sizes
 from okl.reproduction.lu2016.onlinetable import CODE, REFERENCE
+from okl.reproduction.lu2016.problems import Setting
 from okl.reproduction.printed import Printed, read_printed, read_records
 from okl.reproduction.tables import Known, Picture, Request
 
@@ -33,7 +33,7 @@ class BatchTable:
     counts: Mapping[str, tuple[int, int]]
     tolerance: Tolerance
     repeats: int = 5
-    code: tuple[str, ...] = (*CODE, "reproduction.lu2016.batchlearning")
+    code: tuple[str, ...] = (*CODE, "predictors", "expansions", "reproduction.lu2016.batchlearning")
 
     @property
     def datasets(self) -> tuple[str, ...]:

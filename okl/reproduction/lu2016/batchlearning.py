@@ -14,9 +14,10 @@ from okl.errors import DivergedError
 from okl.execution.protocol import Rows
 from okl.reproduction.folder import Folder, Selection
 from okl.reproduction.items import Outcome
-from okl.reproduction.lu2016.algorithms import ALGORITHMS, Problem, Setting
+from okl.reproduction.lu2016.algorithms import ALGORITHMS
 from okl.reproduction.lu2016.cases import Sizes
 from okl.reproduction.lu2016.learning import EXTRA_ORDER, segments
+from okl.reproduction.lu2016.problems import Problem, Setting
 from okl.types import FloatArray, Precision
 
 FOLDS = 5

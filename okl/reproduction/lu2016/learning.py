@@ -16,8 +16,9 @@ from okl.execution.protocol import Rows
 from okl.online.protocol import RowLearner
 from okl.reproduction.folder import Folder, Selection, Whose
 from okl.reproduction.items import Outcome
-from okl.reproduction.lu2016.algorithms import ALGORITHMS, Problem
+from okl.reproduction.lu2016.algorithms import ALGORITHMS
 from okl.reproduction.lu2016.cases import Sizes
+from okl.reproduction.lu2016.problems import Problem
 from okl.types import Precision
 
 EXTRA_ORDER = 1000  # seed of the order on which settings are chosen; reported orders count from 0
@@ -96,10 +97,7 @@ class LearnItem:
     def ordered(self, folder: Folder) -> Rows:
         """The rows in their order."""
         stored = folder.rows(self.selection, self.precision)
-        extra = self.order == EXTRA_ORDER
-        order = folder.order(self.selection.name, len(stored.targets), self.order, "seeded" if extra else self.whose)[
-            : self.n_rows
-        ]
+        order = folder.order(self.dataset, len(stored.targets), self.order, self.whose)[: self.n_rows]
         return Rows(stored.inputs[order], stored.targets[order])
 
     def learner(self, rows: Rows) -> RowLearner[Any]:

@@ -16,15 +16,17 @@ from okl.reproduction.cells import (
     Tolerance,
     relative_to,
 )
-from okl.reproduction.lu2016.algorithms import ALGORITHMS, BANDWIDTH, LINEAR
+from okl.reproduction.folder import Whose
+from okl.reproduction.lu2016.algorithms import ALGORITHMS, LINEAR
 from okl.reproduction.lu2016.cases import Case, Sizes
 from okl.reproduction.lu2016.learning import EXTRA_ORDER, LearnItem, mean_curve
+from okl.reproduction.lu2016.problems import BANDWIDTH
 from okl.reproduction.pictures import draw_lines
 from okl.reproduction.printed import Printed
 from okl.reproduction.tables import Known, Picture, Request
 
 CODE = ("compiled", "features", "online", "kernels", "losses", "reproduction.folder", "reproduction.lu2016.algorithms",
-        "reproduction.lu2016.cases", "reproduction.lu2016.learning")  # fmt: skip
+        "reproduction.lu2016.cases", "reproduction.lu2016.learning", "reproduction.lu2016.problems")  # fmt: skip
 REFERENCE = "FOGD"
 Point = tuple[tuple[str, float], ...]
 
@@ -168,9 +170,10 @@ class OnlineTable:
     def _item(self, request: Request, line: Line, setting: Mapping[str, float], order: int) -> LearnItem:
         selection = line.case.selection(request.data)
         assert selection is not None
+        orders: Whose = "seeded" if order == EXTRA_ORDER else whose(request, selection.name)
         return LearnItem(
             line.case.printed, selection, line.algorithm, tuple(sorted(setting.items())), line.sizes, order,
-            line.case.n_rows(request.data, selection), whose(request, selection.name), request.precision, line.point,
+            line.case.n_rows(request.data, selection), orders, request.precision, line.point,
         )  # fmt: skip
 
     def _setting(self, request: Request, known: Known, line: Line) -> tuple[Mapping[str, float], dict[str, Any]]:
@@ -208,7 +211,7 @@ class OnlineTable:
         return next((p for p in self.printed if (p.dataset, p.algorithm, p.metric) == wanted), None)
 
 
-def whose(request: Request, name: str) -> Any:
+def whose(request: Request, name: str) -> Whose:
     """Whose orders of a data set are taken."""
     return "authors" if request.orders == "authors" and request.data.has_orders(name) else "seeded"
 
