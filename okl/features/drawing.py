@@ -8,11 +8,11 @@ from okl.checks import check_choice
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.orthogonal import draw_orthogonal_map
 from okl.features.quasi import MOST_COORDINATES, draw_quasi_map
-from okl.features.structured import StructuredFeatures, draw_structured_map
+from okl.features.structured import StructuredFeatures, draw_structured_map, padded
 from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel
 from okl.types import Precision
 
-STRUCTURED_FROM = 256  # inputs: with that many the structured map takes half the time of frequencies, with 64 as much
+STRUCTURED_FROM = 256  # inputs: with that many the structured map takes half the time of frequencies, with 64 more
 
 
 class Draw(Protocol):
@@ -41,14 +41,19 @@ def draw_map(
     ConfigError : the name is unknown, or the map does not take the kernel or the sizes
     """
     check_choice("map", name, {"auto", *DRAWS})
-    chosen = suitable_draw(kernel, n_inputs) if name == "auto" else name
+    chosen = suitable_draw(kernel, n_inputs, n_frequencies) if name == "auto" else name
     return DRAWS[chosen](kernel, n_inputs, n_frequencies, seed, precision)
 
 
-def suitable_draw(kernel: Kernel, n_inputs: int) -> str:
-    """Structured from 256 inputs on, orthogonal below; for kernels of no Euclidean distance quasi, where it can be."""
+def suitable_draw(kernel: Kernel, n_inputs: int, n_frequencies: int) -> str:
+    """Structured where it is faster than frequencies, otherwise orthogonal; quasi where the kernel takes neither.
+
+    Structured from 256 inputs on, unless the frequencies are few: rotations are computed whole, and of one of 1024
+    inputs a quarter at least should be used. Independent for kernels that take none of them.
+    """
     if isinstance(kernel, RadialKernel):
-        return "structured" if n_inputs >= STRUCTURED_FROM else "orthogonal"
+        worth = n_inputs >= STRUCTURED_FROM and 4 * n_frequencies >= padded(n_inputs)
+        return "structured" if worth else "orthogonal"
     if isinstance(kernel, ShiftInvariantKernel) and kernel.n_uniforms(n_inputs) <= MOST_COORDINATES:
         return "quasi"
     return "independent"

@@ -38,8 +38,8 @@ class FourierChoice:
     kernel : gaussian, laplacian, matern32, matern52
     bandwidth : in units of the scaled inputs, None for the median distance of the sample
     n_frequencies : the map has 2 n_frequencies columns
-    map : how frequencies are drawn: independent (the paper's), orthogonal, quasi, structured, or auto: structured from
-        256 inputs, otherwise orthogonal, or quasi for the Laplacian kernel
+    map : how frequencies are drawn: independent (the paper's), orthogonal, quasi, structured; or auto: structured from
+        256 inputs where it is faster, otherwise orthogonal, or quasi for the Laplacian kernel
 
     Raises
     ------
@@ -67,8 +67,9 @@ class FourierChoice:
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
         drawn = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
         if self.map == "auto":
-            why = f"{schema.n_features:,} inputs and the kernel {self.kernel}"
-            chosen |= {"map": suitable_draw(kernel, schema.n_features), "map_reason": why}
+            name = suitable_draw(kernel, schema.n_features, self.n_frequencies)
+            why = f"{schema.n_features:,} inputs, {self.n_frequencies:,} frequencies and the kernel {self.kernel}"
+            chosen |= {"map": name, "map_reason": why}
         return drawn, chosen
 
 

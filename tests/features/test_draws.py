@@ -109,7 +109,8 @@ def test_a_structured_map_holds_a_few_numbers_for_each_frequency() -> None:
 
 
 def test_auto_takes_what_the_kernel_and_the_number_of_inputs_allow() -> None:
-    assert isinstance(draw_map("auto", Gaussian(1.0), STRUCTURED_FROM, 10, 0), StructuredFeatures)
+    assert isinstance(draw_map("auto", Gaussian(1.0), STRUCTURED_FROM, 64, 0), StructuredFeatures)
+    assert isinstance(draw_map("auto", Gaussian(1.0), STRUCTURED_FROM, 63, 0), FourierFeatures)
     for kernel, draw in ((Gaussian(1.0), draw_orthogonal_map), (Laplacian(1.0), draw_quasi_map)):
         drawn, expected = draw_map("auto", kernel, 20, 10, 0), draw(kernel, 20, 10, 0)
         assert isinstance(drawn, FourierFeatures)

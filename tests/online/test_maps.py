@@ -102,7 +102,7 @@ def test_what_was_chosen_is_told(learnable: dict[Task, Dataset]) -> None:
     schema, sample = learnable["binary"].schema, sample_rows(learnable["binary"], "train", 1000, 0, "float32").inputs
     _, chosen = FourierChoice(map="auto").draw(schema, sample, 0, "float32")
     assert chosen["map"] == "orthogonal"
-    assert "4 inputs and the kernel gaussian" in chosen["map_reason"]
+    assert "4 inputs, 400 frequencies and the kernel gaussian" in chosen["map_reason"]
     _, euclidean = FourierChoice(bandwidth=2.0).draw(schema, sample, 0, "float32")
     assert euclidean == {"bandwidth": 2.0, "bandwidth_reason": "as given"}
     _, absolute = FourierChoice("laplacian").draw(schema, sample, 0, "float32")
