@@ -1,6 +1,8 @@
 """Learners whose state is support vectors: with a budget, one file a strategy, and without."""
 
 from okl.online.budget.bogd import BoundedGradientDescent, SampledGradientDescent
+from okl.online.budget.bpa import BPASimple
+from okl.online.budget.bsgd import BSGDMerging, BSGDRemoval
 from okl.online.budget.budgetperceptron import BudgetPerceptron
 from okl.online.budget.forgetron import Forgetron
 from okl.online.budget.growing import GrowingLearner, GrowingState, GrowingStrategy
@@ -8,11 +10,16 @@ from okl.online.budget.learner import BudgetLearner, check_budget
 from okl.online.budget.norma import Norma
 from okl.online.budget.ogd import OnlineGradientDescent
 from okl.online.budget.perceptron import Perceptron
+from okl.online.budget.projectron import Projectron
+from okl.online.budget.projectron_plus import ProjectronPlus
 from okl.online.budget.rbp import RandomizedBudgetPerceptron
 from okl.online.budget.state import BudgetState
 from okl.online.budget.strategy import BudgetStrategy
 
 __all__ = [
+    "BPASimple",
+    "BSGDMerging",
+    "BSGDRemoval",
     "BoundedGradientDescent",
     "BudgetLearner",
     "BudgetPerceptron",
@@ -25,6 +32,8 @@ __all__ = [
     "Norma",
     "OnlineGradientDescent",
     "Perceptron",
+    "Projectron",
+    "ProjectronPlus",
     "RandomizedBudgetPerceptron",
     "SampledGradientDescent",
     "check_budget",

@@ -1,0 +1,177 @@
+"""Laws of the strategies whose budget costs more than a removal: each against its slow twin, on hard streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from okl.compiled.budget import NUMBER
+from okl.errors import ConfigError
+from okl.execution.protocol import Rows
+from okl.kernels import Gaussian, Laplacian
+from okl.online.budget.bpa import BPASimple
+from okl.online.budget.bsgd import BSGDMerging, BSGDRemoval
+from okl.online.budget.learner import BudgetLearner
+from okl.online.budget.projectron import Projectron
+from okl.online.budget.projectron_plus import ProjectronPlus
+from okl.online.budget.state import BudgetState
+from okl.online.budget.strategy import BudgetStrategy
+from okl.types import FloatArray, Precision, Task
+from tests.naive.bpa import bpa
+from tests.naive.bsgd import bsgd
+from tests.naive.expansion import Expansion, Judged
+from tests.naive.projectron import projectron
+from tests.online.budget.streams import N_OUTPUTS, Stream, hard_stream, streams
+
+BUDGET = 12
+Twin = Callable[[Expansion, FloatArray, FloatArray], list[Judged]]
+
+
+class Case(NamedTuple):
+    strategy: BudgetStrategy
+    twin: Twin
+
+
+CASES: dict[str, Case] = {
+    "projectron": Case(Projectron(0.7), lambda e, x, y: projectron(e, x, y, False, 0.7, 0.1, 1e-10)),
+    "projectron++": Case(ProjectronPlus(), lambda e, x, y: projectron(e, x, y, True, 1.0, 0.1, 1e-10)),
+    "bpa-s": Case(BPASimple(0.8), lambda e, x, y: bpa(e, x, y, 0.8, "simple")),
+    "bsgd-removal": Case(BSGDRemoval(0.01), lambda e, x, y: bsgd(e, x, y, 0.01, "removal")),
+    "bsgd-merging": Case(BSGDMerging(0.01), lambda e, x, y: bsgd(e, x, y, 0.01, "merging")),
+}
+BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
+
+
+def learner_of(name: str, stream: Stream, precision: Precision = "float64", budget: int = BUDGET) -> BudgetLearner:
+    n_outputs = N_OUTPUTS[stream.task]
+    width = stream.inputs.shape[1]
+    return BudgetLearner(
+        stream.kernel, CASES[name].strategy, stream.task, width, budget, n_outputs, precision=precision
+    )
+
+
+def learn(learner: BudgetLearner, stream: Stream, state: BudgetState | None = None) -> BudgetState:
+    start = learner.start() if state is None else state
+    return learner.learn(start, Rows(stream.inputs, stream.targets))
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_learner_matches_naive(name: str, task: Task) -> None:
+    for stream in streams(task):
+        if name == "bsgd-merging" and not isinstance(stream.kernel, Gaussian):
+            continue
+        expansion = Expansion(stream.kernel, task, N_OUTPUTS[task], BUDGET)
+        judged = CASES[name].twin(expansion, stream.inputs, stream.targets)
+        learner = learner_of(name, stream)
+        state = learn(learner, stream)
+        mistakes = sum(seen.mistake for seen in judged)
+        assert state.progress.mistakes == mistakes
+        assert task == "regression" or 0 < mistakes < 0.7 * len(judged)
+        assert state.n_supports == len(expansion.supports)
+        squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
+        if task == "regression":
+            assert state.progress.squared_error == pytest.approx(squares, rel=1e-9)
+        expected = np.stack([expansion.scores(x) for x in stream.inputs])
+        scores = learner.predictor(state).scores(stream.inputs).reshape(expected.shape)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1.0 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_budget_is_met_and_never_exceeded(name: str, task: Task) -> None:
+    stream = hard_stream(task)
+    for budget in (1, 2, 5, 16):
+        state = learn(learner_of(name, stream, budget=budget), stream)
+        assert state.n_supports == budget
+        assert not state.supports[:, budget:].any()
+        assert not state.coefficients[:, budget:].any()
+        assert len(set(state.marks[NUMBER, :budget].tolist())) == budget
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_split_into_calls_gives_the_same_bits_and_leaves_states_alone(
+    name: str, task: Task, precision: Precision
+) -> None:
+    stream = hard_stream(task)
+    learner = learner_of(name, stream, precision)
+    state = learner.start()
+    for first, last in ((0, 1), (1, 37), (37, 38), (38, 300)):
+        before = fields_of(state)
+        after = learner.learn(state, Rows(stream.inputs[first:last], stream.targets[first:last]))
+        assert_same_bits(fields_of(state), before)
+        state = after
+    assert_same_bits(fields_of(state), fields_of(learn(learner, stream)))
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_float32_is_close_to_float64(name: str, task: Task) -> None:
+    # compared by their errors: one decision that rounding turns changes all that follow
+    stream = hard_stream(task, seed=2)
+    errors = [learn(learner_of(name, stream, precision), stream).progress.error for precision in ("float32", "float64")]
+    assert errors[0] == pytest.approx(errors[1], rel=0.05)
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_shards_are_joined_to_the_budget(name: str, task: Task) -> None:
+    stream = hard_stream(task)
+    learner = learner_of(name, stream)
+    base = learner.learn(learner.start(), Rows(stream.inputs[:100], stream.targets[:100]))
+    pieces = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(100, 180), slice(180, 300))]
+    parts = [learner.learn(learner.fork(base), piece) for piece in pieces]
+    joined = learner.join(base, parts)
+    assert joined.n_supports == BUDGET
+    assert joined.progress.rows == 300
+    assert_same_bits(fields_of(joined), fields_of(learner.join(base, parts)))
+    after = learn(learner, stream, joined)
+    assert after.progress.rows == 600
+    assert after.progress.error < 1.3 * learn(learner, stream, learn(learner, stream)).progress.error
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Task) -> None:
+    stream = hard_stream(task)
+    learner = learner_of(name, stream, budget=200)
+    parts = [
+        learner.learn(learner.start(), Rows(stream.inputs[part], stream.targets[part]))
+        for part in (slice(0, 40), slice(40, 100))
+    ]
+    joined = learner.join(learner.start(), parts)
+    scores = [learner.predictor(state).scores(stream.inputs) for state in (*parts, joined)]
+    expected = 0.4 * scores[0] + 0.6 * scores[1]
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(scores[2], expected, rtol=0, atol=1e-9)
+
+
+def test_merging_takes_the_gaussian_kernel_only() -> None:
+    stream = hard_stream("binary")
+    with pytest.raises(ConfigError, match="bsgd-removal"):
+        learn(learner_of("bsgd-merging", stream._replace(kernel=Laplacian(1.0))), stream)
+
+
+@pytest.mark.parametrize("name", ["projectron++", "bpa-s", "bsgd-removal", "bsgd-merging"])
+def test_classifiers_refuse_a_regression(name: str) -> None:
+    with pytest.raises(ConfigError, match="regression"):
+        learner_of(name, hard_stream("regression"))
+
+
+@pytest.mark.parametrize("make", [Projectron, BPASimple, BSGDRemoval, BSGDMerging])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_numbers_are_checked(make: Callable[[float], BudgetStrategy], value: float) -> None:
+    with pytest.raises(ConfigError):
+        make(value)
+
+
+def fields_of(state: BudgetState) -> dict[str, Any]:
+    arrays = ("supports", "coefficients", "marks", "integers", "floats")
+    return {name: np.array(getattr(state, name)) for name in arrays} | {"progress": state.progress}
+
+
+def assert_same_bits(left: dict[str, Any], right: dict[str, Any]) -> None:
+    for name, value in left.items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, right[name], err_msg=name)
+        else:
+            assert value == right[name]
