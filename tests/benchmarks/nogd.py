@@ -1,16 +1,20 @@
 """How fast NOGD learns on one core: against scikit-learn's Nystroem with SGDClassifier.
 
-    python -m tests.benchmarks.nogd [--data FOLDER] [--repeats 5]
+    python -m tests.benchmarks.nogd [--data FOLDER] [--repeats 5] [--growth]
 
 Both learn the same rows in order and count mistakes before they learn; scikit-learn's landmarks are drawn beforehand
 and not timed, okl's are found and decomposed while it learns. scikit-learn's map keeps the full rank of its landmarks:
 okl is timed with that rank, too. Step sizes are tuned on the first rows.
+
+With --growth: time and memory of the second phase against budget, rank and inputs, which are O(rank * budget) by
+Table 1 of Lu et al., JMLR 17(47), 2016, beside the kernel's O(inputs * budget).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import pickle
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -132,6 +136,37 @@ def show(measurements: list[Measurement]) -> None:
             print(f"  {name}, {precision}: {speedup:.1f} times as fast as scikit-learn a core{told}")
 
 
+def measure_growth(folder: Path) -> list[Measurement]:
+    """One flat row a size: nanoseconds a row once the map is there (least of 3), and bytes of the state."""
+    rows = in_precision(read_problem(folder, PROBLEM)[0], "float32")
+    sizes = [(budget, RANK, PROBLEM.n_inputs) for budget in (25, 50, 100, 200, 400, 800)]
+    sizes += [(200, rank, PROBLEM.n_inputs) for rank in (5, 50, 100)]
+    sizes += [(BUDGET, RANK, n_inputs) for n_inputs in (5, 10, 27)]
+    measurements = []
+    for budget, rank, n_inputs in sizes:
+        narrow = Rows(np.ascontiguousarray(rows.inputs[:, :n_inputs]), rows.targets)
+        learner = NOGDLearner(Gaussian(0.7 * n_inputs**0.5), n_inputs, Hinge(), 0.1, budget, rank)
+        state = learner.learn(learner.start(), Rows(narrow.inputs[:8192], narrow.targets[:8192]))
+        if state.feature_map is None or state.feature_map.n_columns != rank:
+            raise SystemExit(f"A budget of {budget} with rank {rank} was not filled by 8192 rows.")
+        seconds = []
+        for _ in range(3):
+            start = perf_counter()
+            learner.learn(state, narrow)
+            seconds.append(perf_counter() - start)
+        ns = min(seconds) / PROBLEM.n_rows * 1e9
+        size = {"budget": budget, "rank": rank, "n_inputs": n_inputs}
+        measurements.append({"part": "growth", **size, "ns_per_row": ns, "state_bytes": len(pickle.dumps(state))})
+    return measurements
+
+
+def show_growth(measurements: list[Measurement]) -> None:
+    """Print the measurements of `measure_growth`."""
+    print("\n budget   rank inputs  ns a row  state bytes")
+    for row in measurements:
+        print(f"{row['budget']:7}{row['rank']:7}{row['n_inputs']:7}{row['ns_per_row']:10.0f}{row['state_bytes']:13,}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -139,9 +174,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for idle cores")
     parser.add_argument("--json", type=Path, help="file for the measurements")
+    parser.add_argument("--growth", action="store_true", help="also time against budget, rank and inputs")
     options = parser.parse_args()
     measurements = measure(options.data, options.repeats, options.patience)
     show(measurements)
+    if options.growth:
+        grown = measure_growth(options.data)
+        show_growth(grown)
+        measurements += grown
     if options.json is not None:
         options.json.write_text(json.dumps(measurements, indent=1))
 

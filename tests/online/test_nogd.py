@@ -185,6 +185,24 @@ def test_start_predicts_nothing() -> None:
         assert not learner.predictor(learner.start()).scores(make_rows(loss).inputs[:5]).any()
 
 
+def test_rounding_of_eigenvectors_decides_no_score() -> None:
+    """A row near a support that the map leaves out gets the score that far landmarks give it, not one of noise."""
+    rng = np.random.default_rng(4)
+    centres = 3.0 * rng.standard_normal((15, N_INPUTS))
+    inputs = np.concatenate([np.repeat(centres[:5], 6, axis=0), centres[5:]])
+    inputs += 0.01 * rng.standard_normal(inputs.shape)
+    rows = Rows(inputs, np.where(np.arange(40) % 2 == 0, 1.0, -1.0))
+    learner = replace(make_learner(Logistic(), Gaussian(0.2)), rank=5)
+    more = Rows(centres[:1], np.ones(1))
+    state = learner.learn(learner.learn(learner.start(), rows), more)
+    assert state.feature_map is not None
+    far = learner.kernel.matrix(centres[5:], centres[:5])
+    assert far.max() < 1e-20
+    scores = learner.predictor(state).scores(inputs)
+    assert np.abs(scores[:30]).max() > 0.01
+    assert np.abs(scores[30:]).max() < 1e-19
+
+
 def test_duplicates_keep_what_rank_there_is_and_say_so() -> None:
     learner, rows = make_learner(Logistic()), make_rows(Logistic(), rows=500)
     few = Rows(rows.inputs[np.arange(500) % 7], rows.targets)
