@@ -6,60 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError, DataError, DivergedError
+from okl.errors import ConfigError
 from okl.execution.protocol import Rows
-from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Matern32, Polynomial
-from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
-from okl.online.nogd import NOGDLearner, NOGDState, check_budget
-from okl.types import FloatArray, Precision
+from okl.kernels import Gaussian, Kernel, Laplacian, Linear
+from okl.losses import Hinge, Logistic, Loss
+from okl.online.nogd import NOGDLearner, NOGDState
+from okl.types import Precision
 from tests.naive.nogd import NaiveNOGD
-
-ROWS, N_INPUTS, N_CLASSES, BUDGET, RANK = 1500, 5, 4, 40, 12
-LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
-
-
-def gaussian_function(left: FloatArray, right: FloatArray) -> FloatArray:
-    differences = left[:, None, :].astype(np.float64) - right[None, :, :]
-    values: FloatArray = np.exp(-np.sum(differences**2, axis=2) / 8.0)
-    return values
-
-
-KERNELS: list[Kernel] = [
-    Gaussian(2.0),
-    Laplacian(4.0),
-    Matern32(3.0),
-    Polynomial(2, 0.2, 1.0),
-    Linear(),
-    CustomKernel("mine", gaussian_function),
-]
-
-
-def make_rows(loss: Loss, precision: Precision = "float64", rows: int = ROWS, seed: int = 9) -> Rows:
-    rng = np.random.default_rng(seed)
-    inputs = rng.standard_normal((rows, N_INPUTS))
-    signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] + 0.2 * rng.standard_normal(rows)
-    targets = {
-        "binary": np.where(signal > 0.3, 1.0, -1.0),
-        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
-        "regression": signal,
-    }[loss.task]
-    return Rows(inputs.astype(precision), targets)
-
-
-def make_learner(loss: Loss, kernel: Kernel | None = None, precision: Precision = "float64") -> NOGDLearner:
-    n_outputs = N_CLASSES if loss.task == "multiclass" else 1
-    step = 0.1 if loss.task == "regression" else 0.4
-    return NOGDLearner(
-        kernel or Gaussian(2.0), N_INPUTS, loss, step, BUDGET, RANK, n_outputs, average=False, precision=precision
-    )
+from tests.online.nogd_cases import BUDGET, KERNELS, LOSSES, N_INPUTS, ROWS, make_learner, make_rows, part
 
 
 def twin_of(learner: NOGDLearner) -> NaiveNOGD:
     return NaiveNOGD(learner.kernel, learner.loss, learner.step_size, learner.budget, learner.rank, learner.n_outputs)
-
-
-def part(rows: Rows, first: int, last: int) -> Rows:
-    return Rows(rows.inputs[first:last], rows.targets[first:last])
 
 
 def bits(state: NOGDState) -> tuple[object, ...]:
@@ -201,61 +159,6 @@ def test_rounding_of_eigenvectors_decides_no_score() -> None:
     scores = learner.predictor(state).scores(inputs)
     assert np.abs(scores[:30]).max() > 0.01
     assert np.abs(scores[30:]).max() < 1e-19
-
-
-def test_duplicates_keep_what_rank_there_is_and_say_so() -> None:
-    learner, rows = make_learner(Logistic()), make_rows(Logistic(), rows=500)
-    few = Rows(rows.inputs[np.arange(500) % 7], rows.targets)
-    state = learner.learn(learner.start(), few)
-    assert state.feature_map is not None
-    assert state.feature_map.n_columns == 7
-    assert learner.chosen(state)["rank"] == 7
-    assert "7 positive eigenvalues" in learner.chosen(state)["rank_reason"]
-    assert learner.chosen(learner.start())["rank"] == 0
-
-
-def minus_distance(left: FloatArray, right: FloatArray) -> FloatArray:
-    values: FloatArray = 1.0 - np.sum((left[:, None, :] - right[None, :, :]) ** 2, axis=2)
-    return values
-
-
-def endless(left: FloatArray, right: FloatArray) -> FloatArray:
-    return np.full((len(left), len(right)), np.inf)
-
-
-def test_a_kernel_that_is_not_positive_definite_says_what_rank_it_can_keep() -> None:
-    learner, rows = make_learner(Hinge(), CustomKernel("minus", minus_distance)), make_rows(Hinge())
-    with pytest.raises(DataError, match=r"not positive definite.*can keep the rank \d"):
-        learner.learn(learner.start(), rows)
-
-
-def test_values_that_are_not_finite_are_told() -> None:
-    learner = make_learner(Hinge(), CustomKernel("endless", endless))
-    with pytest.raises(DataError, match="not finite"):
-        learner.learn(learner.start(), make_rows(Hinge()))
-    learner = make_learner(Hinge(), Polynomial(100, 5.0, 1.0), "float32")
-    with pytest.raises(DataError, match="not finite in float32"):
-        learner.learn(learner.start(), make_rows(Hinge(), "float32"))
-
-
-def test_divergence_is_told_at_once() -> None:
-    loss = ThresholdedHalfSquared(0.1)
-    for budget in (BUDGET, 1400):
-        learner = replace(make_learner(loss), step_size=1e3, budget=budget)
-        with pytest.raises(DivergedError, match="Use a smaller one"):
-            learner.learn(learner.start(), make_rows(loss))
-
-
-def test_sizes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ConfigError, match="rank = 41, but 40 landmarks"):
-        replace(make_learner(Hinge()), rank=41)
-    with pytest.raises(ConfigError, match="step_size"):
-        replace(make_learner(Hinge()), step_size=0.0)
-    with pytest.raises(ConfigError, match="one output"):
-        replace(make_learner(Hinge()), n_outputs=3)
-    with pytest.raises(ConfigError, match="only 20 training rows"):
-        check_budget(21, 20)
-    check_budget(20, 20)
 
 
 def test_shards_are_averaged_in_a_map_that_is_there() -> None:
