@@ -22,7 +22,7 @@ from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import Waves, map_block
 from okl.compiled.projection import project
 from okl.compiled.turns import pass_turn, wait_turn
-from okl.compiled.updates import MULTICLASS_HINGE, best_wrong, slope
+from okl.compiled.updates import MULTICLASS_HINGE, slope
 from okl.compiled.waves import sines_and_cosines
 from okl.types import FloatArray
 
@@ -32,9 +32,10 @@ _LEAST_SQUARE = 1e-30
 
 
 class Team(NamedTuple):
-    """What learns in one map, changed in place: (T, K, n_columns) each.
+    """What learns in one map, changed in place: (T, K, H, n_columns / H) each.
 
-    weights : after the last row; pulls : see above; squares : of AdaGrad, (0, 0, 0) for steps of fixed size
+    H : halves of a block: 2 or, if the second is empty, 1
+    weights : after the last row; pulls : see above; squares : of AdaGrad, (0, 0, 0, 0) for steps of fixed size
     steps : (T,) float64, step sizes on the map's scale
     """
 
@@ -45,9 +46,9 @@ class Team(NamedTuple):
 
 
 class Teams(NamedTuple):
-    """Teams of M Fourier maps whose frequencies are multiples of a few base ones: (M, T, K, n_columns) and (M, T).
+    """Teams of M Fourier maps whose frequencies are multiples of a few base ones: (M, T, K, H, n) and (M, T).
 
-    squares : (M, 0, 0, 0) for steps of fixed size
+    squares : (M, 0, 0, 0, 0) for steps of fixed size
     base, octave : (M,) int64: the map's frequencies are those of panels[base] times 2^octave; sorted by both
     panels : (bases, ...), packed frequencies over pi; amplitude : as in Waves
     """
@@ -88,77 +89,104 @@ def age_of(seen: int) -> float:
     return millions * millions * millions * millions
 
 
+# A view of a row costs as much as a loop over it: references are counted in atomic steps. So rows are indices. Halves
+# are an axis: an index that is a sum might be negative, for which numba would look in every step of a loop.
+
+
 @compiled_sum
-def _two_dots(w: FloatArray, u: FloatArray, z: FloatArray) -> tuple[Any, Any]:
-    f, h = w.dtype.type(0), w.dtype.type(0)
-    for j in range(z.shape[0]):
-        f += w[j] * z[j]
-        h += u[j] * z[j]
-    return f, h
+def score_row(
+    last: NDArray[np.float64],
+    averaged: NDArray[np.float64],
+    weights: FloatArray,
+    pulls: FloatArray,
+    lefts: FloatArray,
+    rights: FloatArray,
+    row: int,
+    age: float,
+) -> None:
+    """Overwrite last and averaged (T, K) by the scores of a row of the block, by the last and the averaged weights."""
+    for t in range(weights.shape[0]):
+        for k in range(weights.shape[1]):
+            f, h = weights.dtype.type(0), weights.dtype.type(0)
+            for j in range(lefts.shape[1]):
+                f += weights[t, k, 0, j] * lefts[row, j]
+                h += pulls[t, k, 0, j] * lefts[row, j]
+            for j in range(rights.shape[1]):
+                f += weights[t, k, 1, j] * rights[row, j]
+                h += pulls[t, k, 1, j] * rights[row, j]
+            last[t, k] = f
+            averaged[t, k] = last[t, k] - np.float64(h) / age if age > 0.0 else last[t, k]
 
 
 @compiled
-def _plain_step(w: FloatArray, u: FloatArray, z: FloatArray, factor: np.floating[Any], age: np.floating[Any]) -> None:
-    for j in range(z.shape[0]):
-        change = factor * z[j]
-        w[j] += change
-        u[j] += age * change
+def step_row(
+    weights: FloatArray,
+    pulls: FloatArray,
+    t: int,
+    k: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    row: int,
+    factor: np.floating[Any],
+    age: np.floating[Any],
+) -> None:
+    """Add factor * z to weights[t, k], and its share to pulls[t, k], in place; age : that of the rows before."""
+    for j in range(lefts.shape[1]):
+        change = factor * lefts[row, j]
+        weights[t, k, 0, j] += change
+        pulls[t, k, 0, j] += age * change
+    for j in range(rights.shape[1]):
+        change = factor * rights[row, j]
+        weights[t, k, 1, j] += change
+        pulls[t, k, 1, j] += age * change
 
 
 @compiled
-def _adagrad_step(
-    w: FloatArray,
-    u: FloatArray,
-    q: FloatArray,
-    z: FloatArray,
+def adagrad_row(
+    weights: FloatArray,
+    pulls: FloatArray,
+    squares: FloatArray,
+    t: int,
+    k: int,
+    half: int,
+    part: FloatArray,
+    row: int,
     g: np.floating[Any],
     step: np.floating[Any],
     age: np.floating[Any],
 ) -> None:
-    least = w.dtype.type(_LEAST_SQUARE)
-    for j in range(z.shape[0]):
-        gradient = g * z[j]
-        q[j] += gradient * gradient
-        change = -step * gradient / np.sqrt(q[j] + least)
-        w[j] += change
-        u[j] += age * change
+    """Step against the gradient g z in one half of the columns, each in the size of its own gradients; in place."""
+    least = weights.dtype.type(_LEAST_SQUARE)
+    for j in range(part.shape[1]):
+        gradient = g * part[row, j]
+        square = squares[t, k, half, j] + gradient * gradient
+        squares[t, k, half, j] = square
+        change = -step * gradient / np.sqrt(square + least)
+        weights[t, k, half, j] += change
+        pulls[t, k, half, j] += age * change
 
 
 @compiled
-def step_one(
-    w: FloatArray, u: FloatArray, left: FloatArray, right: FloatArray, factor: np.floating[Any], age: np.floating[Any]
+def step_learner(
+    weights: FloatArray,
+    pulls: FloatArray,
+    squares: FloatArray,
+    t: int,
+    k: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    row: int,
+    g: float,
+    step: float,
+    age: float,
 ) -> None:
-    """Add factor * z to w, and its share to u, in place; age : that of the rows before."""
-    width = left.shape[0]
-    _plain_step(w[:width], u[:width], left, factor, age)
-    _plain_step(w[width:], u[width:], right, factor, age)
-
-
-@compiled
-def adagrad_one(
-    w: FloatArray,
-    u: FloatArray,
-    q: FloatArray,
-    left: FloatArray,
-    right: FloatArray,
-    g: np.floating[Any],
-    step: np.floating[Any],
-    age: np.floating[Any],
-) -> None:
-    """Step against the gradient g z, each column in the size of its own gradients; w, u and q change in place."""
-    width = left.shape[0]
-    _adagrad_step(w[:width], u[:width], q[:width], left, g, step, age)
-    _adagrad_step(w[width:], u[width:], q[width:], right, g, step, age)
-
-
-@compiled
-def score_one(w: FloatArray, u: FloatArray, left: FloatArray, right: FloatArray, age: float) -> tuple[float, float]:
-    """Scores of the last and of the averaged weights."""
-    width = left.shape[0]
-    f_left, h_left = _two_dots(w[:width], u[:width], left)
-    f_right, h_right = _two_dots(w[width:], u[width:], right)
-    f = np.float64(f_left + f_right)
-    return f, (f - np.float64(h_left + h_right) / age if age > 0.0 else f)
+    """Step from the derivative g of the loss by output k; weights, pulls and squares change in place."""
+    kind = weights.dtype.type
+    if squares.shape[0] > 0:
+        adagrad_row(weights, pulls, squares, t, k, 0, lefts, row, kind(g), kind(step), kind(age))
+        adagrad_row(weights, pulls, squares, t, k, 1, rights, row, kind(g), kind(step), kind(age))
+    else:
+        step_row(weights, pulls, t, k, lefts, rights, row, kind(-step * g), kind(age))
 
 
 @compiled
@@ -176,23 +204,42 @@ def _learn_one_output(
     weights, pulls, squares, steps = team
     lefts, rights = block
     code, epsilon, class_weights = rule
-    kind, adaptive = weights.dtype.type, squares.shape[0] > 0
+    n_steps, positive = weights.shape[0], class_weights.shape[0] - 1
+    last, averaged = np.empty((n_steps, 1)), np.empty((n_steps, 1))
     for row in range(targets.shape[0]):
-        left, right, y, age = lefts[row], rights[row], targets[row], age_of(seen + row)
-        weight = class_weights[1 if y > 0.0 and class_weights.shape[0] > 1 else 0]
+        y, age = targets[row], age_of(seen + row)
+        weight = class_weights[positive if y > 0.0 else 0]
+        score_row(last, averaged, weights, pulls, lefts, rights, row, age)
         stepped[row] = 0
-        for t in range(steps.shape[0]):
-            w, u = weights[t, 0], pulls[t, 0]
-            f, averaged = score_one(w, u, left, right, age)
+        for t in range(n_steps):
+            f = last[t, 0]
             words[row, t, LAST] = f if np.isfinite(f) else np.nan
-            words[row, t, AVERAGED] = averaged if np.isfinite(averaged) else np.nan
+            words[row, t, AVERAGED] = averaged[t, 0] if np.isfinite(averaged[t, 0]) else np.nan
             g = weight * slope(code, epsilon, f, y)
             if g != 0.0:
                 stepped[row] = 1
-                if adaptive:
-                    adagrad_one(w, u, squares[t, 0], left, right, kind(g), kind(steps[t]), kind(age))
-                else:
-                    step_one(w, u, left, right, kind(-steps[t] * g * cautions[row]), kind(age))
+                step_learner(weights, pulls, squares, t, 0, lefts, rights, row, g, cautions[row] * steps[t], age)
+
+
+@compiled
+def largest(scores: NDArray[np.float64], t: int) -> float:
+    """Index of the largest of scores[t], the first on a tie; NaN if one of them is not finite."""
+    best, total = 0, 0.0
+    for k in range(scores.shape[1]):
+        total += scores[t, k]
+        if scores[t, k] > scores[t, best]:
+            best = k
+    return np.float64(best) if np.isfinite(total) else np.nan
+
+
+@compiled
+def largest_wrong(scores: NDArray[np.float64], t: int, true: int) -> int:
+    """Index of the largest of scores[t] that is not the true class's, the first on a tie."""
+    best = 0 if true != 0 else 1
+    for k in range(best + 1, scores.shape[1]):
+        if k != true and scores[t, k] > scores[t, best]:
+            best = k
+    return best
 
 
 @compiled
@@ -205,30 +252,27 @@ def _learn_classes(
     rule: ExpertRule,
     seen: int,
 ) -> None:
+    # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     words, stepped = said
     weights, pulls, squares, steps = team
     lefts, rights = block
     class_weights = rule.class_weights
-    kind, adaptive, n_classes = weights.dtype.type, squares.shape[0] > 0, weights.shape[1]
-    last, averaged = np.empty(n_classes), np.empty(n_classes)
+    n_steps, n_classes = weights.shape[0], weights.shape[1]
+    last, averaged = np.empty((n_steps, n_classes)), np.empty((n_steps, n_classes))
     for row in range(targets.shape[0]):
-        left, right, true, age = lefts[row], rights[row], int(targets[row]), age_of(seen + row)
+        true, age = int(targets[row]), age_of(seen + row)
         weight = class_weights[true]
+        score_row(last, averaged, weights, pulls, lefts, rights, row, age)
         stepped[row] = 0
-        for t in range(steps.shape[0]):
-            for k in range(n_classes):
-                last[k], averaged[k] = score_one(weights[t, k], pulls[t, k], left, right, age)
-            words[row, t, LAST] = np.argmax(last) if np.isfinite(last.sum()) else np.nan
-            words[row, t, AVERAGED] = np.argmax(averaged) if np.isfinite(averaged.sum()) else np.nan
-            wrong = best_wrong(last, true)
-            if last[true] - last[wrong] < 1.0 and weight > 0.0:
+        for t in range(n_steps):
+            words[row, t, LAST] = largest(last, t)
+            words[row, t, AVERAGED] = largest(averaged, t)
+            wrong = largest_wrong(last, t, true)
+            if last[t, true] - last[t, wrong] < 1.0 and weight > 0.0:
                 stepped[row] = 1
-                for k, g in ((true, -weight), (wrong, weight)):
-                    w, u = weights[t, k], pulls[t, k]
-                    if adaptive:
-                        adagrad_one(w, u, squares[t, k], left, right, kind(g), kind(steps[t]), kind(age))
-                    else:
-                        step_one(w, u, left, right, kind(-steps[t] * g * cautions[row]), kind(age))
+                step = cautions[row] * steps[t]
+                step_learner(weights, pulls, squares, t, true, lefts, rights, row, -weight, step, age)
+                step_learner(weights, pulls, squares, t, wrong, lefts, rights, row, weight, step, age)
 
 
 @compiled
@@ -314,7 +358,7 @@ def learn_team_in_turns(
     thread: int,
     n_threads: int,
 ) -> bool:
-    """One team learns rows, threads map its blocks; changes said, team, turns, block. False if another thread failed."""
+    """One team learns rows, threads map its blocks; said, team, turns, block change. False if another thread failed."""
     size = block.left.shape[0]
     cautions = np.ones(size)
     for index in range(thread, (inputs.shape[0] + size - 1) // size, n_threads):

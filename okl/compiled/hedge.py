@@ -42,11 +42,11 @@ class Counted(NamedTuple):
 
 
 @compiled
-def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], gap: float) -> None:
-    """Overwrite p (E,) by the weights of experts; equal among the best while nothing was lost by mixing."""
-    lowest = losses.min()
-    eta = math.log(p.shape[0]) / gap if gap > 0.0 else math.inf
-    total = 0.0
+def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> None:
+    """Overwrite p (E,) by the weights of experts; equal among the best at an infinite rate."""
+    lowest, total = math.inf, 0.0
+    for e in range(p.shape[0]):
+        lowest = min(lowest, losses[e])
     for e in range(p.shape[0]):
         behind = losses[e] - lowest
         p[e] = 1.0 if behind == 0.0 else math.exp(-eta * behind)
@@ -56,16 +56,18 @@ def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], gap: float) -> No
 
 
 @compiled
-def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], gap: float) -> float:
+def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float) -> float:
     """What the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite where p > 0."""
-    mean, least = 0.0, math.inf
+    mean, least, most = 0.0, math.inf, -math.inf
     for e in range(p.shape[0]):
         if p[e] > 0.0:
             mean += p[e] * loss[e]
-            least = min(least, loss[e])
-    if gap <= 0.0:
-        return max(0.0, mean - least)
-    eta, total = math.log(p.shape[0]) / gap, 0.0
+            least, most = min(least, loss[e]), max(most, loss[e])
+    if least >= most:
+        return 0.0
+    if eta == math.inf:
+        return mean - least
+    total = 0.0
     for e in range(p.shape[0]):
         if p[e] > 0.0:
             total += p[e] * math.exp(-eta * (loss[e] - least)) if loss[e] > least else p[e]
@@ -73,24 +75,32 @@ def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], gap: float
 
 
 @compiled
-def _hear_sign(p: NDArray[np.float64], loss: NDArray[np.float64], words: NDArray[np.float64], y: float) -> float:
+def _hear_sign(
+    p: NDArray[np.float64], loss: NDArray[np.float64], words: NDArray[np.float64], row: int, y: float
+) -> float:
     vote = 0.0
     for e in range(p.shape[0]):
-        if p[e] > 0.0:
-            vote += p[e] if words[e] >= 0.0 else -p[e]
-        loss[e] = 1.0 if (words[e] >= 0.0) != (y > 0.0) else 0.0
+        positive = words[row, e] >= 0.0
+        vote += p[e] if positive else -p[e]
+        loss[e] = 1.0 if positive != (y > 0.0) else 0.0
     return vote
 
 
 @compiled
 def _hear_class(
-    votes: NDArray[np.float64], p: NDArray[np.float64], loss: NDArray[np.float64], words: NDArray[np.float64], y: float
+    votes: NDArray[np.float64],
+    p: NDArray[np.float64],
+    loss: NDArray[np.float64],
+    words: NDArray[np.float64],
+    row: int,
+    y: float,
 ) -> None:
     votes[:] = 0.0
     for e in range(p.shape[0]):
-        if p[e] > 0.0 and not math.isnan(words[e]):
-            votes[int(words[e])] += p[e]
-        loss[e] = 1.0 if words[e] != y else 0.0
+        word = words[row, e]
+        if not math.isnan(word):
+            votes[int(word)] += p[e]
+        loss[e] = 1.0 if word != y else 0.0
 
 
 @compiled
@@ -98,16 +108,36 @@ def _hear_number(
     p: NDArray[np.float64],
     loss: NDArray[np.float64],
     words: NDArray[np.float64],
-    numbers: NDArray[np.float64],
+    row: int,
     y: float,
+    lowest: float,
+    highest: float,
 ) -> float:
     mean = 0.0
     for e in range(p.shape[0]):
-        word = 0.0 if math.isnan(words[e]) else min(max(words[e], numbers[LOWEST]), numbers[HIGHEST])
+        word = words[row, e]
+        word = 0.0 if math.isnan(word) else min(max(word, lowest), highest)
         mean += p[e] * word
         loss[e] = (word - y) * (word - y)
-    numbers[LOWEST], numbers[HIGHEST] = min(numbers[LOWEST], y), max(numbers[HIGHEST], y)
     return mean
+
+
+@compiled
+def _charge(
+    losses: NDArray[np.float64],
+    recent: NDArray[np.float64],
+    loss: NDArray[np.float64],
+    words: NDArray[np.float64],
+    row: int,
+) -> bool:
+    """Add what every expert lost; whether one lost more than another."""
+    unequal = False
+    for e in range(losses.shape[0]):
+        lost = math.inf if math.isnan(words[row, e]) else loss[e]
+        unequal = unequal or lost != loss[0]
+        losses[e] += lost
+        recent[e] += lost
+    return unequal
 
 
 @compiled
@@ -125,29 +155,34 @@ def mix_rows(
     Two classes and several: a vote, a mistake costs the class's weight. Regression: the mean of the words, each clipped
     to the range of the targets so far; a word costs its squared error. A word that is NaN ends its expert.
 
-    words : (rows, E); stepped : (rows,); class_weights : (n_classes,), (1,) for regression
+    words : (rows, E), E >= 2; stepped : (rows,); class_weights : (n_classes,), (1,) for regression
     """
     counts, sums, class_counts = counted
     losses, recent, numbers = hedge
     n_experts = losses.shape[0]
+    log_experts = math.log(n_experts)
     p, loss, votes = np.empty(n_experts), np.empty(n_experts), np.empty(class_counts.shape[0])
+    unequal, eta = True, math.inf
     for row in range(targets.shape[0]):
-        said, y = words[row], targets[row]
-        weigh(p, losses, numbers[GAP])
+        y = targets[row]
+        if unequal:
+            eta = log_experts / numbers[GAP] if numbers[GAP] > 0.0 else math.inf
+            weigh(p, losses, eta)
         if code == THRESHOLDED_HALF_SQUARED:
-            label = count_squares(sums, class_counts, _hear_number(p, loss, said, numbers, y), y)
+            f = _hear_number(p, loss, words, row, y, numbers[LOWEST], numbers[HIGHEST])
+            numbers[LOWEST], numbers[HIGHEST] = min(numbers[LOWEST], y), max(numbers[HIGHEST], y)
+            label = count_squares(sums, class_counts, f, y)
         elif code == MULTICLASS_HINGE:
-            _hear_class(votes, p, loss, said, y)
+            _hear_class(votes, p, loss, words, row, y)
             label = int(y)
             count_class(counts, class_counts, votes, label)
         else:
-            label = count_binary(counts, class_counts, _hear_sign(p, loss, said, y), y)
-        for e in range(n_experts):
-            loss[e] *= class_weights[label]
-        numbers[GAP] += mixability_gap(p, loss, numbers[GAP])
-        for e in range(n_experts):
-            lost = math.inf if math.isnan(said[e]) else loss[e]
-            losses[e] += lost
-            recent[e] += lost
+            label = count_binary(counts, class_counts, _hear_sign(p, loss, words, row, y), y)
+        if class_weights[label] != 1.0:
+            loss *= class_weights[label]
+        # where all lost the same, no weight changes: most rows of a classification
+        unequal = _charge(losses, recent, loss, words, row)
+        if unequal:
+            numbers[GAP] += mixability_gap(p, loss, eta)
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]

@@ -99,7 +99,7 @@ def draw_candidates(
 ) -> Candidates:
     """Maps whose bandwidths lie around the median distance, for inputs as they come and for standardised ones.
 
-    Standardising is part of the frequencies: those of a column are divided by its standard deviation, and a shift of the
+    Standardising is part of the frequencies: those of a column are divided by its standard deviation; a shift of the
     inputs changes no kernel of x - x'. Inputs of like spread get no map of their own for it.
 
     Parameters

@@ -18,16 +18,16 @@ from okl.online.checked import checked_rows
 from okl.online.experts.candidates import Candidates
 from okl.online.experts.pruning import after_round
 from okl.online.experts.schedule import Round, check_schedule, race_schedule
-from okl.online.experts.state import Experts, Group, Kind
+from okl.online.experts.state import Experts, Group, Kind, padded_columns
 from okl.online.experts.stretch import learn_stretch
 from okl.online.progress import progress_arrays, progress_from, start_progress
 from okl.predictors import LinearPredictor
 from okl.types import FloatArray, Task
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
-    "binary": (0.25, 1.0, 4.0),
+    "binary": (1.0, 4.0),
     "multiclass": (1.0, 4.0),
-    "regression": (0.25, 0.5, 1.0),
+    "regression": (0.25, 1.0),
 }
 ADAGRAD_STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (0.0625, 0.25, 1.0),
@@ -97,12 +97,14 @@ class ExpertLearner:
         candidates, groups = self.candidates, []
         if candidates.bases:
             pairs = [(b, o) for b in range(len(candidates.bases)) for o in range(candidates.n_octaves)]
-            groups.append(self._group("fourier", tuple(pairs), self._step_sizes, candidates.bases[0].n_columns))
+            groups.append(
+                self._group("fourier", tuple(pairs), self._step_sizes, (2, candidates.bases[0].n_frequencies))
+            )
         if candidates.linear is not None:
-            n_columns = candidates.linear.n_columns
-            groups.append(self._group("linear", ((0, 0),), self._step_sizes, n_columns))
+            halves = (1, candidates.linear.n_columns)
+            groups.append(self._group("linear", ((0, 0),), self._step_sizes, halves))
             if self._adagrad_step_sizes:
-                groups.append(self._group("linear-adagrad", ((0, 0),), self._adagrad_step_sizes, n_columns))
+                groups.append(self._group("linear-adagrad", ((0, 0),), self._adagrad_step_sizes, halves))
         n_experts = sum(group.n_experts for group in groups)
         progress = start_progress(self.loss.task, self.n_outputs)
         return Experts(0, tuple(groups), np.zeros(n_experts), np.zeros(n_experts), np.zeros(3), progress)
@@ -159,13 +161,15 @@ class ExpertLearner:
         return ExpertRule(self.loss.code, float(epsilon), class_weights)
 
     def _group(
-        self, kind: Kind, candidates: tuple[tuple[int, int], ...], steps: tuple[float, ...], n_columns: int
+        self, kind: Kind, candidates: tuple[tuple[int, int], ...], steps: tuple[float, ...], halves: tuple[int, int]
     ) -> Group:
-        shape = (len(candidates), len(steps), self.n_outputs, n_columns)
         dtype = np.dtype(self.candidates.precision)
-        squares = np.zeros(shape if kind == "linear-adagrad" else (len(candidates), 0, 0, 0), dtype)
+        n_columns = halves[1]
+        padded = padded_columns(n_columns, dtype.itemsize)
+        shape = (len(candidates), len(steps), self.n_outputs, halves[0], padded)
+        squares = np.zeros(shape if kind == "linear-adagrad" else (len(candidates), 0, 0, 0, 0), dtype)
         sizes = np.tile(np.array(steps, dtype=np.float64), (len(candidates), 1))
-        return Group(kind, candidates, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
+        return Group(kind, candidates, n_columns, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
 
     def _map(self, group: Group, m: int) -> FeatureMap:
         if group.kind == "fourier":

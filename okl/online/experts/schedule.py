@@ -42,10 +42,9 @@ def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
         return max(1, round(race * share / SLOT_ROWS)) * SLOT_ROWS
 
     return (
-        Round(slot(0.25), 10**6, 10**6),
-        Round(slot(0.5), 6, 10**6),
-        Round(slot(1.0), 4, 2),
-        Round(slot(3.0), 3, 1),
+        Round(slot(0.15), 10**6, 10**6),
+        Round(slot(0.5), 5, 2),
+        Round(slot(1.5), 3, 1),
         Round(None, 1, final_step_sizes),
     )
 

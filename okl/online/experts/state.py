@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.blocks import aligned_empty
 from okl.compiled.experts import AVERAGED, age_of
 from okl.online.progress import Progress
 from okl.types import FloatArray
@@ -15,16 +17,36 @@ from okl.types import FloatArray
 Kind = Literal["fourier", "linear", "linear-adagrad"]
 
 
+CACHE_LINE_BYTES = 64
+
+
+def aligned(array: FloatArray) -> FloatArray:
+    """A copy whose rows, the last axis, begin at cache lines if they are whole lines long."""
+    shape = array.shape
+    copied = aligned_empty((math.prod(shape[:-1]), shape[-1]), array.dtype).reshape(shape)
+    copied[...] = array
+    return copied
+
+
+def padded_columns(n_columns: int, itemsize: int) -> int:
+    """Columns of a row of whole cache lines: vectors that straddle two take twice as long."""
+    per_line = CACHE_LINE_BYTES // itemsize
+    return -(-n_columns // per_line) * per_line
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """Learners of one kind: M maps with T step sizes each.
 
     candidates : (base, octave) of each Fourier map; one pair of zeros for a linear map
-    steps : (M, T); weights, pulls : (M, T, n_outputs, n_columns); squares : the same, or (M, 0, 0, 0) without AdaGrad
+    steps : (M, T); n_columns : of a half
+    weights, pulls : (M, T, n_outputs, H, padded), H = 2 halves of a Fourier map, 1 of a linear one; zeros pad the
+        columns of a half to whole cache lines; squares : the same, or (M, 0, 0, 0, 0) without AdaGrad
     """
 
     kind: Kind
     candidates: tuple[tuple[int, int], ...]
+    n_columns: int
     steps: NDArray[np.float64]
     weights: FloatArray
     pulls: FloatArray
@@ -37,8 +59,8 @@ class Group:
 
     def copy(self) -> Group:
         """Arrays of its own, to be changed in place."""
-        arrays = (self.weights.copy(), self.pulls.copy(), self.squares.copy())
-        return Group(self.kind, self.candidates, self.steps.copy(), *arrays)
+        arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
+        return Group(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
 
     def kept(self, maps: list[int], steps: list[list[int]]) -> Group:
         """Some maps, and of each as many of its step sizes."""
@@ -47,19 +69,23 @@ class Group:
         return Group(
             self.kind,
             tuple(self.candidates[m] for m in maps),
+            self.n_columns,
             np.ascontiguousarray(self.steps[rows, columns]),
-            np.ascontiguousarray(self.weights[rows, columns]),
-            np.ascontiguousarray(self.pulls[rows, columns]),
-            np.ascontiguousarray(squares),
+            aligned(self.weights[rows, columns]),
+            aligned(self.pulls[rows, columns]),
+            aligned(squares),
         )
 
     def expert_weights(self, m: int, t: int, which: int, seen: int) -> FloatArray:
         """Last or averaged weights (n_outputs, n_columns) of a learner after `seen` rows."""
-        last = self.weights[m, t]
+        last = self._unpadded(self.weights[m, t])
         if which != AVERAGED or seen == 0:
-            return last.copy()
-        averaged: FloatArray = (last - self.pulls[m, t].astype(np.float64) / age_of(seen)).astype(last.dtype)
-        return averaged
+            return last
+        averaged = last - self._unpadded(self.pulls[m, t]).astype(np.float64) / age_of(seen)
+        return averaged.astype(last.dtype)
+
+    def _unpadded(self, halves: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(halves[:, :, : self.n_columns]).reshape(len(halves), -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,12 @@ from okl.compiled.experts import ExpertRule, Said, Team, Teams, learn_team, lear
 from okl.compiled.hedge import Counted, Hedge, mix_rows
 from okl.compiled.turns import give_up_turns, new_turns
 from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
-from okl.features.linear import StandardisedLinear
 from okl.features.scoring import block_of
 from okl.online.experts.candidates import Candidates
 from okl.online.experts.state import Experts, Group
 from okl.types import FloatArray
+
+LEAST_ROWS = 1024  # of features, for each thread: below, starting it takes longer than its work
 
 Words = tuple[NDArray[np.float64], NDArray[np.uint8]]
 
@@ -37,7 +38,10 @@ def learn_stretch(
 
     seen : rows before these
     """
-    heard = [_learn_group(group, candidates, inputs, targets, rule, seen, n_threads) for group in experts.groups]
+    linear = _linear_block(experts, candidates, inputs)
+    heard = [
+        _learn_group(group, candidates, linear, inputs, targets, rule, seen, n_threads) for group in experts.groups
+    ]
     words = [said.transpose(1, 0, 2, 3).reshape(len(targets), -1) for said, _ in heard]
     stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
     joined = np.ascontiguousarray(np.concatenate(words, axis=1) if len(words) > 1 else words[0])
@@ -48,6 +52,7 @@ def learn_stretch(
 def _learn_group(
     group: Group,
     candidates: Candidates,
+    linear: Block | None,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
@@ -59,8 +64,8 @@ def _learn_group(
     words = np.empty((n_maps, len(targets), n_steps, 2))
     stepped = np.zeros((n_maps, len(targets)), dtype=np.uint8)
     if group.kind != "fourier":
-        assert candidates.linear is not None
-        _learn_linear(Said(words[0], stepped[0]), _team(group), candidates.linear, inputs, targets, rule, seen)
+        assert linear is not None
+        _learn_linear(Said(words[0], stepped[0]), _team(group), linear, targets, rule, seen)
     elif n_maps == 1:
         _learn_in_turns(Said(words[0], stepped[0]), group, candidates, inputs, targets, rule, seen, n_threads)
     else:
@@ -72,16 +77,16 @@ def _team(group: Group) -> Team:
     return Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
 
 
+def _linear_block(experts: Experts, candidates: Candidates, inputs: FloatArray) -> Block | None:
+    """Features of the linear map, for all groups that take it."""
+    if candidates.linear is None or all(group.kind == "fourier" for group in experts.groups):
+        return None
+    return block_of(candidates.linear.transform(inputs))
+
+
 def _learn_linear(
-    said: Said,
-    team: Team,
-    linear: StandardisedLinear,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    rule: ExpertRule,
-    seen: int,
+    said: Said, team: Team, block: Block, targets: NDArray[np.float64], rule: ExpertRule, seen: int
 ) -> None:
-    block: Block = block_of(linear.transform(inputs))
     cautions = np.ones(len(targets))
     if rule.code == THRESHOLDED_HALF_SQUARED:
         # a step of at most 1 over the squared norm never overshoots a squared residual, however far out a row lies
@@ -101,7 +106,7 @@ def _learn_in_turns(
 ) -> None:
     """One map: threads compute features ahead."""
     fourier, turns, team = candidates.fourier(*group.candidates[0]), new_turns(), _team(group)
-    n_threads = max(1, min(n_threads, -(-len(inputs) // fourier.rows_per_block)))
+    n_threads = max(1, min(n_threads, len(inputs) // LEAST_ROWS, -(-len(inputs) // fourier.rows_per_block)))
 
     def run(thread: int) -> None:
         with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
@@ -126,7 +131,11 @@ def _learn_apart(
     waves = candidates.fourier(0, 0).waves
     arrays = (group.weights, group.pulls, group.squares, group.steps)
     teams = Teams(*arrays, base, octave, candidates.panels, waves.amplitude)
-    edges = np.linspace(0, len(base), max(1, min(n_threads, len(base))) + 1).astype(int).tolist()
+    edges = (
+        np.linspace(0, len(base), max(1, min(n_threads, len(base), len(base) * len(inputs) // LEAST_ROWS)) + 1)
+        .astype(int)
+        .tolist()
+    )
     parts = list(pairwise(edges))
     fourier = candidates.bases[0]
 
