@@ -98,13 +98,13 @@ def _step_there(seen: Seen, step: float, output: int, value: float) -> float:
 
 @compiled_row
 def learn_forgetron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-    """Learn rows in order; kept changes in place. parameters : step_size.
+    """Learn rows in order; kept changes in place. parameters : step_size, whether f shrinks.
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5.
     """
     supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, spare, column, scores = kept
     kernel, code, epsilon, budget, parameters = rule
-    step_size = parameters[0]
+    step_size, shrinks, many = parameters[0], parameters[1] > 0.0, code == MULTICLASS_HINGE
     for index in range(inputs.shape[0]):
         x = inputs[index]
         score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
@@ -118,11 +118,11 @@ def learn_forgetron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: Budg
         slot = integers[COUNT]
         if slot == budget:
             slot = oldest_support(marks, budget)
-            many = code == MULTICLASS_HINGE
-            there = _step_there(seen, step, marks[LABEL, slot] if many else 0, row[slot])
-            step *= shrink_for_oldest(
-                supports, coefficients, marks, floats, spare, column, kernel, slot, budget, many, there
-            )
+            if shrinks:
+                there = _step_there(seen, step, marks[LABEL, slot] if many else 0, row[slot])
+                step *= shrink_for_oldest(
+                    supports, coefficients, marks, floats, spare, column, kernel, slot, budget, many, there
+                )
         put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
         counts[UPDATES] += 1
 
@@ -135,5 +135,6 @@ def forget_oldest(kept: Kept, rule: BudgetRule) -> None:
     while integers[COUNT] > rule.budget:
         count = integers[COUNT]
         slot = oldest_support(marks, count)
-        shrink_for_oldest(supports, coefficients, marks, floats, spare, column, rule.kernel, slot, count, many, 0.0)
+        if rule.parameters[1] > 0.0:
+            shrink_for_oldest(supports, coefficients, marks, floats, spare, column, rule.kernel, slot, count, many, 0.0)
         drop_support(supports, coefficients, marks, integers, slot)

@@ -1,6 +1,6 @@
 """The Budget Perceptron: the support that the others classify best without it makes room.
 
-Legend: F = f(x_i) of every support and output, kept up to date in memory (n_outputs + 1, capacity), whose last row holds
+Legend: F = f(x_i) of every support and output, kept up to date in memory (n_outputs + 1, capacity), whose last row is
 k(x_i, x_i); lead: what the true class of a support is ahead by.
 """
 

@@ -75,14 +75,15 @@ class SampledGradientDescent(BudgetStrategy):
     Parameters
     ----------
     step_size : > 0; regularisation : >= 0, step_size * regularisation < 1
-    largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound
+    largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound,
+        with which few supports can carry most of f, and a regression's errors grow
 
     Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, Algorithm 2.
     """
 
     step_size: float = 0.5
     regularisation: float = 0.01
-    largest: float | None = None
+    largest: float | None = 1.0
     name: ClassVar[str] = "bogd++"
 
     def __post_init__(self) -> None:

@@ -30,12 +30,14 @@ class Forgetron(BudgetStrategy):
     Parameters
     ----------
     step_size : > 0; the paper's is 1
+    shrinks : False forgets the oldest support without shrinking f: less than the paper, and mostly fewer mistakes
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5; several classes and regression as Lu et
     al., JMLR 17(47), 2016, sections 5.3, 7.3.2 and 7.4.1.
     """
 
     step_size: float = 1.0
+    shrinks: bool = True
     name: ClassVar[str] = "forgetron"
 
     def __post_init__(self) -> None:
@@ -43,8 +45,8 @@ class Forgetron(BudgetStrategy):
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The step size."""
-        return (self.step_size,)
+        """The step size, and whether f shrinks."""
+        return (self.step_size, float(self.shrinks))
 
     def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""

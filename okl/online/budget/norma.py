@@ -37,7 +37,7 @@ class Norma(BudgetStrategy):
     """
 
     step_size: float = 0.03
-    regularisation: float = 0.03
+    regularisation: float = 0.01
     nu: float | None = 0.4
     margin: float = 1.0
     name: ClassVar[str] = "norma"

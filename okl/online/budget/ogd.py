@@ -25,7 +25,7 @@ class OnlineGradientDescent:
     (12) and (13) and sections 7.2.1 and 7.4.1, has it.
     """
 
-    step_size: float = 0.2
+    step_size: float = 0.4
     name: ClassVar[str] = "ogd"
 
     def __post_init__(self) -> None:
