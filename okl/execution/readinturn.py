@@ -35,6 +35,8 @@ class ReadInTurn:
         self._expect = expect
         self._n_threads = n_threads
         self._data: Dataset | None = None
+        self._windows: Sequence[Window] = ()
+        self._most_rows = 0
         self._window: Window | None = None
         self._room: Rows | None = None
 
@@ -44,9 +46,11 @@ class ReadInTurn:
         Raises what a job raised: DataError for a shard that is missing, damaged or holds bad values.
         """
         window = windows[position]
-        room = self._room_for(max(window.rows for window in windows), data.schema.n_features, precision)
+        if windows is not self._windows:  # looking for it each time would cost a long plan's length squared
+            self._windows, self._most_rows = windows, max(window.rows for window in windows)
+        room = self._room_for(self._most_rows, data.schema.n_features, precision)
         rows = Rows(room.inputs[: window.rows], room.targets[: window.rows])
-        if window is not self._window or (data is not self._data and data != self._data):
+        if window != self._window or (data is not self._data and data != self._data):
             self._window = None
             if position + 1 < len(windows):
                 self._expect(data, windows[position + 1])
@@ -81,3 +85,4 @@ class ReadInTurn:
     def close(self) -> None:
         """Let go of the buffer."""
         self._room = self._data = self._window = None
+        self._windows = ()

@@ -75,8 +75,8 @@ def flat_columns(schema: Any, names: Sequence[str], kinds: Sequence[str]) -> tup
     return tuple(found)
 
 
-@lru_cache(maxsize=64)
-def page_header(rows: int, kind: str) -> bytes:
+@lru_cache(maxsize=256)
+def page_header(rows: int, kind: str) -> Bytes:
     """The header of an uncompressed data page that holds all `rows` values of a required column, plain.
 
     Source: Apache Parquet, parquet.thrift, PageHeader and DataPageHeader (version 1), in Thrift's compact protocol:
@@ -88,7 +88,7 @@ def page_header(rows: int, kind: str) -> bytes:
     page = bytes([i32]) + data_page + bytes([i32]) + size + bytes([i32]) + size
     values = b"".join(bytes([i32]) + field for field in (_whole(rows), plain, rle, rle))
     statistics = bytes([0x10 | struct]) + stop  # none of them is set
-    return page + bytes([0x20 | struct]) + values + statistics + stop + stop
+    return np.frombuffer(page + bytes([0x20 | struct]) + values + statistics + stop + stop, dtype=np.uint8)
 
 
 def _whole(number: int) -> bytes:

@@ -54,7 +54,7 @@ def flat_jobs(
     from okl.compiled.pages import PADDING, read_pages  # numba: not needed to describe a data set
 
     pages = _pages(pieces)
-    chunk_rows = min(int(pages.rows.max()), max(LEAST_CHUNK_ROWS, CHUNK_BYTES // (4 * max(1, schema.n_features))))
+    chunk_rows = _chunk_rows(int(pages.rows.max()), schema.n_features)
     scaling, finished = _scaling(schema)
     failed, counter, ended = np.zeros(len(pieces), dtype=np.uint8), np.zeros(8, dtype=np.int64), count(1)
     places = np.empty(0, dtype=np.int64) if positions is None else positions
@@ -79,15 +79,21 @@ def flat_jobs(
     return [read] * MOST_JOBS
 
 
+def _chunk_rows(rows: int, n_features: int) -> int:
+    """Rows of a chunk: a row group is cut into equal parts that fit a thread's memory."""
+    most = max(LEAST_CHUNK_ROWS, CHUNK_BYTES // (4 * max(1, n_features)))
+    return -(-rows // -(-rows // most))
+
+
 def _pages(pieces: Sequence[FlatPiece]) -> Pages:
     from okl.compiled.pages import MOST_HEADER_BYTES, Pages
 
     headers = np.zeros((len(pieces), 2, MOST_HEADER_BYTES), dtype=np.uint8)
-    lengths = np.empty((len(pieces), 2), dtype=np.int64)
+    lengths = np.zeros((len(pieces), 2), dtype=np.int64)
     for index, piece in enumerate(pieces):
         for which, kind in enumerate(("FLOAT", "DOUBLE")):
             header = page_header(piece.group.rows, kind)
-            headers[index, which, : len(header)] = np.frombuffer(header, np.uint8)
+            headers[index, which, : len(header)] = header
             lengths[index, which] = len(header)
     return Pages(
         np.array([piece.part.descriptor for piece in pieces], dtype=np.int64),

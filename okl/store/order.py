@@ -29,12 +29,6 @@ class Window:
     pieces: tuple[tuple[int, int, int], ...]
     seed: tuple[int, ...] | None
 
-    def permutation(self) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-        """Where each read row goes: positions (rows,), or None for the stored order."""
-        if self.seed is None:
-            return None
-        return np.random.default_rng(self.seed).permutation(self.rows)
-
 
 def plan_windows(
     shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int | None = None

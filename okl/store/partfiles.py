@@ -10,6 +10,7 @@ from threading import Lock
 
 import pyarrow.parquet as pq
 
+from okl.store.dataset import Dataset, Shard
 from okl.store.flatpages import FlatGroup, flat_columns, flat_group
 
 OPEN_FILES = 32
@@ -46,11 +47,11 @@ class PartFile:
             self._groups[group, columns] = flat_group(self.metadata, group, columns)
         return self._groups[group, columns]
 
-    def expect(self, group: int) -> None:
-        """Have the system bring a row group into memory, without waiting for it, unless it is there."""
-        row_group = self.metadata.row_group(group)
-        first, last = row_group.column(0), row_group.column(row_group.num_columns - 1)
-        start, stop = first.data_page_offset, last.data_page_offset + last.total_compressed_size
+    def expect(self, first: int, last: int) -> None:
+        """Have the system bring row groups first to last into memory, without waiting, unless the last one is there."""
+        opening = self.metadata.row_group(first).column(0)
+        closing = self.metadata.row_group(last).column(self.metadata.num_columns - 1)
+        start, stop = opening.data_page_offset, closing.data_page_offset + closing.total_compressed_size
         if sys.platform == "linux" and not self._in_memory(stop - 1):
             os.posix_fadvise(self.descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
@@ -67,14 +68,14 @@ class _OpenParts:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._parts: OrderedDict[tuple[str, str], PartFile] = OrderedDict()
+        self._parts: OrderedDict[tuple[Path, str, str], PartFile] = OrderedDict()
 
-    def open(self, path: Path, sha256: str) -> PartFile:
-        key = (str(path), sha256)
+    def open(self, folder: Path, name: str, sha256: str) -> PartFile:
+        key = (folder, name, sha256)
         with self._lock:
             part = self._parts.get(key)
         if part is None:
-            part = PartFile(path)  # twice, perhaps, if two threads ask at once: nobody waits for the other
+            part = PartFile(folder / name)  # twice, perhaps, if two threads ask at once: nobody waits for the other
         with self._lock:
             self._parts[key] = part
             self._parts.move_to_end(key)
@@ -86,9 +87,9 @@ class _OpenParts:
 _open_parts = _OpenParts()
 
 
-def open_part(path: Path, sha256: str) -> PartFile:
-    """The part file at a path, opened unless it is held; sha256 tells it from an earlier one of the same path.
+def open_part(data: Dataset, shard: Shard) -> PartFile:
+    """The part file of a shard, opened unless it is held; the sha256 tells it from an earlier one of the same path.
 
     Raises OSError or ArrowException if it is missing or no Parquet file.
     """
-    return _open_parts.open(path, sha256)
+    return _open_parts.open(data.folder, shard.path, shard.sha256)

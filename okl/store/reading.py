@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from threading import local
 
@@ -25,6 +26,7 @@ from okl.store.targets import stored_index
 from okl.types import FloatArray, Precision, Split
 
 OPEN_FILES = 32
+DRAWS = 8192  # random numbers at a time: they stay in cache
 SAMPLE_GROUPS = 16
 Positions = NDArray[np.int64]
 Targets = NDArray[np.float64]
@@ -34,14 +36,15 @@ class _ArrowFiles(local):
     """Part files that a thread keeps open for Arrow, the least recently used ones closed."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[tuple[str, str], pq.ParquetFile] = OrderedDict()
+        self._files: OrderedDict[tuple[Path, str], pq.ParquetFile] = OrderedDict()
 
-    def open(self, path: Path, sha256: str) -> pq.ParquetFile:
-        key = (str(path), sha256)
+    def open(self, data: Dataset, shard: Shard) -> pq.ParquetFile:
+        key = (data.path(shard), shard.sha256)
         file = self._files.pop(key, None)
         if file is None:
             # no memory map: the pages of a whole data set would count as this process's memory
-            file = pq.ParquetFile(path, metadata=open_part(path, sha256).metadata, memory_map=False, pre_buffer=False)
+            metadata = open_part(data, shard).metadata
+            file = pq.ParquetFile(key[0], metadata=metadata, memory_map=False, pre_buffer=False)
         self._files[key] = file
         if len(self._files) > OPEN_FILES:
             self._files.popitem(last=False)[1].close()
@@ -78,11 +81,26 @@ def read_window(data: Dataset, window: Window, inputs_out: FloatArray, targets_o
     return Rows(inputs_out[: window.rows], targets_out[: window.rows])
 
 
+def permutation_of(window: Window) -> Positions | None:
+    """Where each read row of a window goes, (rows,), uniformly drawn from its seed; None for the stored order."""
+    from okl.compiled.shuffling import shuffle_from  # three times as fast as NumPy's
+
+    if window.seed is None:
+        return None
+    random = np.random.default_rng(window.seed)
+    positions, draws = np.arange(window.rows), np.empty(DRAWS)
+    for last in range(window.rows - 1, 0, -DRAWS):
+        some = draws[: min(last, DRAWS)]
+        random.random(out=some)
+        shuffle_from(positions, some, last)
+    return positions
+
+
 def window_jobs(
     data: Dataset, window: Window, inputs_out: FloatArray, targets_out: Targets
 ) -> list[Callable[[], None]]:
     """The calls that together fill the arrays with a window; in any order, or in parallel."""
-    permutation = window.permutation()
+    permutation = permutation_of(window)
     jobs: list[Callable[[], None]] = []
     flat: list[FlatPiece] = []
     start = 0
@@ -103,7 +121,7 @@ def _flat_piece(
 ) -> FlatPiece | None:
     """A row group that is laid out for reading without Arrow, None if it is not, or cannot be looked at."""
     try:
-        part = open_part(data.path(shard), shard.sha256)
+        part = open_part(data, shard)
         layout = part.flat_group(group, data.schema.features, data.schema.target)
     except (pa.ArrowException, OSError, IndexError):
         return None  # Arrow meets the same, and says what it is
@@ -114,10 +132,14 @@ def _flat_piece(
 
 def expect_window(data: Dataset, window: Window) -> None:
     """Have the system bring a window's part of the files into memory meanwhile; a failure is left to who reads it."""
-    for index, group, _ in window.pieces:
-        shard = data.shards[index]
+    for index, pieces in groupby(window.pieces, itemgetter(0)):
+        groups = [group for _, group, _ in pieces]
         with suppress(pa.ArrowException, OSError, IndexError):
-            open_part(data.path(shard), shard.sha256).expect(group)
+            if groups[-1] - groups[0] == len(groups) - 1:
+                open_part(data, data.shards[index]).expect(groups[0], groups[-1])
+            else:
+                for group in groups:
+                    open_part(data, data.shards[index]).expect(group, group)
 
 
 def read_group(
@@ -144,7 +166,7 @@ def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str
     path = data.path(shard)
     try:
         # select: a column named a also matches a.b
-        file = _arrow_files.open(path, shard.sha256)
+        file = _arrow_files.open(data, shard)
         return file.read_row_group(group, columns=list(columns), use_threads=False).select(columns)
     except (pa.ArrowException, OSError, IndexError, KeyError) as error:
         why = (str(error).splitlines() or [""])[0].rstrip(". ")

@@ -107,6 +107,7 @@ class ShardWriter:
         if self._file is None:
             self._file = pq.ParquetWriter(
                 self._path(), self.schema, use_dictionary=False, write_statistics=False, data_page_size=PAGE_BYTES,
+                max_rows_per_page=self._inputs.shape[1],
                 compression=self.compression,
                 compression_level=self.compression_level if self.compression == "zstd" else None,
             )  # fmt: skip

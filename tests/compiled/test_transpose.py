@@ -32,3 +32,14 @@ def test_scatter_columns_leaves_inputs_unchanged() -> None:
     scatter_columns(np.empty((4, 3)), addresses, positions, np.ones(3), np.ones(3))
     np.testing.assert_array_equal(values, before)
     np.testing.assert_array_equal(positions, [3, 1, 0, 2])
+
+
+@pytest.mark.parametrize("beside", [1, 2, 3])
+@pytest.mark.parametrize(("rows", "columns"), [(5, 9), (41, 10)])
+def test_scatter_columns_reads_values_at_any_address(rows: int, columns: int, beside: int) -> None:
+    values = np.random.default_rng(0).normal(size=(columns, rows)).astype(np.float32)
+    memory = np.frombuffer(bytes(beside) + values.tobytes(), np.uint8)
+    addresses = memory.ctypes.data + beside + np.arange(columns, dtype=np.int64) * values.strides[0]
+    out = np.empty((rows, columns), np.float32)
+    scatter_columns(out, addresses, np.arange(rows)[::-1].copy(), np.zeros(columns), np.ones(columns))
+    np.testing.assert_array_equal(out[::-1], values.T)

@@ -15,6 +15,7 @@ from okl.execution.protocol import Execution, Rows
 from okl.execution.readahead import ReadAhead
 from okl.store.dataset import Dataset
 from okl.store.order import Order, Window, plan_windows
+from okl.store.reading import permutation_of
 from okl.types import Precision
 
 WINDOW_BYTES = 4 * 6 * 700  # 700 rows: each window holds some row groups, none all
@@ -34,7 +35,7 @@ def naive_rows(data: Dataset, window: Window) -> tuple[np.ndarray[Any, Any], np.
         table = pq.ParquetFile(data.path(data.shards[shard])).read_row_group(group)
         parts.append(np.column_stack([table[name].to_numpy().astype(np.float64) for name in table.column_names]))
     stored = np.concatenate(parts)
-    placed, permutation = np.empty_like(stored), window.permutation()
+    placed, permutation = np.empty_like(stored), permutation_of(window)
     placed[np.arange(window.rows) if permutation is None else permutation] = stored
     columns = (*data.schema.feature_statistics, data.schema.target_statistics)
     for j, column in enumerate(columns):

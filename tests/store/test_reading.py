@@ -14,7 +14,7 @@ from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.matching import read_as
 from okl.store.order import Order, plan_windows
-from okl.store.reading import load_window, read_rows, read_window, sample_rows, window_jobs
+from okl.store.reading import load_window, permutation_of, read_rows, read_window, sample_rows, window_jobs
 from okl.types import Precision
 from tests.store.sources import inputs_of, parquet, replaced, settings, table
 
@@ -54,7 +54,7 @@ def test_shuffled_windows_hold_every_row_once_with_its_target(tmp_path: Path) ->
     assert not (inputs == inputs_of(content)).all()
     np.testing.assert_array_equal(np.sort(inputs[:, 0]), np.sort(inputs_of(content)[:, 0]))
     np.testing.assert_array_equal(inputs[:, 2], np.concatenate([r.targets for r in read]))
-    first = windows[0].permutation()
+    first = permutation_of(windows[0])
     assert first is not None
     rows = read_rows(data, data.shards[windows[0].pieces[0][0]], (windows[0].pieces[0][1],), "float32")
     np.testing.assert_array_equal(read[0].inputs[first[: len(rows.inputs)]], rows.inputs)
