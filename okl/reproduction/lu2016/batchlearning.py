@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from okl.errors import DivergedError
 from okl.execution.protocol import Rows
+from okl.online.budget import BSGDMerging, BSGDRemoval
 from okl.reproduction.folder import Folder, Selection
 from okl.reproduction.items import Outcome
-from okl.reproduction.lu2016.algorithms import ALGORITHMS
 from okl.reproduction.lu2016.cases import Sizes
 from okl.reproduction.lu2016.learning import EXTRA_ORDER, segments
+from okl.reproduction.lu2016.makers import Make, budgeted, make_fogd, make_nogd
 from okl.reproduction.lu2016.problems import Problem, Setting
 from okl.types import FloatArray, Precision
 
@@ -25,11 +26,11 @@ Scorer = Callable[[FloatArray], FloatArray]
 Fit = Callable[[Problem, Setting, Callable[[], None]], Scorer]
 
 
-def one_pass(name: str) -> Fit:
-    """Learn the rows once by an online algorithm of the tables."""
+def one_pass(make: Make) -> Fit:
+    """Learn the rows once by an online algorithm."""
 
     def fit(problem: Problem, setting: Setting, check: Callable[[], None]) -> Scorer:
-        learner = ALGORITHMS[name].make(problem, setting)
+        learner = make(problem, setting)
         state, rows = learner.start(), problem.rows
         for start, stop in segments(len(rows.targets)):
             check()
@@ -76,10 +77,17 @@ def grid(**values: tuple[float, ...]) -> tuple[Setting, ...]:
 
 
 BANDWIDTHS = (2.0, 4.0, 8.0)
+LAMBDAS = (1e-2, 1e-3, 1e-4, 1e-5)
 BATCH: dict[str, BatchAlgorithm] = {
     "LIBSVM": BatchAlgorithm(fit_libsvm, grid(C=(1.0, 10.0, 100.0), bandwidth=BANDWIDTHS), ordered=False, cost=20.0),
-    "FOGD": BatchAlgorithm(one_pass("FOGD"), grid(scaled_step=(0.03, 0.1, 0.3, 1.0), bandwidth=BANDWIDTHS), cost=4.0),
-    "NOGD": BatchAlgorithm(one_pass("NOGD"), grid(step_size=(0.03, 0.1, 0.3, 1.0), bandwidth=BANDWIDTHS), cost=2.0),
+    "BSGD-M": BatchAlgorithm(
+        one_pass(budgeted(BSGDMerging)), grid(regularisation=LAMBDAS, bandwidth=BANDWIDTHS), cost=8.0
+    ),
+    "BSGD-R": BatchAlgorithm(one_pass(budgeted(BSGDRemoval)), grid(regularisation=LAMBDAS, bandwidth=BANDWIDTHS)),
+    "FOGD": BatchAlgorithm(
+        one_pass(make_fogd), grid(scaled_step=(0.03, 0.1, 0.3, 1.0), bandwidth=BANDWIDTHS), cost=4.0
+    ),
+    "NOGD": BatchAlgorithm(one_pass(make_nogd), grid(step_size=(0.03, 0.1, 0.3, 1.0), bandwidth=BANDWIDTHS), cost=2.0),
 }
 
 

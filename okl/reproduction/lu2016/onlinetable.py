@@ -26,7 +26,8 @@ from okl.reproduction.printed import Printed
 from okl.reproduction.tables import Known, Picture, Request
 
 CODE = ("compiled", "features", "online", "kernels", "losses", "reproduction.folder", "reproduction.lu2016.algorithms",
-        "reproduction.lu2016.cases", "reproduction.lu2016.learning", "reproduction.lu2016.problems")  # fmt: skip
+        "reproduction.lu2016.cases", "reproduction.lu2016.learning", "reproduction.lu2016.makers",
+        "reproduction.lu2016.problems")  # fmt: skip
 REFERENCE = "FOGD"
 Point = tuple[tuple[str, float], ...]
 
