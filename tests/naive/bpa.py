@@ -22,7 +22,7 @@ def bpa(
         own = expansion.self_kernel(x)
         if seen.loss <= 0.0 or own <= 0.0:
             continue
-        step = min(aggressiveness, seen.loss / (own * (seen.direction @ seen.direction)))
+        step = min(aggressiveness, seen.loss / (own * float(seen.direction @ seen.direction)))
         expansion.add(x, step * seen.direction)
         if len(expansion.supports) > expansion.budget:
             remove_cheapest(expansion, keep)
@@ -38,7 +38,7 @@ def remove_cheapest(expansion: Expansion, keep: Keep) -> None:
     gram = expansion.gram()
     newest = len(expansion.supports) - 1
     costs: list[float] = []
-    replacements = []
+    replacements: list[tuple[list[int], FloatArray]] = []
     for index in range(newest):
         helpers = helpers_of(gram, index, keep)
         replacement = np.linalg.lstsq(gram[np.ix_(helpers, helpers)], gram[helpers, index])[0]
@@ -46,7 +46,7 @@ def remove_cheapest(expansion: Expansion, keep: Keep) -> None:
         a = expansion.coefficients[index]
         costs.append(float(a @ a) * max(0.0, float(left)))
         replacements.append((helpers, replacement))
-    index = next(i for i, cost in enumerate(costs) if cost <= min(costs) * (1 + 1e-12))
+    index = next(i for i, cost in enumerate(costs) if cost <= (1 + 1e-12) * min(costs))
     for helper, share in zip(*replacements[index], strict=True):
         expansion.coefficients[helper] = expansion.coefficients[helper] + share * expansion.coefficients[index]
     expansion.remove(index)

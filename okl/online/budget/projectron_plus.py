@@ -24,7 +24,7 @@ class ProjectronPlus(BudgetStrategy):
     distance to every function of norm U falls. U = sqrt((budget + 1) / log(budget + 1)) / 4 is the norm up to which
     the Forgetron and this algorithm compete. O(budget^2) for a row with loss.
 
-    With several classes P is that of one class, as in the runs of Lu et al.; the lead of the projection then becomes 1 + l.
+    With several classes P is that of one class, as in the runs of Lu et al.: the lead in the span becomes 1 + l.
 
     Source: Orabona, Keshet & Caputo, JMLR 10, 2009, section 4 (Projectron++); the rest as `Projectron`. U by Dekel,
     Shalev-Shwartz & Singer, NIPS 2005, Theorem 1.
