@@ -8,7 +8,7 @@ from typing import Any
 HEADER = ("Data set", "Algorithm", "Paper", "okl", "Difference", "in sd", "Verdict", "Seconds", "per FOGD", "Setting")
 SIDE_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Linear", "Remark")
 PERCENT = frozenset({"mistake_rate", "accuracy"})
-UNSAID = ("tried", "choice", "orders", "budget", "frequencies", "rank", "bandwidth")
+UNSAID = ("tried", "choice", "orders", "budget", "frequencies", "rank")
 
 
 def cell_row(cell: Mapping[str, Any]) -> list[str]:

@@ -16,8 +16,6 @@ from okl.reproduction.lu2016.problems import Setting
 from okl.reproduction.printed import Printed, read_printed, read_records
 from okl.reproduction.tables import Known, Picture, Request
 
-VALIDATION_ROWS = 10_000
-
 
 @dataclass(frozen=True)
 class BatchTable:
@@ -103,7 +101,7 @@ class BatchTable:
             return replace(cell, status=NO_LEARNER, note=f"okl has no learner {algorithm}")
         setting, tried = self._chosen(request, known, dataset, algorithm)
         sizes = self.sizes[dataset]
-        validated = f"{FOLDS}-fold cross validation on {self._validation_rows(request, dataset):,} rows"
+        validated = f"{FOLDS}-fold cross validation on {_validation_rows(request, dataset, algorithm):,} rows"
         cell = replace(
             cell,
             setting={
@@ -123,14 +121,11 @@ class BatchTable:
         return [(d, a) for d in request.datasets if _has_parts(request, d) for a in request.algorithms if a in BATCH]
 
     def _fold(self, request: Request, dataset: str, algorithm: str, setting: Setting, fold: int) -> BatchItem:
-        rows = self._validation_rows(request, dataset)
+        rows = _validation_rows(request, dataset, algorithm)
         return BatchItem(
             _train(dataset), algorithm, tuple(sorted(setting.items())), self.sizes[dataset], 0,
             rows - rows // FOLDS, fold, rows, request.precision,
         )  # fmt: skip
-
-    def _validation_rows(self, request: Request, dataset: str) -> int:
-        return min(VALIDATION_ROWS, request.data.count(_train(dataset)))
 
     def _orders(self, request: Request, known: Known, dataset: str, algorithm: str) -> list[BatchItem]:
         setting, _ = self._chosen(request, known, dataset, algorithm)
@@ -160,6 +155,11 @@ class BatchTable:
 def _has_parts(request: Request, dataset: str) -> bool:
     """Whether a data set is there, with training and test rows."""
     return request.data.has(dataset) and request.data.has_split(dataset)
+
+
+def _validation_rows(request: Request, dataset: str, algorithm: str) -> int:
+    rows = request.data.count(_train(dataset))
+    return min(rows, BATCH[algorithm].validation_rows or rows)
 
 
 def _train(dataset: str) -> Selection:
