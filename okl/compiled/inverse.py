@@ -78,3 +78,27 @@ def replace_in_inverse(inverse: Doubles, column: Doubles, place: Doubles, left: 
         m[slot] = -factor - share * column[slot]
         inverse[slot, j] = m[slot]
     inverse[slot, slot] = scale - column[slot] * column[slot] * pivot
+
+
+@compiled_row
+def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None:
+    """Take the support at a slot out, the last of n moving there; inverse and column (width,) change in place.
+
+    M - m_r m_r' / M_rr, without row and column r. column becomes the coefficients of the projection of r onto the
+    others, -m_r / M_rr, each at the slot where its support stood; 0 at r itself.
+    """
+    pivot = inverse[slot, slot]
+    for i in range(n):
+        column[i] = -inverse[slot, i] / pivot
+    column[slot] = 0.0
+    for j in range(n):
+        m, share = inverse[j], column[j] * pivot
+        for i in range(n):
+            m[i] -= share * column[i]
+    last = n - 1
+    for i in range(n):
+        inverse[slot, i] = inverse[last, i]
+    for j in range(n):
+        inverse[j, slot] = inverse[j, last]
+        inverse[last, j] = 0.0
+        inverse[j, last] = 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.inverse import grow_inverse, project_row, replace_in_inverse
+from okl.compiled.inverse import grow_inverse, project_row, replace_in_inverse, shrink_inverse
 from okl.kernels import Gaussian
 from okl.types import FloatArray
 
@@ -58,3 +58,20 @@ def test_replaced_inverse_matches_inverse_and_gives_the_projection(slot: int) ->
     np.testing.assert_allclose(inverse[:n, :n], expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     shares = np.linalg.solve(GRAM[np.ix_(chosen, chosen)], GRAM[chosen, slot])
     np.testing.assert_allclose(column[:n], shares, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("slot", [0, 4, 9])
+def test_shrunk_inverse_matches_inverse_and_gives_the_projection(slot: int) -> None:
+    n = 10
+    inverse, column = padded_inverse(n), np.zeros(CAPACITY)
+    shrink_inverse(inverse, column, slot, n)
+    others = np.array([i for i in range(n) if i != slot])
+    shares = np.linalg.solve(GRAM[np.ix_(others, others)], GRAM[others, slot])
+    np.testing.assert_allclose(column[others], shares, rtol=0, atol=1e-9)
+    assert column[slot] == 0.0
+    moved = np.arange(n - 1)
+    if slot < n - 1:
+        moved[slot] = n - 1
+    expected = np.zeros((CAPACITY, CAPACITY))
+    expected[: n - 1, : n - 1] = np.linalg.inv(GRAM[np.ix_(moved, moved)])
+    np.testing.assert_allclose(inverse, expected, rtol=0, atol=1e-9 * np.abs(expected).max())

@@ -12,8 +12,8 @@ PLACES = np.linspace(0.0, 1.0, 4001)
 def lengths(log: float, a: FloatArray, b: FloatArray) -> FloatArray:
     """|p a + q b|^2 at every place, a and b with one entry a class."""
     p, q = np.exp(log * (1.0 - PLACES) ** 2), np.exp(log * PLACES**2)
-    squares: FloatArray = np.square(p[:, None] * a + q[:, None] * b)
-    return squares.sum(axis=1)
+    total: FloatArray = np.square(p[:, None] * a + q[:, None] * b).sum(axis=1)
+    return total
 
 
 def some_pairs(n_classes: int) -> list[tuple[float, FloatArray, FloatArray]]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from okl.types import FloatArray
 from tests.naive.expansion import Expansion, Judged
+from tests.naive.projectron import add_to_all, projection
 
 Keep = Literal["simple", "projection", "nearest"]
 
@@ -23,6 +24,11 @@ def bpa(
         if seen.loss <= 0.0 or own <= 0.0:
             continue
         step = min(aggressiveness, seen.loss / (own * float(seen.direction @ seen.direction)))
+        if keep == "projection" and expansion.supports:
+            place, left = projection(expansion, x)
+            if left <= 1e-10 * own:
+                add_to_all(expansion, place, step * seen.direction)
+                continue
         expansion.add(x, step * seen.direction)
         if len(expansion.supports) > expansion.budget:
             remove_cheapest(expansion, keep)

@@ -1,7 +1,7 @@
 """Learners whose state is support vectors: with a budget, one file a strategy, and without."""
 
 from okl.online.budget.bogd import BoundedGradientDescent, SampledGradientDescent
-from okl.online.budget.bpa import BPASimple
+from okl.online.budget.bpa import BPANearest, BPAProjection, BPASimple
 from okl.online.budget.bsgd import BSGDMerging, BSGDRemoval
 from okl.online.budget.budgetperceptron import BudgetPerceptron
 from okl.online.budget.forgetron import Forgetron
@@ -17,6 +17,8 @@ from okl.online.budget.state import BudgetState
 from okl.online.budget.strategy import BudgetStrategy
 
 __all__ = [
+    "BPANearest",
+    "BPAProjection",
     "BPASimple",
     "BSGDMerging",
     "BSGDRemoval",

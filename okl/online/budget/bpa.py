@@ -1,4 +1,4 @@
-"""BPA-S: budgeted passive-aggressive learning that replaces one support by the row."""
+"""BPA-S, BPA-NN and BPA-P: budgeted passive-aggressive learning that makes up for a removed support by others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.checks import check_positive
-from okl.compiled.budget import BudgetRule, Kept
+from okl.compiled.budget import COUNT, BudgetRule, Kept
+from okl.compiled.budgetneighbours import learn_bpa_nearest, remember_neighbours, remove_to_neighbours
 from okl.compiled.budgetpassive import drop_lightest, learn_bpa_simple, remember_selves
+from okl.compiled.budgetprojection import project_excess
+from okl.compiled.budgetspan import learn_bpa_projection, remove_from_span
+from okl.online.budget.projectron import DEPENDENCE
 from okl.online.budget.strategy import BudgetStrategy
 from okl.types import FloatArray, Task
 
 
 @dataclass(frozen=True)
-class BPASimple(BudgetStrategy):
+class _PassiveAggressive(BudgetStrategy):
+    """What the three have in common; aggressiveness : C > 0, the longest step."""
+
+    aggressiveness: float = 1.0
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+
+    def __post_init__(self) -> None:
+        check_positive("aggressiveness", self.aggressiveness)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """C."""
+        return (self.aggressiveness,)
+
+
+@dataclass(frozen=True)
+class BPASimple(_PassiveAggressive):
     """Passive-aggressive steps; when the budget is full, the row takes the place of one support.
 
     For a row of hinge loss l > 0: tau = min(aggressiveness, l / k(x, x)), f <- f + y tau k(x, .), and when the budget
@@ -36,17 +56,7 @@ class BPASimple(BudgetStrategy):
     7.3.2, with the step of Crammer et al., JMLR 7, 2006, section 8.
     """
 
-    aggressiveness: float = 1.0
     name: ClassVar[str] = "bpa-s"
-    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
-
-    def __post_init__(self) -> None:
-        check_positive("aggressiveness", self.aggressiveness)
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """C."""
-        return (self.aggressiveness,)
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
         """k(s, s) of the supports, and a buffer."""
@@ -63,3 +73,69 @@ class BPASimple(BudgetStrategy):
     def reduce(self, kept: Kept, rule: BudgetRule) -> None:
         """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
         drop_lightest(kept, rule)
+
+
+@dataclass(frozen=True)
+class BPANearest(_PassiveAggressive):
+    """BPA-S whose removed support is made up for by the row and by its own nearest neighbour among the supports.
+
+    a_r k(x_r, .) is projected onto the span of k(x, .) and k(x_n, .); r is the support where that changes f least, the
+    oldest on a tie. O(n_classes budget), but for supports that lose their nearest neighbour, of which there is about
+    one a step. Shards are joined by projecting the cheapest supports onto their nearest neighbours.
+
+    Parameters
+    ----------
+    aggressiveness : C > 0, the longest step
+
+    Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN); the rest as `BPASimple`.
+    """
+
+    name: ClassVar[str] = "bpa-nn"
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """k(s, s), the nearest neighbour, the distance to it and the kernel value with it, and a buffer."""
+        return (5, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bpa_nearest(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Find the nearest neighbours of all supports; kept changes in place."""
+        remember_neighbours(kept, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Project supports onto their nearest neighbours until the budget is met; kept changes in place."""
+        remove_to_neighbours(kept, rule)
+
+
+@dataclass(frozen=True)
+class BPAProjection(_PassiveAggressive):
+    """BPA-S whose removed support is made up for by all others: projected onto the span of row and supports.
+
+    r is the support where that changes f least, the oldest on a tie: O(n_classes budget + budget^2) for a row with
+    loss, by the inverse of the kernel matrix, where the paper solves budget systems in O(budget^3). A row in the span
+    of the supports, by the threshold of `Projectron`, is spread over them. Shards are joined in the same way.
+
+    Parameters
+    ----------
+    aggressiveness : C > 0, the longest step
+
+    Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P); the rest as `BPASimple`.
+    """
+
+    name: ClassVar[str] = "bpa-p"
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """The inverse of the kernel matrix, and three buffers."""
+        return (3 + capacity, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bpa_projection(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute the inverse, and project the cheapest supports until the budget is met; kept changes in place."""
+        everything = rule._replace(budget=int(kept.integers[COUNT]))
+        project_excess(kept, everything, DEPENDENCE[kept.supports.dtype.name])
+        remove_from_span(kept, rule)

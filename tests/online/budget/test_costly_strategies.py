@@ -12,7 +12,7 @@ from okl.compiled.budget import NUMBER
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
 from okl.kernels import Gaussian, Laplacian
-from okl.online.budget.bpa import BPASimple
+from okl.online.budget.bpa import BPANearest, BPAProjection, BPASimple
 from okl.online.budget.bsgd import BSGDMerging, BSGDRemoval
 from okl.online.budget.learner import BudgetLearner
 from okl.online.budget.projectron import Projectron
@@ -39,6 +39,8 @@ CASES: dict[str, Case] = {
     "projectron": Case(Projectron(0.7), lambda e, x, y: projectron(e, x, y, False, 0.7, 0.1, 1e-10)),
     "projectron++": Case(ProjectronPlus(), lambda e, x, y: projectron(e, x, y, True, 1.0, 0.1, 1e-10)),
     "bpa-s": Case(BPASimple(0.8), lambda e, x, y: bpa(e, x, y, 0.8, "simple")),
+    "bpa-nn": Case(BPANearest(0.8), lambda e, x, y: bpa(e, x, y, 0.8, "nearest")),
+    "bpa-p": Case(BPAProjection(0.8), lambda e, x, y: bpa(e, x, y, 0.8, "projection")),
     "bsgd-removal": Case(BSGDRemoval(0.01), lambda e, x, y: bsgd(e, x, y, 0.01, "removal")),
     "bsgd-merging": Case(BSGDMerging(0.01), lambda e, x, y: bsgd(e, x, y, 0.01, "merging")),
 }
@@ -151,7 +153,7 @@ def test_merging_takes_the_gaussian_kernel_only() -> None:
         learn(learner_of("bsgd-merging", stream._replace(kernel=Laplacian(1.0))), stream)
 
 
-@pytest.mark.parametrize("name", ["projectron++", "bpa-s", "bsgd-removal", "bsgd-merging"])
+@pytest.mark.parametrize("name", ["projectron++", "bpa-s", "bpa-nn", "bpa-p", "bsgd-removal", "bsgd-merging"])
 def test_classifiers_refuse_a_regression(name: str) -> None:
     with pytest.raises(ConfigError, match="regression"):
         learner_of(name, hard_stream("regression"))
