@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.compiled.budget import (
+    COUNT,
+    LABEL,
+    N_FLOATS,
+    N_INTEGERS,
+    NUMBER,
+    RANDOM,
+    SCALE,
+    Seen,
+    copy_support,
+    count_row,
+    draw_uniform,
+    drop_support,
+    gradient_step,
+    mistake_step,
+    oldest_support,
+    put_support,
+    rescale,
+    used_width,
+    weighted,
+)
+from okl.compiled.budgetforgetron import shrinking_factor
+from okl.compiled.budgetgradient import clip
+from okl.compiled.updates import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.types import FloatArray, Precision
+from tests.compiled.cases import PRECISIONS
+from tests.naive import budget as naive
+
+
+def seen_of(code: int, y: float, f: float, wrong_score: float = 0.0, output: int = 2, wrong: int = 1) -> Seen:
+    if code == MULTICLASS_HINGE:
+        return Seen(output, wrong, output, y, f, f - wrong_score)
+    return Seen(0, -1, int(y > 0), y, f, y * f if code == HINGE else y - f)
+
+
+def test_uniform_numbers_match_naive_and_fill_the_interval() -> None:
+    integers = np.zeros(N_INTEGERS, dtype=np.int64)
+    integers[RANDOM] = 2**62 - 500  # products wrap around in 64 bits
+    numbers = np.array([draw_uniform(integers) for _ in range(1000)])
+    np.testing.assert_array_equal(numbers, [naive.draw_uniform(2**62 - 500 + step) for step in range(1000)])
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    assert integers[RANDOM] == 2**62 + 500
+    counts, _ = np.histogram(numbers, bins=10, range=(0, 1))
+    assert ((counts > 60) & (counts < 140)).all()
+
+
+def test_a_mistake_is_what_is_counted_as_one() -> None:
+    for y, f in [(1.0, 0.0), (-1.0, 0.0), (1.0, -0.5), (-1.0, -0.5), (1.0, 0.2), (-1.0, 0.2)]:
+        counts, class_counts = np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        seen = count_row(np.array([f]), counts, np.zeros(3), class_counts, y, HINGE)
+        step = mistake_step(HINGE, 0.1, 0.7, seen)
+        assert step == (0.7 * y if counts[1] else 0.0)
+    for scores in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 2.0, 1.0]):
+        for true in range(3):
+            counts, class_counts = np.zeros(5, dtype=np.int64), np.zeros(3, dtype=np.int64)
+            seen = count_row(np.array(scores), counts, np.zeros(3), class_counts, float(true), MULTICLASS_HINGE)
+            assert counts[1] == (int(np.argmax(scores)) != true)
+            assert mistake_step(MULTICLASS_HINGE, 0.1, 0.7, seen) == (0.7 if counts[1] else 0.0)
+
+
+def test_steps_begin_beyond_their_margins() -> None:
+    for y in (-1.0, 1.0):
+        assert gradient_step(HINGE, 0.0, 0.5, seen_of(HINGE, y, y * 1.0)) == 0.0
+        assert gradient_step(HINGE, 0.0, 0.5, seen_of(HINGE, y, y * 0.99)) == 0.5 * y
+    code = THRESHOLDED_HALF_SQUARED
+    assert gradient_step(code, 0.25, 0.5, seen_of(code, 1.0, 0.75)) == 0.0
+    assert gradient_step(code, 0.25, 0.5, seen_of(code, 1.0, 0.5)) == 0.25
+    assert mistake_step(code, 0.25, 0.5, seen_of(code, 1.0, 0.75)) == 0.0
+    assert mistake_step(code, 0.25, 0.5, seen_of(code, 1.0, 1.5)) == -0.5
+    assert gradient_step(MULTICLASS_HINGE, 0.0, 0.5, seen_of(MULTICLASS_HINGE, 2.0, 1.0)) == 0.0
+    assert gradient_step(MULTICLASS_HINGE, 0.0, 0.5, seen_of(MULTICLASS_HINGE, 2.0, 0.9)) == 0.5
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
+    rng = np.random.default_rng(3)
+    supports, coefficients = np.zeros((4, 16), dtype=precision), np.zeros((3, 16), dtype=precision)
+    marks, integers = np.zeros((2, 16), dtype=np.int64), np.zeros(N_INTEGERS, dtype=np.int64)
+    rows: list[FloatArray] = []
+    for number in range(6):
+        x = rng.standard_normal(4).astype(precision)
+        seen = seen_of(MULTICLASS_HINGE, 2.0, 0.0, output=number % 3, wrong=(number + 1) % 3)
+        put_support(supports, coefficients, marks, integers, x, number, seen, 0.5 + number)
+        rows.append(x)
+    assert (integers[COUNT], oldest_support(marks, 6)) == (6, 0)
+    drop_support(supports, coefficients, marks, integers, 1)  # the last one moves here
+    put_support(supports, coefficients, marks, integers, rows[1], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 9.0)
+    kept = [rows[1], rows[5], *rows[2:5]]
+    np.testing.assert_array_equal(supports[:, :5].T, kept)
+    assert not supports[:, 5:].any()
+    assert not coefficients[:, 5:].any()
+    np.testing.assert_array_equal(coefficients[:, 0], [0.0, -9.0, 9.0])
+    np.testing.assert_array_equal(coefficients[:, 1], [-5.5, 0.0, 5.5])
+    np.testing.assert_array_equal(marks[NUMBER, :5], [6, 5, 2, 3, 4])
+    np.testing.assert_array_equal(marks[LABEL, :5], [2, 2, 2, 0, 1])
+    assert (integers[COUNT], oldest_support(marks, 5)) == (5, 2)
+    column = np.empty(4, dtype=precision)
+    copy_support(column, supports, 3)
+    np.testing.assert_array_equal(column, rows[3])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_scale_stays_in_range_and_f_is_scaled_exactly_as_often(precision: Precision) -> None:
+    coefficients, floats = np.ones((2, 16), dtype=precision), np.zeros(N_FLOATS)
+    floats[SCALE] = 1.0
+    for factor, times in ((0.9, 500), (1.2, 200)):
+        for _ in range(times):
+            rescale(coefficients, floats, factor)
+            assert 1e-7 < floats[SCALE] < 1e7
+    np.testing.assert_allclose(floats[SCALE] * coefficients, 0.9**500 * 1.2**200, rtol=1e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_small_helpers_match_naive(precision: Precision) -> None:
+    left, right = np.random.default_rng(0).standard_normal((2, 48)).astype(precision)
+    assert weighted(left, right) == pytest.approx(left.astype(float) @ right.astype(float), rel=1e-4)
+    clipped = np.stack([left, right])
+    clip(clipped, 0.5)
+    np.testing.assert_array_equal(clipped, np.clip([left, right], -0.5, 0.5))
+    assert [used_width(count) for count in (0, 1, 16, 17)] == [0, 16, 16, 32]
+
+
+def test_shrinking_factor_is_the_largest_that_fits() -> None:
+    rng = np.random.default_rng(1)
+    shrunk = 0
+    for _ in range(2000):
+        size, mu, mistakes = 2.0 * rng.random() + 1e-3, 3.0 * rng.standard_normal(), float(rng.integers(1, 50))
+        cost = 15 / 32 * mistakes * rng.random()
+        phi = shrinking_factor(size, mu, cost, mistakes)
+        assert phi == pytest.approx(naive.largest_factor(size, mu, cost, int(mistakes)), rel=1e-6)
+        assert 0 < phi <= 1
+        shrunk += phi < 1
+    assert 50 < shrunk < 1950
+    assert shrinking_factor(1.0, 0.5, 0.0, 1.0) == pytest.approx(15 / 64)  # the parabola is a line

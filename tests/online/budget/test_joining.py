@@ -1,0 +1,177 @@
+"""Laws of joined shards, and of what learners with a budget refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.compiled.budget import ADDED, FIRST_FLOAT, NUMBER
+from okl.errors import ConfigError, DataError, DivergedError
+from okl.execution.protocol import Rows
+from okl.kernels import CustomKernel, Gaussian, Polynomial
+from okl.online.budget import (
+    BoundedGradientDescent,
+    BudgetLearner,
+    BudgetPerceptron,
+    Forgetron,
+    Norma,
+    RandomizedBudgetPerceptron,
+    SampledGradientDescent,
+    check_budget,
+)
+from okl.types import FloatArray, Task
+from tests.online.budget.cases import BUDGET, CASES, bits, budget_learner, rows_of
+from tests.online.budget.streams import TASKS, Stream, hard_stream
+
+BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
+PARTS = ((60, 120), (120, 300))
+
+
+def scores(learner: BudgetLearner, state: object, stream: Stream) -> FloatArray:
+    return learner.predictor(state).scores(stream.inputs)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_within_the_budget_joined_shards_are_the_mean_of_their_functions(name: str, task: Task) -> None:
+    stream = hard_stream(task)
+    learner = budget_learner(CASES[name].strategy, stream, 400)
+    base = learner.learn(learner.start(), rows_of(stream, 0, 60))
+    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in PARTS]
+    joined = learner.join(base, parts)
+    expected = 0.25 * scores(learner, parts[0], stream) + 0.75 * scores(learner, parts[1], stream)
+    np.testing.assert_allclose(scores(learner, joined, stream), expected, rtol=0, atol=1e-12)
+    assert joined.n_supports == base.n_supports + sum(part.n_supports - base.n_supports for part in parts)
+    assert joined.progress == parts[0].progress.plus(parts[1].progress.since(base.progress))
+    assert bits(learner.join(base, [base, base])) == bits(base)
+
+
+@pytest.mark.parametrize(("name", "task"), BY_TASK)
+def test_joined_shards_meet_the_budget_and_learn_on(name: str, task: Task) -> None:
+    stream = hard_stream(task)
+    learner = budget_learner(CASES[name].strategy, stream)
+    base = learner.learn(learner.start(), rows_of(stream, 0, 60))
+    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in PARTS]
+    before = [bits(state) for state in (base, *parts)]
+    joined = learner.join(base, parts)
+    assert bits(joined) == bits(learner.join(base, parts))
+    assert [bits(state) for state in (base, *parts)] == before
+    assert joined.n_supports == BUDGET
+    assert joined.supports.shape == base.supports.shape
+    assert joined.memory.shape == base.memory.shape
+    assert not joined.supports[:, BUDGET:].any()
+    assert not joined.coefficients[:, BUDGET:].any()
+    assert np.isfinite(joined.coefficients).all()
+    numbers = joined.marks[NUMBER, :BUDGET]
+    assert len(set(numbers.tolist())) == BUDGET
+    assert numbers.max() < joined.integers[ADDED]
+    after = learner.learn(joined, rows_of(stream))
+    assert (after.n_supports, after.progress.rows) == (BUDGET, 600)
+
+
+def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
+    stream = hard_stream("binary")
+    for name in ("forgetron-plain", "norma", "bogd-oldest"):
+        learner = budget_learner(CASES[name].strategy, stream, 20)
+        base = learner.learn(learner.start(), rows_of(stream, 0, 60))
+        parts = [learner.learn(base, rows_of(stream, *part)) for part in ((60, 110), (110, 160))]
+        joined = learner.join(base, parts)
+        newest = {row.tobytes() for part in parts for row in part.rows[np.argsort(part.marks[NUMBER, :20])[-5:]]}
+        assert newest <= {row.tobytes() for row in joined.rows}
+
+
+@pytest.mark.parametrize("name", ["budget-perceptron", "bogd++"])
+def test_memory_of_joined_shards_is_that_of_their_supports(name: str) -> None:
+    stream = hard_stream("multiclass")
+    learner = budget_learner(CASES[name].strategy, stream)
+    base = learner.learn(learner.start(), rows_of(stream, 0, 60))
+    joined = learner.join(base, [learner.learn(base, rows_of(stream, *part)) for part in PARTS])
+    if name == "budget-perceptron":
+        expected = learner.predictor(joined).scores(joined.rows).T
+        np.testing.assert_allclose(joined.memory[:4, :BUDGET], expected, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(joined.memory[4, :BUDGET], 1.0)
+    else:
+        np.testing.assert_array_equal(joined.memory[0, :BUDGET], 1.0)
+
+
+def test_forgetron_keeps_to_its_bound_on_what_forgetting_may_cost() -> None:
+    for task in TASKS:
+        stream = hard_stream(task, n_rows=800)
+        learner = budget_learner(Forgetron(), stream, 8)
+        state = learner.learn(learner.start(), rows_of(stream))
+        cost, mistakes = state.floats[FIRST_FLOAT : FIRST_FLOAT + 2]
+        assert 0.9 * 15 / 32 * mistakes < cost <= 15 / 32 * mistakes * (1 + 1e-12)
+        assert mistakes == state.progress.updates
+
+
+def test_removal_that_is_unbiased_keeps_f_on_average() -> None:
+    stream = hard_stream("binary")
+    for strategy in (BoundedGradientDescent(0.3, 0.0, rescale=True), SampledGradientDescent(0.3, 0.0, None)):
+        unbounded = budget_learner(strategy, stream, 400)
+        before = unbounded.learn(unbounded.start(), rows_of(stream, 0, 40))
+        n_supports = before.n_supports
+        assert n_supports > 20
+        learners = [
+            BudgetLearner(stream.kernel, strategy, "binary", 3, n_supports, precision="float64", seed=seed)
+            for seed in range(400)
+        ]
+        row = Rows(stream.inputs[40:41], -np.sign(scores(unbounded, before, stream)[40:41]))
+        expected = scores(unbounded, unbounded.learn(before, row), stream)
+        starts = [learner.learn(learner.start(), rows_of(stream, 0, 40)) for learner in learners]
+        after = [scores(x, x.learn(s, row), stream) for x, s in zip(learners, starts, strict=True)]
+        error = np.abs(np.mean(after, axis=0) - expected)
+        assert (error <= 4.5 * np.std(after, axis=0) / np.sqrt(400) + 1e-12).all()
+        assert np.std(after, axis=0).max() > 1e-3
+
+
+def test_sizes_that_make_no_sense_are_named() -> None:
+    rbp, kernel = RandomizedBudgetPerceptron(), Gaussian(1.0)
+    with pytest.raises(ConfigError, match="budget = 0"):
+        BudgetLearner(kernel, rbp, "binary", 3, 0)
+    with pytest.raises(ConfigError, match=r"budget = 1,001, but there are 1,000 rows"):
+        check_budget(1001, 1000)
+    check_budget(1000, 1000)
+    with pytest.raises(ConfigError, match="n_inputs = 0"):
+        BudgetLearner(kernel, rbp, "binary", 0, 10)
+    with pytest.raises(ConfigError, match="a binary task takes one output"):
+        BudgetLearner(kernel, rbp, "binary", 3, 10, 2)
+    with pytest.raises(ConfigError, match="epsilon = -1"):
+        BudgetLearner(kernel, rbp, "regression", 3, 10, epsilon=-1.0)
+    with pytest.raises(ConfigError, match="budget-perceptron is not defined for a regression task"):
+        BudgetLearner(kernel, BudgetPerceptron(), "regression", 3, 10)
+    own = CustomKernel("mine", lambda left, right: left @ right.T)
+    with pytest.raises(ConfigError, match=r"'mine' is a function of your own.*Use NOGD"):
+        BudgetLearner(own, rbp, "binary", 3, 10)
+
+
+def test_numbers_that_make_no_sense_are_named() -> None:
+    for strategy in (RandomizedBudgetPerceptron, Forgetron, BudgetPerceptron, SampledGradientDescent, Norma):
+        with pytest.raises(ConfigError, match="step_size = -1"):
+            strategy(-1.0)
+    with pytest.raises(ConfigError, match=r"whose product with step_size = 0\.5 is below 1"):
+        BoundedGradientDescent(0.5, 2.0)
+    with pytest.raises(ConfigError, match="largest = 0"):
+        BoundedGradientDescent(largest=0.0)
+    with pytest.raises(ConfigError, match="removal = 'newest'"):
+        BoundedGradientDescent(removal="newest")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="regularisation = -1"):
+        Norma(regularisation=-1.0)
+    with pytest.raises(ConfigError, match=r"nu = 1.0, but it is a share"):
+        Norma(nu=1.0)
+    with pytest.raises(ConfigError, match="margin = nan"):
+        Norma(margin=float("nan"))
+    with pytest.raises(ConfigError, match="margin = -1"):
+        BudgetPerceptron(margin=-1.0)
+
+
+def test_rows_that_do_not_fit_and_steps_that_diverge_are_named() -> None:
+    stream = hard_stream("regression")
+    learner = budget_learner(CASES["bogd"].strategy, stream)
+    with pytest.raises(DataError, match=r"\(rows, 3\)"):
+        learner.learn(learner.start(), Rows(stream.inputs[:, :2], stream.targets))
+    smooth = stream._replace(kernel=Gaussian(20.0))
+    diverging = budget_learner(BoundedGradientDescent(5.0, 0.0), smooth, precision="float32")
+    with pytest.raises(DivergedError, match=r"Rows 0 to 299: .*step_size=5\.0.*Use a smaller step_size"):
+        diverging.learn(diverging.start(), rows_of(stream))
+    overflowing = BudgetLearner(Polynomial(9, 1e5), RandomizedBudgetPerceptron(), "regression", 3, 10)
+    with pytest.raises(DivergedError, match="a kernel with smaller values"):
+        overflowing.learn(overflowing.start(), rows_of(stream))
