@@ -20,6 +20,7 @@ from okl.errors import ConfigError
 Given = dict[str, Any]
 """What was given of a group of options, by the names of their settings."""
 
+MOST_METAVAR = 60  # characters; longer lists of choices stand in the help
 ONE_OF_MANY = {"keys": "key"}  # an option that may be repeated is named for one of its values
 
 
@@ -69,8 +70,8 @@ INGEST = Options(
 )  # fmt: skip
 TRAIN = Options(
     TrainSettings,
-    (*("solver", "kernel", "bandwidth", "frequencies", "loss", "step_size", "class_weights", "passes", "rounds"),
-     *("order", "seed", "precision", "mode"), *WHERE, "out", "name"),
+    (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
+     *("class_weights", "passes", "rounds", "order", "seed", "precision", "mode"), *WHERE, "out", "name"),
 )  # fmt: skip
 STORE = Options(IngestSettings, (*INGEST.fields, "compression"))
 EXECUTION = Options(TrainSettings, WHERE)
@@ -107,6 +108,8 @@ def help_for(kind: type[BaseModel], field: str, with_default: bool = True) -> st
     """The help of an option, from the description and default of the setting behind it."""
     info = kind.model_fields[field]
     text = info.description or ""
+    if get_origin(info.annotation) is Literal and metavar(info.annotation) == "NAME":
+        text += f": {', '.join(map(str, get_args(info.annotation)))}"
     default = None if info.is_required() else info.default
     if with_default and default is not None and default is not False and default != ():
         text += f" [default: {default}]"
@@ -122,7 +125,8 @@ def metavar(annotation: Any) -> str:
     if get_origin(annotation) in (Union, UnionType):
         return "|".join(metavar(part) for part in get_args(annotation) if part is not type(None))
     if get_origin(annotation) is Literal:
-        return "|".join(map(str, get_args(annotation)))
+        choices = "|".join(map(str, get_args(annotation)))
+        return choices if len(choices) <= MOST_METAVAR else "NAME"
     if get_origin(annotation) is dict:
         return "LABEL=WEIGHT,..."
     if get_origin(annotation) is Annotated:

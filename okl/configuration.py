@@ -12,6 +12,12 @@ from okl.types import Precision, Task
 Settings = TypeVar("Settings", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+SolverName = Literal[
+    "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bogd",
+    "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron",
+]  # fmt: skip
+KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
+MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]
 
 
 class IngestSettings(BaseModel):
@@ -49,14 +55,28 @@ class TrainSettings(BaseModel):
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
-    solver: Literal["fogd"] = Field("fogd", description="fogd: Fourier online gradient descent")
-    kernel: Literal["gaussian"] = Field("gaussian", description="gaussian: exp(-||x - x'||^2 / (2 bandwidth^2))")
+    solver: SolverName = Field("fogd", description="the learner")
+    kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
     bandwidth: Positive | Literal["auto"] = Field(
-        "auto", description="in units of scaled inputs; auto: median distance"
+        "auto", description="in units of scaled inputs; auto: median distance, or chosen by experts while fogd learns"
     )
-    frequencies: int = Field(400, ge=1, description="random frequencies; the map has twice as many columns")
+    degree: int = Field(3, ge=1, description="of the polynomial kernel")
+    offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="of the polynomial kernel")
+    frequencies: int = Field(400, ge=1, description="fogd: random frequencies; the map has twice as many columns")
+    map: MapName = Field("independent", description="fogd: how frequencies are drawn; auto: what suits the inputs")
+    budget: int = Field(100, ge=1, description="support vectors or landmarks at most")
+    rank: Count | Literal["auto"] = Field("auto", description="nogd: columns of the map; auto: .3 of the budget")
+    landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
+        "supports", description="nogd: first support vectors, or chosen from a sample beforehand"
+    )
+    regularisation: Positive | Literal["auto"] = Field(
+        "auto", description="of bogd, bogd++, norma, bsgd: weight of the squared norm; auto: the solver's own"
+    )
+    aggressiveness: Positive | Literal["auto"] = Field(
+        "auto", description="of bpa: largest step; auto: the solver's own"
+    )
     loss: Literal["auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared"] = Field(
-        "auto", description="auto: hinge, multiclass-hinge or thresholded-half-squared, by the task"
+        "auto", description="what a step makes smaller; auto: by the task"
     )
     epsilon: float = Field(
         0.1,
@@ -64,7 +84,9 @@ class TrainSettings(BaseModel):
         allow_inf_nan=False,
         description="regression: smaller residuals, in scaled target units, are not learnt",
     )
-    step_size: Positive | Literal["auto"] = Field("auto", description="on the scaled map, whose rows have norm 1")
+    step_size: Positive | Literal["auto"] = Field(
+        "auto", description="on the scaled map, whose rows have norm 1; auto: chosen by a race or by experts"
+    )
     class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
         "none", description="weight of each class's steps; balanced: rows / (classes x rows of the class)"
     )

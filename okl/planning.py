@@ -12,13 +12,11 @@ from urllib.parse import urlsplit
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
-from okl.losses import DEFAULT_LOSS, Loss, make_loss
-from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice, LinearChoice
-from okl.online.recipe import Mode, balanced_class_weights, check_loss
-from okl.online.solver import OnlineSolver
+from okl.online.recipe import Mode
+from okl.online.solver import OnlineSolver, check_mode
+from okl.recipes import make_recipe
 from okl.runfolder import check_place
-from okl.store.dataset import Dataset, Schema
+from okl.store.dataset import Dataset
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
 
@@ -53,16 +51,8 @@ def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
     """The solver that the settings mean for a data set."""
     schema = data.schema
     mode = mode_of(settings)
-    recipe = LinearRecipe(
-        maps=FourierChoice(
-            settings.kernel, None if settings.bandwidth == "auto" else settings.bandwidth, settings.frequencies
-        ),
-        loss=loss_of(settings, schema),
-        step_size=None if settings.step_size == "auto" else settings.step_size,
-        class_weights=class_weights(settings, schema),
-        average=settings.average,
-        adaptive=settings.step_rule == "adagrad",
-    )
+    recipe = make_recipe(settings, schema)
+    check_mode(recipe, mode)
     return OnlineSolver(
         recipe=recipe,
         passes=settings.passes,
@@ -72,25 +62,6 @@ def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
         mode=mode,
         rounds=default_rounds(mode, data.rows("train")) if settings.rounds == "auto" else settings.rounds,
     )
-
-
-def linear_baseline(settings: TrainSettings, schema: Schema) -> LinearRecipe:
-    """A linear model of standardised inputs, learnt the same way: what a kernel must beat."""
-    return LinearRecipe(
-        LinearChoice(),
-        loss_of(settings, schema),
-        class_weights=class_weights(settings, schema),
-        average=settings.average,
-        adaptive=settings.step_rule == "adagrad",
-        name="linear",
-    )
-
-
-def loss_of(settings: TrainSettings, schema: Schema) -> Loss:
-    """The loss that the settings mean for a data set, or ConfigError."""
-    loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
-    check_loss(loss, schema)
-    return loss
 
 
 def mode_of(settings: TrainSettings) -> Mode:
@@ -103,23 +74,6 @@ def mode_of(settings: TrainSettings) -> Mode:
 def default_rounds(mode: Mode, rows: int) -> int:
     """Rounds a pass: as many as were measured to learn well, but not for a handful of rows each."""
     return max(1, min(DEFAULT_ROUNDS[mode], rows // LEAST_ROUND_ROWS))
-
-
-def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] | None:
-    """Weight of each class, in the order of the labels; None for all equal."""
-    given = settings.class_weights
-    if given == "none":
-        return None
-    if schema.task == "regression":
-        raise ConfigError("class_weights belongs to classification, but this is a regression task. Leave it out.")
-    if given == "balanced":
-        return balanced_class_weights(schema)
-    names = [str(label) for label in schema.labels]
-    if unknown := sorted(set(given) - set(names)):
-        raise ConfigError(f"class_weights names {unknown}, but the labels are {names}.")
-    if bad := {name: weight for name, weight in given.items() if not 0 < weight < float("inf")}:
-        raise ConfigError(f"class_weights holds {bad}, but a weight is a finite number above 0.")
-    return tuple(float(given.get(name, 1.0)) for name in names)
 
 
 def run_folder(settings: TrainSettings) -> Path:

@@ -16,10 +16,11 @@ from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.metrics import Tally
 from okl.online.solver import OnlineSolver, OnlineState
-from okl.planning import check, linear_baseline, make_solver, run_folder
+from okl.planning import check, make_solver, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
+from okl.recipes import linear_baseline
 from okl.runfolder import RunFolder
 from okl.store.dataset import Shard
 from okl.store.ingest import ingest

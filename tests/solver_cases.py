@@ -9,9 +9,16 @@ from typing import Any, Protocol
 
 from okl.execution.protocol import Execution
 from okl.losses import make_loss
+from okl.online.budget.bsgd import BSGDMerging
+from okl.online.budget.ogd import OnlineGradientDescent
+from okl.online.budget.projectron import Projectron
+from okl.online.budget.rbp import RandomizedBudgetPerceptron
+from okl.online.budget.recipe import BudgetRecipe
+from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice
-from okl.online.recipe import Mode
+from okl.online.nogdrecipe import NOGDRecipe
+from okl.online.recipe import Mode, Recipe
 from okl.online.solver import OnlineSolver
 from okl.solvers import Solver
 from okl.store.dataset import Dataset
@@ -41,8 +48,29 @@ def online(loss: str, mode: Mode, **options: Any) -> OnlineSolver:
     return OnlineSolver(LinearRecipe(FourierChoice(n_frequencies=60), make_loss(loss), **recipe), mode=mode, **settings)
 
 
+def learner(recipe: Recipe, mode: Mode, **options: Any) -> OnlineSolver:
+    """Any recipe, in several passes and rounds."""
+    settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
+    return OnlineSolver(recipe, mode=mode, **settings)
+
+
 SOLVERS: dict[str, tuple[Make, Task]] = {
     f"fogd-{mode}-{loss}": (partial(online, loss, mode), task) for mode in MODES for loss, task in LOSSES.items()
+}
+OTHERS: tuple[tuple[Recipe, str, tuple[Mode, ...]], ...] = (
+    (ExpertRecipe(make_loss("hinge"), n_frequencies=60), "binary", ("stream",)),
+    (ExpertRecipe(make_loss("multiclass-hinge"), n_frequencies=60), "multiclass", ("sum",)),
+    (NOGDRecipe(make_loss("multiclass-hinge"), budget=40, rank=10), "multiclass", ("stream", "mix")),
+    (NOGDRecipe(make_loss("thresholded-half-squared"), budget=40, rank=10), "regression", ("sum",)),
+    (BudgetRecipe(RandomizedBudgetPerceptron(), make_loss("hinge"), budget=300), "binary", ("stream",)),
+    (BudgetRecipe(BSGDMerging(0.001), make_loss("multiclass-hinge"), budget=30), "multiclass", ("stream", "mix")),
+    (BudgetRecipe(Projectron(), make_loss("multiclass-hinge"), budget=30), "multiclass", ("mix",)),
+    (BudgetRecipe(OnlineGradientDescent(), make_loss("hinge"), race=True), "binary", ("stream", "mix")),
+)
+SOLVERS |= {
+    f"{recipe.name}-{mode}-{task}": (partial(learner, recipe, mode), task)  # type: ignore[misc]
+    for recipe, task, modes in OTHERS
+    for mode in modes
 }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from okl.errors import ConfigError, DataError, ExecutionError
-from okl.online.linear import LinearRecipe
-from okl.planning import check, check_workers, class_weights, make_solver, mode_of, run_folder
+from okl.planning import check, check_workers, make_solver, mode_of, run_folder
+from okl.recipes import class_weights
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from tests.rows import curved, train_settings, write
@@ -92,5 +92,3 @@ def test_the_mode_follows_the_workers(data: Dataset, tmp_path: Path) -> None:
     assert mode_of(train_settings(data.folder, tmp_path, workers=2, mode="stream")) == "stream"
     solver = make_solver(train_settings(data.folder, tmp_path, mode="mix", rounds=7), data)
     assert (solver.mode, solver.rounds) == ("mix", 7)
-    assert isinstance(solver.recipe, LinearRecipe)
-    assert solver.recipe.loss.task == "multiclass"

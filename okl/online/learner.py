@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,10 @@ class LinearLearner:
     def predictor(self, weights: Weights) -> LinearPredictor:
         """The map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
+
+    def chosen(self, weights: Weights) -> dict[str, Any]:
+        """Nothing: all was settled before."""
+        return {}
 
     def fork(self, weights: Weights) -> Weights:
         """What a shard starts from: the same weights, whose average begins afresh."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from okl.execution.protocol import Rows
 from okl.online.progress import Progress
@@ -48,6 +48,10 @@ class RowLearner(Protocol[State]):
 
     def predictor(self, state: State) -> Predictor:
         """What scores rows with what was learnt."""
+        ...
+
+    def chosen(self, state: State) -> dict[str, Any]:
+        """What was chosen while learning (support vectors, rank, leader), each with its reason: for people."""
         ...
 
 

@@ -126,7 +126,8 @@ class OnlineSolver:
 
     def chosen(self, state: OnlineState) -> dict[str, Any]:
         """Bandwidth, step size and what else was chosen, each with its reason, and how thorough the shuffle is."""
-        return state.chosen
+        learnt: dict[str, Any] = state.learner.chosen(state.learned)
+        return state.chosen | learnt
 
     def _windows(self, data: Dataset) -> tuple[Window, ...]:
         """All passes one after the other, so that reading ahead goes on from one to the next."""

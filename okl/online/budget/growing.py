@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,10 @@ class GrowingLearner:
     def predictor(self, state: GrowingState) -> KernelExpansion:
         """The expansion in all supports."""
         return KernelExpansion(self.kernel, state.supports, state.coefficients)
+
+    def chosen(self, state: GrowingState) -> dict[str, Any]:
+        """How many support vectors there are."""
+        return {"support_vectors": state.n_supports}
 
     def fork(self, state: GrowingState) -> GrowingState:
         """A shard starts from the state itself."""

@@ -33,7 +33,8 @@ def join_states(
     rows = sum(progress.rows for progress in grown)
     if rows == 0:
         return base
-    united = _union(base, parts, [progress.rows / rows for progress in grown], empty)
+    # never smaller than the budget: learning goes on in it
+    united = _union(base, parts, [progress.rows / rows for progress in grown], lambda n: empty(max(n, rule.budget)))
     progress = base.progress
     for growth in grown:
         progress = progress.plus(growth)
@@ -57,7 +58,7 @@ def _union(
         }
     )
     places = {key: place for place, key in enumerate(keys)}
-    united = empty(max(1, len(keys)))
+    united = empty(len(keys))
     coefficients = np.zeros((len(united.coefficients), len(keys)))
     for shard, (part, weight) in enumerate(zip(parts, weights, strict=True)):
         numbers = part.marks[NUMBER, : part.n_supports]

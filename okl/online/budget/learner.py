@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +80,7 @@ class BudgetLearner:
         DataError : inputs or targets do not fit; DivergedError : coefficients are no longer finite
         """
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
+        self._check_state(state)
         kept = kept_from(state)
         self.strategy.learn(kept, inputs, targets, self.rule)
         after = state_from(kept, self.task)
@@ -88,6 +90,10 @@ class BudgetLearner:
     def predictor(self, state: BudgetState) -> KernelExpansion:
         """The expansion in the supports."""
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
+
+    def chosen(self, state: BudgetState) -> dict[str, Any]:
+        """How many support vectors there are."""
+        return {"support_vectors": state.n_supports}
 
     def fork(self, state: BudgetState) -> BudgetState:
         """A shard starts from the state itself."""
@@ -104,6 +110,15 @@ class BudgetLearner:
         return BudgetRule(
             rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget), parameters
         )
+
+    def _check_state(self, state: BudgetState) -> None:
+        """Compiled code writes where the budget says and does not look."""
+        wanted = self.start().supports.shape
+        if state.supports.shape != wanted or len(state.coefficients) != self.n_outputs:
+            raise ConfigError(
+                f"A state of {len(state.coefficients)} outputs and supports of shape {state.supports.shape} came to a "
+                f"learner of {self.n_outputs} and {wanted}. Use the state that this learner started."
+            )
 
     def _empty(self, n_supports: int) -> BudgetState:
         capacity = capacity_of(n_supports + self.strategy.spare_slots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,14 @@ from okl.features.protocol import FeatureMap
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.online.checked import checked_rows
 from okl.online.experts.candidates import Candidates
+from okl.online.experts.described import map_chosen
 from okl.online.experts.pruning import after_round
 from okl.online.experts.schedule import Round, check_schedule, race_schedule
 from okl.online.experts.state import Experts, Group, Kind, padded_columns
 from okl.online.experts.stretch import learn_stretch
 from okl.online.progress import progress_arrays, progress_from, start_progress
 from okl.predictors import LinearPredictor
-from okl.types import FloatArray, Task
+from okl.types import FloatArray, Precision, Task
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (1.0, 4.0),
@@ -92,6 +94,11 @@ class ExpertLearner:
         """That of the loss."""
         return self.loss.task
 
+    @property
+    def precision(self) -> Precision:
+        """That of the maps."""
+        return self.candidates.precision
+
     def start(self) -> Experts:
         """Everyone takes part, with weights of zero."""
         candidates, groups = self.candidates, []
@@ -141,6 +148,12 @@ class ExpertLearner:
         """The leading expert alone: one map with one set of weights."""
         feature_map, _, weights = self.leader(state)
         return LinearPredictor(feature_map, weights)
+
+    def chosen(self, state: Experts) -> dict[str, Any]:
+        """What the leading expert is: its bandwidth or that it is linear, and its step size."""
+        feature_map, step_size, _ = self.leader(state)
+        why = "of the expert that leads"
+        return map_chosen(feature_map, why) | {"step_size": step_size, "step_size_reason": why}
 
     @property
     def _step_sizes(self) -> tuple[float, ...]:

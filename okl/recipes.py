@@ -1,0 +1,123 @@
+"""Which learner the settings mean: a recipe for each solver by its name."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from okl.configuration import TrainSettings
+from okl.errors import ConfigError
+from okl.losses import DEFAULT_LOSS, Loss, make_loss
+from okl.online.budget.recipe import BudgetRecipe
+from okl.online.budget.strategies import STRATEGIES
+from okl.online.experts.recipe import ExpertRecipe
+from okl.online.linear import LinearRecipe
+from okl.online.maps import FourierChoice, LinearChoice, NystromChoice
+from okl.online.nogdrecipe import NOGDRecipe
+from okl.online.recipe import Recipe, balanced_class_weights, check_loss
+from okl.store.dataset import Schema
+
+RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
+
+
+def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
+    """The recipe that the settings mean for data of a schema.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    if settings.solver == "fogd":
+        return _fogd(settings, schema)
+    if settings.solver == "nogd":
+        return _nogd(settings, schema)
+    return _budget(settings, schema)
+
+
+def linear_baseline(settings: TrainSettings, schema: Schema) -> LinearRecipe:
+    """A linear model of standardised inputs, learnt the same way: what a kernel must beat."""
+    return LinearRecipe(LinearChoice(), name="linear", **_linear(settings, schema))
+
+
+def loss_of(settings: TrainSettings, schema: Schema) -> Loss:
+    """The loss that the settings mean for a data set, or ConfigError."""
+    loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
+    check_loss(loss, schema)
+    return loss
+
+
+def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] | None:
+    """Weight of each class, in the order of the labels; None for all equal."""
+    given = settings.class_weights
+    if given == "none":
+        return None
+    if schema.task == "regression":
+        raise ConfigError("class_weights belongs to classification, but this is a regression task. Leave it out.")
+    if given == "balanced":
+        return balanced_class_weights(schema)
+    names = [str(label) for label in schema.labels]
+    if unknown := sorted(set(given) - set(names)):
+        raise ConfigError(f"class_weights names {unknown}, but the labels are {names}.")
+    if bad := {name: weight for name, weight in given.items() if not 0 < weight < float("inf")}:
+        raise ConfigError(f"class_weights holds {bad}, but a weight is a finite number above 0.")
+    return tuple(float(given.get(name, 1.0)) for name in names)
+
+
+def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
+    maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
+    untold = settings.bandwidth == settings.step_size == "auto"
+    learning = _linear(settings, schema)
+    if untold and settings.map == "independent":
+        return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
+    return LinearRecipe(maps, step_size=_number(settings.step_size), **learning)
+
+
+def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:
+    rank = max(1, round(RANK_SHARE * settings.budget)) if settings.rank == "auto" else settings.rank
+    kernel: dict[str, Any] = {
+        "kernel": settings.kernel,
+        "bandwidth": _number(settings.bandwidth),
+        "degree": settings.degree,
+        "offset": settings.offset,
+    }
+    learning = _linear(settings, schema) | {"step_size": _number(settings.step_size), "name": "nogd"}
+    if settings.landmarks == "supports":
+        return NOGDRecipe(budget=settings.budget, rank=rank, **kernel, **learning)
+    maps = NystromChoice(n_landmarks=settings.budget, rank=rank, landmarks=settings.landmarks, **kernel)
+    return LinearRecipe(maps, **learning)
+
+
+def _budget(settings: TrainSettings, schema: Schema) -> BudgetRecipe:
+    strategy: Any = STRATEGIES[settings.solver]()
+    has = {field.name for field in fields(strategy)}
+    for name in ("step_size", "regularisation", "aggressiveness"):
+        value = _number(getattr(settings, name))
+        if value is not None and name not in has:
+            raise ConfigError(f"{name} = {value:g} was given, but {settings.solver} has none. Leave it out.")
+        if value is not None:
+            strategy = replace(strategy, **{name: value})
+    if settings.class_weights != "none":
+        raise ConfigError(f"class_weights were given, but {settings.solver} has none. Use fogd or nogd.")
+    return BudgetRecipe(
+        strategy,
+        loss_of(settings, schema),
+        settings.kernel,
+        _number(settings.bandwidth),
+        settings.budget,
+        race="step_size" in has and settings.step_size == "auto",
+        degree=settings.degree,
+        offset=settings.offset,
+    )
+
+
+def _linear(settings: TrainSettings, schema: Schema) -> dict[str, Any]:
+    return {
+        "loss": loss_of(settings, schema),
+        "class_weights": class_weights(settings, schema),
+        "average": settings.average,
+        "adaptive": settings.step_rule == "adagrad",
+    }
+
+
+def _number(value: float | str) -> float | None:
+    return None if isinstance(value, str) else value
