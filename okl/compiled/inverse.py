@@ -100,5 +100,6 @@ def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None
         inverse[slot, i] = inverse[last, i]
     for j in range(n):
         inverse[j, slot] = inverse[j, last]
+    for j in range(n):
         inverse[last, j] = 0.0
         inverse[j, last] = 0.0

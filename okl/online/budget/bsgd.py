@@ -13,7 +13,7 @@ from okl.compiled.budget import SCALE, BudgetRule, Kept
 from okl.compiled.budgetdescent import learn_bsgd_merging, learn_bsgd_removal, merge_excess
 from okl.compiled.budgetpassive import drop_lightest, remember_selves
 from okl.compiled.counting import ROWS
-from okl.compiled.kernelrule import GAUSSIAN
+from okl.compiled.kernelrule import GAUSSIAN, KernelRule
 from okl.errors import ConfigError
 from okl.online.budget.strategy import BudgetStrategy
 from okl.types import FloatArray, Task
@@ -94,13 +94,20 @@ class BSGDMerging(BudgetStrategy):
         """Lambda."""
         return (self.regularisation,)
 
+    def check_kernel(self, kernel: KernelRule) -> None:
+        """Raise ConfigError unless the kernel is Gaussian."""
+        if kernel.code != GAUSSIAN:
+            raise ConfigError(
+                "bsgd-merging puts supports on the line between two, which is known to be best for the Gaussian kernel "
+                "only. Use that kernel, or bsgd-removal."
+            )
+
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
         """Buffers of one number a support."""
         return (6, capacity)
 
     def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
         """Learn rows in their order; kept changes in place."""
-        check_gaussian(rule)
         learn_bsgd_merging(kept, inputs, targets, rule)
 
     def remember(self, kept: Kept, rule: BudgetRule) -> None:
@@ -110,15 +117,6 @@ class BSGDMerging(BudgetStrategy):
     def reduce(self, kept: Kept, rule: BudgetRule) -> None:
         """Merge until the budget is met; kept changes in place."""
         merge_excess(kept, rule)
-
-
-def check_gaussian(rule: BudgetRule) -> None:
-    """Raise ConfigError for another kernel."""
-    if rule.kernel.code != GAUSSIAN:
-        raise ConfigError(
-            "bsgd-merging puts supports on the line between two, which is known to be best for the Gaussian kernel "
-            "only. Use that kernel, or bsgd-removal."
-        )
 
 
 def count_in_steps(kept: Kept, regularisation: float) -> None:

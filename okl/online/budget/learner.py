@@ -44,7 +44,7 @@ class BudgetLearner:
 
     Raises
     ------
-    ConfigError : a size is out of range, the kernel has no rule, or the strategy is not defined for the task
+    ConfigError : a size is out of range, the kernel has no rule, or the strategy takes another or is not defined for the task
     """
 
     kernel: Kernel
@@ -60,7 +60,7 @@ class BudgetLearner:
     def __post_init__(self) -> None:
         check_sizes(self.task, self.n_inputs, self.n_outputs, self.epsilon)
         check_at_least("budget", self.budget, self.strategy.least_budget)
-        rule_of(self.kernel)
+        self.strategy.check_kernel(rule_of(self.kernel))
         if self.task not in self.strategy.tasks:
             raise ConfigError(
                 f"{self.strategy.name} is not defined for a {self.task} task, but for {', '.join(self.strategy.tasks)}."

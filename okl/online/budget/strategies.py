@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from okl.online.budget.bogd import BoundedGradientDescent, SampledGradientDescent
-from okl.online.budget.bpa import BPASimple
+from okl.online.budget.bpa import BPANearest, BPAProjection, BPASimple
 from okl.online.budget.bsgd import BSGDMerging, BSGDRemoval
 from okl.online.budget.budgetperceptron import BudgetPerceptron
 from okl.online.budget.forgetron import Forgetron
@@ -20,6 +20,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy
     for strategy in (
         *(Perceptron, OnlineGradientDescent, Norma, RandomizedBudgetPerceptron, Forgetron, Projectron, ProjectronPlus),
-        *(BPASimple, BoundedGradientDescent, SampledGradientDescent, BSGDRemoval, BSGDMerging, BudgetPerceptron),
+        *(BPASimple, BPANearest, BPAProjection, BoundedGradientDescent, SampledGradientDescent, BSGDRemoval),
+        *(BSGDMerging, BudgetPerceptron),
     )
 }

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.budget import BudgetRule, Kept
+from okl.compiled.kernelrule import KernelRule
 from okl.types import FloatArray, Task
 
 
@@ -31,6 +32,9 @@ class BudgetStrategy:
     def parameters(self) -> tuple[float, ...]:
         """What the compiled driver finds in rule.parameters, in the order that it says."""
         raise NotImplementedError
+
+    def check_kernel(self, kernel: KernelRule) -> None:
+        """Raise ConfigError for a kernel that the strategy cannot take; none unless overridden."""
 
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
         """First values of floats from FIRST_FLOAT on; none unless overridden."""

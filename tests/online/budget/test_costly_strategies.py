@@ -150,7 +150,7 @@ def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Tas
 def test_merging_takes_the_gaussian_kernel_only() -> None:
     stream = hard_stream("binary")
     with pytest.raises(ConfigError, match="bsgd-removal"):
-        learn(learner_of("bsgd-merging", stream._replace(kernel=Laplacian(1.0))), stream)
+        learner_of("bsgd-merging", stream._replace(kernel=Laplacian(1.0)))
 
 
 @pytest.mark.parametrize("name", ["projectron++", "bpa-s", "bpa-nn", "bpa-p", "bsgd-removal", "bsgd-merging"])
