@@ -148,22 +148,24 @@ def adagrad_row(
     squares: FloatArray,
     t: int,
     k: int,
-    half: int,
-    part: FloatArray,
+    lefts: FloatArray,
+    rights: FloatArray,
     row: int,
     g: np.floating[Any],
     step: np.floating[Any],
     age: np.floating[Any],
 ) -> None:
-    """Step against the gradient g z in one half of the columns, each in the size of its own gradients; in place."""
+    """Step against the gradient g z, each column in the size of its own gradients; changes the first three in place."""
     least = weights.dtype.type(_LEAST_SQUARE)
-    for j in range(part.shape[1]):
-        gradient = g * part[row, j]
-        square = squares[t, k, half, j] + gradient * gradient
-        squares[t, k, half, j] = square
-        change = -step * gradient / np.sqrt(square + least)
-        weights[t, k, half, j] += change
-        pulls[t, k, half, j] += age * change
+    for half in range(weights.shape[2]):
+        part = lefts if half == 0 else rights
+        for j in range(part.shape[1]):
+            gradient = g * part[row, j]
+            square = squares[t, k, half, j] + gradient * gradient
+            squares[t, k, half, j] = square
+            change = -step * gradient / np.sqrt(square + least)
+            weights[t, k, half, j] += change
+            pulls[t, k, half, j] += age * change
 
 
 @compiled
@@ -183,8 +185,7 @@ def step_learner(
     """Step from the derivative g of the loss by output k; weights, pulls and squares change in place."""
     kind = weights.dtype.type
     if squares.shape[0] > 0:
-        adagrad_row(weights, pulls, squares, t, k, 0, lefts, row, kind(g), kind(step), kind(age))
-        adagrad_row(weights, pulls, squares, t, k, 1, rights, row, kind(g), kind(step), kind(age))
+        adagrad_row(weights, pulls, squares, t, k, lefts, rights, row, kind(g), kind(step), kind(age))
     else:
         step_row(weights, pulls, t, k, lefts, rights, row, kind(-step * g), kind(age))
 
@@ -270,9 +271,9 @@ def _learn_classes(
             wrong = largest_wrong(last, t, true)
             if last[t, true] - last[t, wrong] < 1.0 and weight > 0.0:
                 stepped[row] = 1
-                step = cautions[row] * steps[t]
-                step_learner(weights, pulls, squares, t, true, lefts, rights, row, -weight, step, age)
-                step_learner(weights, pulls, squares, t, wrong, lefts, rights, row, weight, step, age)
+                for sign in (-1, 1):
+                    k, step = true if sign < 0 else wrong, cautions[row] * steps[t]
+                    step_learner(weights, pulls, squares, t, k, lefts, rights, row, sign * weight, step, age)
 
 
 @compiled
@@ -287,7 +288,7 @@ def learn_team(
 ) -> None:
     """Every learner of a team says its word on a row, then learns it; said and team change in place.
 
-    cautions : (rows,) float64, factors of steps of fixed size; seen : rows that the team has learnt before
+    cautions : (rows,) float64, factors of steps; seen : rows that the team has learnt before
     """
     if rule.code == MULTICLASS_HINGE:
         _learn_classes(said, team, block, targets, cautions, rule, seen)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from okl.checks import check_at_least
-from okl.errors import ConfigError
+from okl.errors import ConfigError, DataError
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.linear import StandardisedLinear
@@ -116,6 +116,8 @@ def draw_candidates(
     """
     if "bandwidth" not in kernel_parameters(kernel):
         raise ConfigError(f"kernel = {kernel!r} has no bandwidth to choose. Use a shift-invariant kernel.")
+    if sample.ndim != 2 or len(sample) == 0:
+        raise DataError(f"Bandwidths are chosen from sampled rows, but a sample of shape {sample.shape} came.")
     deviations = sample.std(axis=0, dtype=np.float64)
     deviations[_constant(sample, deviations)] = 0.0
     linear = StandardisedLinear.of_columns(sample.mean(axis=0, dtype=np.float64), deviations, precision)

@@ -8,8 +8,9 @@ from itertools import pairwise
 from okl.checks import check_at_least
 from okl.errors import ConfigError
 
-RACE_SHARE = 0.1  # of the rows
-LEAST_RACE_ROWS, MOST_RACE_ROWS = 160, 5000
+MOST_RACED_ROWS = 50_000
+FEW_ROWS, FEWEST_ROWS = 1600, 800
+EVERYONE = 10**6
 SLOT_ROWS = 32  # rounds end at multiples of it
 LATE_SHARE = 0.3  # what losses of a round count for in the next: experts learn at different speeds
 
@@ -27,26 +28,25 @@ class Round:
 
 
 def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
-    """Rounds for a stream of about n_rows rows: all maps for a fortieth of them, one map from three tenths on.
+    """Rounds for a stream of about n_rows rows: all maps first, then ever fewer, one from a seventh of the rows on.
 
-    The race lasts a tenth of the rows, 160 to 5000: all, then six maps, then four; three with one step size each go on
-    for as long again, twice.
+    Of at least 1600 rows: all maps learn for 1.5% of them, five with two step sizes until 5%, three with one step size
+    until 15%; these shares are of at most 50,000 rows. Of fewer, for which rounds themselves take time: all maps learn
+    64 rows (32 of less than 800), and four with one step size go on until a fifth.
 
     Raises
     ------
     ConfigError : n_rows is below 1
     """
-    race = min(max(RACE_SHARE * check_at_least("n_rows", n_rows, 1), LEAST_RACE_ROWS), MOST_RACE_ROWS)
-
-    def slot(share: float) -> int:
-        return max(1, round(race * share / SLOT_ROWS)) * SLOT_ROWS
-
-    return (
-        Round(slot(0.15), 10**6, 10**6),
-        Round(slot(0.5), 5, 2),
-        Round(slot(1.5), 3, 1),
-        Round(None, 1, final_step_sizes),
-    )
+    raced = min(check_at_least("n_rows", n_rows, 1), MOST_RACED_ROWS)
+    first = max(1 if n_rows < FEWEST_ROWS else 2, round(0.015 * raced / SLOT_ROWS))
+    if n_rows < FEW_ROWS:
+        plan = [(first, EVERYONE, EVERYONE), (max(first + 1, round(0.19 * raced / SLOT_ROWS)), 4, 1)]
+    else:
+        second = max(first + 1, round(0.05 * raced / SLOT_ROWS))
+        plan = [(first, EVERYONE, EVERYONE), (second, 5, 2), (max(second + 1, round(0.15 * raced / SLOT_ROWS)), 3, 1)]
+    early = (Round(slots * SLOT_ROWS, maps, step_sizes) for slots, maps, step_sizes in plan)
+    return (*early, Round(None, 1, final_step_sizes))
 
 
 def check_schedule(rounds: tuple[Round, ...]) -> None:

@@ -1,0 +1,57 @@
+"""Slow, obvious twins of okl/compiled/hedge.py: de Rooij et al., JMLR 15, 2014, by the definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.types import Task
+
+
+class AdaHedge:
+    """Weights, mixture and rate of E experts whose losses come row by row."""
+
+    def __init__(self, n_experts: int) -> None:
+        self.losses, self.gap = np.zeros(n_experts), 0.0
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        behind = self.losses - self.losses.min()
+        if self.gap == 0:
+            return (behind == 0) / np.sum(behind == 0)
+        unnormalised = np.exp(-np.log(len(behind)) / self.gap * behind)
+        return unnormalised / unnormalised.sum()
+
+    def suffer(self, losses: NDArray[np.float64]) -> None:
+        p = self.weights
+        if self.gap == 0:
+            mix = (self.losses + losses).min() - self.losses.min()
+        else:
+            eta = np.log(len(p)) / self.gap
+            mix = -np.log(np.sum(p * np.exp(-eta * losses))) / eta
+        alive = p > 0
+        self.gap += max(0.0, float(p[alive] @ losses[alive]) - mix)
+        self.losses = self.losses + losses
+
+
+def mixed(
+    words: NDArray[np.float64], targets: NDArray[np.float64], task: Task, class_weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], AdaHedge]:
+    """What the mixture says of every row, and the state after the last."""
+    hedge, predictions = AdaHedge(words.shape[1]), []
+    seen = [0.0]
+    for said, y in zip(words, targets, strict=True):
+        p = hedge.weights
+        if task == "regression":
+            clipped = np.clip(said, min(seen), max(seen))
+            predictions.append(float(p @ clipped))
+            hedge.suffer((clipped - y) ** 2)
+            seen.append(y)
+        elif task == "binary":
+            predictions.append(1.0 if p @ np.where(said >= 0, 1.0, -1.0) >= 0 else -1.0)
+            hedge.suffer(class_weights[int(y > 0)] * (np.where(said >= 0, 1.0, -1.0) != y))
+        else:
+            votes = np.bincount(said.astype(int), weights=p, minlength=len(class_weights))
+            predictions.append(float(np.argmax(votes)))
+            hedge.suffer(class_weights[int(y)] * (said != y))
+    return np.array(predictions), hedge
