@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.cores import settle_apart, this_core
 from okl.types import FloatArray
 
 Result = TypeVar("Result")
@@ -102,9 +103,12 @@ def run_threads(
         return [work(0)]
     results: list[Result | None] = [None] * n_threads
     errors: list[BaseException | None] = [None] * n_threads
+    taken = {this_core()}
 
     def run(index: int) -> None:
         try:
+            if index > 0:
+                settle_apart(taken)
             results[index] = work(index)
         except BaseException as error:
             errors[index] = error

@@ -1,0 +1,30 @@
+"""Threads that begin on cores of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+_getcpu = getattr(ctypes.CDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
+
+
+def this_core() -> int:
+    """The core that this thread runs on; -1 where nobody can tell."""
+    return int(_getcpu()) if _getcpu is not None else -1
+
+
+def settle_apart(taken: set[int]) -> None:
+    """Move this thread to a core that is not taken, if there is one, and take it; from then on it may go anywhere.
+
+    A thread begins beside the one that started it. Where the machine was idle before, both then share one core for
+    tens of milliseconds, while the others have nothing to do: as long as a segment of rows takes.
+    """
+    core = this_core()
+    if core in taken:
+        allowed = os.sched_getaffinity(0)
+        if allowed - taken:
+            os.sched_setaffinity(0, allowed - taken)  # it is elsewhere when this returns
+            os.sched_setaffinity(0, allowed)
+            core = this_core()
+    taken.add(core)
