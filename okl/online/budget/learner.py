@@ -44,7 +44,7 @@ class BudgetLearner:
 
     Raises
     ------
-    ConfigError : a size is out of range, the kernel has no rule, or the strategy takes another or is not defined for the task
+    ConfigError : a size is out of range, the kernel has no rule, or the strategy is for other kernels or tasks
     """
 
     kernel: Kernel
