@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block, borrowed_block
 from okl.compiled.experts import (
@@ -135,7 +136,7 @@ def make_teams(case: Case, pairs: list[tuple[int, int]]) -> Teams:
     )
 
 
-def learn_some(case: Case, teams: Teams, first: int, last: int) -> tuple[FloatArray, FloatArray]:
+def learn_some(case: Case, teams: Teams, first: int, last: int) -> tuple[FloatArray, NDArray[np.uint8]]:
     words = np.zeros((len(teams.base), ROWS, len(STEPS), 2))
     stepped = np.zeros((len(teams.base), ROWS), dtype=np.uint8)
     with borrowed_block(32, (N_FREQUENCIES, N_FREQUENCIES), case.inputs.dtype) as block:

@@ -4,17 +4,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from okl.compiled.counting import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, UPDATES
 from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Counted, Hedge, mix_rows, mixability_gap, weigh
-from okl.types import FloatArray, Task
+from okl.types import Task
 from tests.naive import hedge as naive
 
+Doubles = NDArray[np.float64]
 CODES: dict[Task, int] = {"binary": 0, "multiclass": 2, "regression": 3}
 N_ROWS, N_EXPERTS, N_CLASSES = 400, 5, 4
 
 
-def make_words(task: Task) -> tuple[FloatArray, FloatArray]:
+def make_words(task: Task) -> tuple[Doubles, Doubles]:
     """Experts of different skill, the third one best; and the targets."""
     rng = np.random.default_rng(4)
     noise = rng.standard_normal((N_ROWS, N_EXPERTS)) * np.array([2.0, 1.0, 0.5, 3.0, 1.5])
@@ -32,7 +34,7 @@ def n_labels(task: Task) -> int:
     return {"binary": 2, "multiclass": N_CLASSES, "regression": 1}[task]
 
 
-def mix(words: FloatArray, targets: FloatArray, task: Task, class_weights: FloatArray) -> tuple[Counted, Hedge]:
+def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) -> tuple[Counted, Hedge]:
     n_experts = words.shape[1]
     counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
     hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
@@ -41,7 +43,7 @@ def mix(words: FloatArray, targets: FloatArray, task: Task, class_weights: Float
     return counted, hedge
 
 
-def class_weights_of(task: Task) -> FloatArray:
+def class_weights_of(task: Task) -> Doubles:
     return np.ones(1) if task == "regression" else np.linspace(0.5, 1.5, n_labels(task))
 
 

@@ -18,9 +18,12 @@ class AdaHedge:
     def weights(self) -> NDArray[np.float64]:
         behind = self.losses - self.losses.min()
         if self.gap == 0:
-            return (behind == 0) / np.sum(behind == 0)
+            best: NDArray[np.float64] = (behind == 0).astype(np.float64)
+            best /= best.sum()
+            return best
         unnormalised = np.exp(-np.log(len(behind)) / self.gap * behind)
-        return unnormalised / unnormalised.sum()
+        weights: NDArray[np.float64] = unnormalised / unnormalised.sum()
+        return weights
 
     def suffer(self, losses: NDArray[np.float64]) -> None:
         p = self.weights
