@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.cores import settle_apart, this_core
+from okl.compiled.cores import settle_apart
 from okl.types import FloatArray
 
 Result = TypeVar("Result")
@@ -103,12 +103,11 @@ def run_threads(
         return [work(0)]
     results: list[Result | None] = [None] * n_threads
     errors: list[BaseException | None] = [None] * n_threads
-    taken = {this_core()}
+    taken: set[int] = set()
 
     def run(index: int) -> None:
         try:
-            if index > 0:
-                settle_apart(taken)
+            settle_apart(taken)  # this thread, too: waiting for the others to begin may have brought it beside one
             results[index] = work(index)
         except BaseException as error:
             errors[index] = error

@@ -6,7 +6,8 @@ import ctypes
 import os
 import sys
 
-_getcpu = getattr(ctypes.CDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
+# with the GIL: nobody else looks at what is taken between looking and taking
+_getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
 
 
 def this_core() -> int:
