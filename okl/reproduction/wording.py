@@ -67,7 +67,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         said.append(f"{result['matches']} of {result['compared']} cells match the paper: {result['rule']}.")
     hollow = [cell for cell in result["cells"] if cell["like_constant"]]
     if hollow:
-        names = ", ".join(f"{cell['algorithm']} on {cell['dataset']}" for cell in hollow)
+        names = ", ".join(dict.fromkeys(f"{cell['algorithm']} on {cell['dataset']}" for cell in hollow))
         said.append(f"No better than the constant predictor (within 2%): {names}.")
     said.append(
         f"Mean and standard deviation over orders of the rows; seconds of learning alone, an order on one thread, "
