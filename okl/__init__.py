@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from okl.configuration import IngestSettings, TrainSettings
     from okl.errors import ConfigError, DataError, DivergedError, ExecutionError, ModelError, OklError
-    from okl.estimators import FOGDClassifier, FOGDRegressor, FourierMap
+    from okl.estimators import (
+        BudgetKernelClassifier,
+        BudgetKernelRegressor,
+        ExpertKernelClassifier,
+        ExpertKernelRegressor,
+        FOGDClassifier,
+        FOGDRegressor,
+        FourierMap,
+        NOGDClassifier,
+        NOGDRegressor,
+    )
     from okl.functions import evaluate, ingest, predict, train
     from okl.store.manifest import open_dataset
     from okl.store.model import load_model as load
@@ -26,15 +36,21 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BudgetKernelClassifier",
+    "BudgetKernelRegressor",
     "ConfigError",
     "DataError",
     "DivergedError",
     "ExecutionError",
+    "ExpertKernelClassifier",
+    "ExpertKernelRegressor",
     "FOGDClassifier",
     "FOGDRegressor",
     "FourierMap",
     "IngestSettings",
     "ModelError",
+    "NOGDClassifier",
+    "NOGDRegressor",
     "OklError",
     "TrainSettings",
     "__version__",
@@ -49,7 +65,17 @@ __all__ = [
 _MODULES = {
     "configuration": ("IngestSettings", "TrainSettings"),
     "errors": ("ConfigError", "DataError", "DivergedError", "ExecutionError", "ModelError", "OklError"),
-    "estimators": ("FOGDClassifier", "FOGDRegressor", "FourierMap"),
+    "estimators": (
+        "BudgetKernelClassifier",
+        "BudgetKernelRegressor",
+        "ExpertKernelClassifier",
+        "ExpertKernelRegressor",
+        "FOGDClassifier",
+        "FOGDRegressor",
+        "FourierMap",
+        "NOGDClassifier",
+        "NOGDRegressor",
+    ),
     "functions": ("evaluate", "ingest", "predict", "train"),
     "store.manifest": ("open_dataset",),
     "store.model": ("load_model",),

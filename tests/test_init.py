@@ -104,7 +104,7 @@ def test_every_public_name_is_there_and_listed() -> None:
 
 
 def test_name_that_is_not_there_is_an_attribute_error_that_lists_those_that_are() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'fit'; it has ConfigError, .*train"):
+    with pytest.raises(AttributeError, match=r"no attribute 'fit'; it has .*ConfigError, .*train"):
         okl.fit  # noqa: B018
 
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from okl.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
+from okl.estimators.experts import ExpertKernelClassifier, ExpertKernelRegressor
 from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
 from okl.estimators.fourier_map import FourierMap
+from okl.estimators.nogd import NOGDClassifier, NOGDRegressor
 
-__all__ = ["FOGDClassifier", "FOGDRegressor", "FourierMap"]
+__all__ = [
+    "BudgetKernelClassifier",
+    "BudgetKernelRegressor",
+    "ExpertKernelClassifier",
+    "ExpertKernelRegressor",
+    "FOGDClassifier",
+    "FOGDRegressor",
+    "FourierMap",
+    "NOGDClassifier",
+    "NOGDRegressor",
+]

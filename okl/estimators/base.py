@@ -16,27 +16,11 @@ from okl.checks import check_choice
 from okl.estimators.parameters import SAMPLE_ROWS, RandomState, draw_seed, whole_number
 from okl.execution.protocol import Rows
 from okl.losses import Loss
-from okl.online.protocol import RowLearner
+from okl.online.recipe import Recipe, Situation
+from okl.store.dataset import Schema
 from okl.types import FloatArray, Precision
 
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
-
-
-@dataclass(frozen=True, eq=False)
-class Beginning:
-    """What a learner is made from.
-
-    sample : at most 4096 of the rows at hand, in a random order; n_rows : how many there are
-    loss : that of the task; n_outputs : classes if they are several, otherwise 1
-    class_weights : in the order of the labels, None for 1; seed : of maps and of the learner's own randomness
-    """
-
-    sample: Rows
-    n_rows: int
-    loss: Loss
-    n_outputs: int
-    class_weights: tuple[float, ...] | None
-    seed: int
 
 
 # dataclasses write the constructors: scikit-learn wants every parameter spelled out, and nothing else done there
@@ -67,8 +51,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: RandomState = None
 
-    def _make(self, beginning: Beginning) -> tuple[RowLearner[Any], dict[str, Any]]:
-        """The learner, and what was chosen for it."""
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> Recipe:
+        """The learner that the parameters mean; n_rows : of a pass, None for a stream of unknown length."""
         raise NotImplementedError
 
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, NDArray[Any]]:
@@ -91,12 +75,18 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         loss: Loss,
         n_outputs: int,
         class_weights: tuple[float, ...] | None,
+        n_rows: int | None,
     ) -> None:
         """Make the learner from the rows at hand; forgets what was learnt."""
         rng = check_random_state(self.random_state)
         seed = draw_seed(rng)
         sample = _rows(inputs, targets, rng.permutation(len(targets))[:SAMPLE_ROWS])
-        self.learner_, self.chosen_ = self._make(Beginning(sample, len(targets), loss, n_outputs, class_weights, seed))
+        features = tuple(f"x{index}" for index in range(inputs.shape[1]))
+        schema = Schema(features, "y", loss.task, tuple(range(n_outputs)))
+        recipe = self._recipe(loss, class_weights, n_rows)
+        self.learner_, self.chosen_, _ = recipe.settle(
+            Situation(schema, sample, n_rows, 1, "stream", seed, self.precision)
+        )
         self.state_ = self.learner_.start()
         self._order_rng = rng
 

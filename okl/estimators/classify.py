@@ -40,7 +40,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         check_classification_targets(labels)
         self._settle_classes(labels)
         targets = self._targets(labels)
-        self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels))
+        self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), len(targets))
         self._learn_passes(inputs, targets)
         return self
 
@@ -68,7 +68,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             raise ConfigError(f"classes = {classes!r}, but those of the first call were {self.classes_.tolist()!r}.")
         targets = self._targets(labels)
         if first:
-            self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels))
+            self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
         self._learn(inputs, targets)
         return self
 

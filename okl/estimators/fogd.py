@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from okl.checks import check_choice
-from okl.estimators.base import Beginning
 from okl.estimators.classify import OnlineClassifier
-from okl.estimators.fourier_map import bandwidth_of, drawn_map
-from okl.estimators.parameters import Auto, number_or_auto
+from okl.estimators.parameters import Auto, number_or_auto, whole_number
 from okl.estimators.regress import OnlineRegressor
-from okl.features.protocol import FeatureMap
-from okl.online.learner import LinearLearner
-from okl.online.stepsize import race_step_sizes
-from okl.types import Precision
+from okl.losses import Loss
+from okl.online.linear import LinearRecipe
+from okl.online.maps import FourierChoice
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -25,7 +22,9 @@ class FOGDClassifier(OnlineClassifier):
 
     Parameters
     ----------
-    n_frequencies : int >= 1; the random Fourier map of the Gaussian kernel has twice as many columns
+    n_frequencies : int >= 1; the map has twice as many columns
+    kernel : "gaussian", "laplacian", "matern32" or "matern52"
+    map : how frequencies are drawn: "independent", "orthogonal", "quasi", "structured" or "auto"
     bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
     loss : "hinge" or "logistic" for two classes; several classes always take the multi-class hinge
     step_size : float > 0 on the map, whose rows have norm 1, or "auto" for the best of a race on the sample
@@ -51,15 +50,16 @@ class FOGDClassifier(OnlineClassifier):
     """
 
     n_frequencies: int = 400
+    kernel: str = "gaussian"
+    map: str = "independent"
     bandwidth: float | Auto = "auto"
     loss: Literal["hinge", "logistic"] = "hinge"
     step_size: float | Auto = "auto"
     class_weight: dict[Any, float] | Literal["balanced"] | None = None
     average: bool = True
 
-    def _make(self, beginning: Beginning) -> tuple[LinearLearner, dict[str, Any]]:
-        drawn, chosen = _fourier(self.bandwidth, self.n_frequencies, self.precision, beginning)
-        return settled(drawn, chosen, self.step_size, self.average, beginning)
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LinearRecipe:
+        return _fourier_recipe(self, loss, class_weights)
 
     @property
     def _weighting(self) -> Any:
@@ -78,7 +78,7 @@ class FOGDRegressor(OnlineRegressor):
     Parameters
     ----------
     step_size : float > 0, or "auto" for the best of a race on a sample; up to 1 never overshoots, far above 2 diverges
-    n_frequencies, bandwidth, average : as in FOGDClassifier; epsilon, scale_target : as in OnlineRegressor
+    n_frequencies, kernel, map, bandwidth, average : as in FOGDClassifier; epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
     Attributes
@@ -98,31 +98,22 @@ class FOGDRegressor(OnlineRegressor):
     """
 
     n_frequencies: int = 400
+    kernel: str = "gaussian"
+    map: str = "independent"
     bandwidth: float | Auto = "auto"
     step_size: float | Auto = "auto"
     average: bool = True
 
-    def _make(self, beginning: Beginning) -> tuple[LinearLearner, dict[str, Any]]:
-        drawn, chosen = _fourier(self.bandwidth, self.n_frequencies, self.precision, beginning)
-        return settled(drawn, chosen, self.step_size, self.average, beginning)
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LinearRecipe:
+        return _fourier_recipe(self, loss, class_weights)
 
 
-def settled(
-    drawn: FeatureMap, chosen: dict[str, Any], step_size: float | Auto, average: bool, beginning: Beginning
-) -> tuple[LinearLearner, dict[str, Any]]:
-    """The linear learner in a map, with the step size given or the best of a race on the sample."""
-    learner = LinearLearner(
-        drawn, beginning.loss, 1.0, beginning.n_outputs, beginning.class_weights, average=bool(average)
+def _fourier_recipe(
+    estimator: FOGDClassifier | FOGDRegressor, loss: Loss, class_weights: tuple[float, ...] | None
+) -> LinearRecipe:
+    bandwidth = number_or_auto("bandwidth", estimator.bandwidth)
+    maps = FourierChoice(
+        estimator.kernel, bandwidth, whole_number("n_frequencies", estimator.n_frequencies), estimator.map
     )
-    step, why = number_or_auto("step_size", step_size), "as given"
-    if step is None:
-        step, why = race_step_sizes(learner, beginning.sample, False)
-    return replace(learner, step_size=step), chosen | {"step_size": step, "step_size_reason": why}
-
-
-def _fourier(
-    bandwidth: float | Auto, n_frequencies: int, precision: Precision, beginning: Beginning
-) -> tuple[FeatureMap, dict[str, Any]]:
-    drawn = drawn_map(bandwidth, beginning.sample.inputs, n_frequencies, beginning.seed, precision)
-    why = "as given" if bandwidth != "auto" else f"median distance of {len(beginning.sample.targets):,} sampled rows"
-    return drawn, {"bandwidth": bandwidth_of(drawn), "bandwidth_reason": why}
+    step_size = number_or_auto("step_size", estimator.step_size)
+    return LinearRecipe(maps, loss, step_size, class_weights, bool(estimator.average))

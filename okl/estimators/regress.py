@@ -42,7 +42,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         DivergedError : the step size given is too large
         """
         inputs, targets = self._checked(X, y, reset=True, y_numeric=True)
-        self._settle(inputs, targets)
+        self._settle(inputs, targets, len(targets))
         self._learn_passes(inputs, self._scaled(targets))
         return self
 
@@ -55,7 +55,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         first = self._first
         inputs, targets = self._checked(X, y, reset=first, y_numeric=True)
         if first:
-            self._settle(inputs, targets)
+            self._settle(inputs, targets, None)
         self._learn(inputs, self._scaled(targets))
         return self
 
@@ -64,7 +64,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         scores = self._scores(X).astype(np.float64)
         return scores * self.target_spread_ + self.target_mean_
 
-    def _settle(self, inputs: FloatArray, targets: NDArray[Any]) -> None:
+    def _settle(self, inputs: FloatArray, targets: NDArray[Any], n_rows: int | None) -> None:
         self.target_mean_, self.target_spread_ = 0.0, 1.0
         if self.scale_target:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -72,7 +72,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
             if not np.isfinite([mean, spread]).all():
                 raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite spread. Scale them down.")
             self.target_mean_, self.target_spread_ = mean, spread or 1.0
-        self._begin(inputs, self._scaled(targets), ThresholdedHalfSquared(self.epsilon), 1, None)
+        self._begin(inputs, self._scaled(targets), ThresholdedHalfSquared(self.epsilon), 1, None, n_rows)
 
     def _scaled(self, targets: NDArray[Any]) -> FloatArray:
         return (np.asarray(targets, dtype=np.float64) - self.target_mean_) / self.target_spread_

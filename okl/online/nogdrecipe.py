@@ -64,7 +64,8 @@ class NOGDRecipe:
         """
         schema, sample = situation.schema, situation.sample
         check_loss(self.loss, schema)
-        check_budget(self.budget, situation.rows)
+        if situation.rows is not None:
+            check_budget(self.budget, situation.rows)
         kernel: Kernel
         chosen: dict[str, Any]
         if isinstance(self.kernel, str):

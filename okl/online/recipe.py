@@ -23,13 +23,13 @@ class Situation:
     """What a recipe may look at.
 
     schema : of the data; sample : training rows in a random order, at most 4096 of them
-    rows : training rows of a pass; n_shards : that hold them
+    rows : training rows of a pass, None for a stream of unknown length; n_shards : that hold them
     mode, seed, precision : of the run
     """
 
     schema: Schema
     sample: Rows
-    rows: int
+    rows: int | None
     n_shards: int
     mode: Mode
     seed: int

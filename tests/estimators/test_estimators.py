@@ -15,15 +15,31 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from okl.estimators import FOGDClassifier, FOGDRegressor, FourierMap
+from okl.estimators import (
+    BudgetKernelClassifier,
+    BudgetKernelRegressor,
+    ExpertKernelClassifier,
+    ExpertKernelRegressor,
+    FOGDClassifier,
+    FOGDRegressor,
+    FourierMap,
+    NOGDClassifier,
+    NOGDRegressor,
+)
 from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 
 
 @parametrize_with_checks(
     [  # type: ignore[untyped-decorator]
+        BudgetKernelClassifier(),
+        BudgetKernelRegressor(),
+        ExpertKernelClassifier(),
+        ExpertKernelRegressor(),
         FOGDClassifier(),
         FOGDRegressor(),
         FourierMap(),
+        NOGDClassifier(),
+        NOGDRegressor(),
     ]
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:

@@ -189,7 +189,8 @@ class _Growing:
         added = grown.coefficients.any(axis=0)
         self._rows.append(inputs[added])
         self._rest = np.concatenate([self._rest, inputs[added]])
-        new = (floats[0] * grown.coefficients[:, added]).astype(dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # told by check_finite, in a sentence
+            new = (floats[0] * grown.coefficients[:, added]).astype(dtype)
         self._rest_coefficients = np.concatenate([self._rest_coefficients, new], axis=1)
         self._pack()
 

@@ -64,7 +64,8 @@ class BudgetRecipe:
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, situation.sample.inputs, self.degree, self.offset)
         strategy = self.strategy
         if isinstance(strategy, BudgetStrategy):
-            check_budget(self.budget, situation.rows)
+            if situation.rows is not None:
+                check_budget(self.budget, situation.rows)
             chosen = chosen | {"budget": self.budget}
         learner = _learner(strategy, kernel, self.loss, self.budget, situation)
         if "step_size" in vars(strategy):

@@ -10,7 +10,7 @@ from okl.losses import Loss
 from okl.online.experts.candidates import draw_candidates
 from okl.online.experts.described import map_chosen
 from okl.online.experts.learner import ExpertLearner
-from okl.online.experts.schedule import race_schedule
+from okl.online.experts.schedule import MOST_RACED_ROWS, race_schedule
 from okl.online.linear import LinearRecipe
 from okl.online.recipe import Mode, Settled, Situation, check_loss
 from okl.store.dataset import Schema
@@ -49,7 +49,8 @@ class ExpertRecipe:
         candidates = draw_candidates(
             sample.inputs, self.n_frequencies, situation.seed, situation.precision, self.kernel
         )
-        rows = situation.rows if situation.mode == "stream" else len(sample.targets)
+        # of a stream nobody knows the length of, the race is as long as in the longest
+        rows = (situation.rows or MOST_RACED_ROWS) if situation.mode == "stream" else len(sample.targets)
         learner = ExpertLearner(
             candidates, self.loss, schema.n_outputs, race_schedule(rows), class_weights=self.class_weights
         )

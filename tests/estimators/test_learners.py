@@ -1,0 +1,114 @@
+"""What every online estimator promises, whichever learner it holds."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+
+from okl.errors import ConfigError
+from okl.estimators import (
+    BudgetKernelClassifier,
+    BudgetKernelRegressor,
+    ExpertKernelClassifier,
+    ExpertKernelRegressor,
+    NOGDClassifier,
+    NOGDRegressor,
+)
+from okl.estimators.base import OnlineEstimator
+from okl.kernels import CustomKernel
+from okl.types import FloatArray
+from tests.estimators.cases import moons, several, waves
+
+CLASSIFIERS: dict[str, OnlineEstimator] = {
+    "nogd": NOGDClassifier(budget=60),
+    "nogd-kmeans": NOGDClassifier(budget=60, landmarks="kmeans", rank=40),
+    "bsgd-merging": BudgetKernelClassifier(budget=60),
+    "projectron": BudgetKernelClassifier(strategy="projectron", budget=60),
+    "ogd": BudgetKernelClassifier(strategy="ogd", passes=2),
+    "experts": ExpertKernelClassifier(),
+}
+REGRESSORS: dict[str, OnlineEstimator] = {
+    "nogd": NOGDRegressor(budget=60, rank=40),
+    "nogd-rpcholesky": NOGDRegressor(budget=60, landmarks="rpcholesky", rank=40),
+    "ogd": BudgetKernelRegressor(strategy="ogd", passes=2),
+    "projectron": BudgetKernelRegressor(budget=60),
+    "experts": ExpertKernelRegressor(),
+}
+CASES: list[tuple[OnlineEstimator, Any]] = [
+    *((learner, data) for learner in CLASSIFIERS.values() for data in (moons, several)),
+    *((learner, waves) for learner in REGRESSORS.values()),
+]
+CASE = pytest.mark.parametrize(("learner", "data"), CASES)
+
+
+def begun(learner: OnlineEstimator, data: Any) -> tuple[Any, FloatArray, FloatArray]:
+    inputs, targets = data()
+    return clone(learner).set_params(random_state=3), inputs, targets
+
+
+def outputs(fitted: Any, inputs: FloatArray) -> FloatArray:
+    scores: FloatArray = fitted.decision_function(inputs) if hasattr(fitted, "classes_") else fitted.predict(inputs)
+    return scores
+
+
+@CASE
+def test_learns_what_a_linear_model_cannot(learner: OnlineEstimator, data: Any) -> None:
+    estimator, inputs, targets = begun(learner, data)
+    train_inputs, test_inputs, train_targets, test_targets = train_test_split(inputs, targets, random_state=0)
+    assert estimator.fit(train_inputs, train_targets).score(test_inputs, test_targets) > 0.8
+
+
+@CASE
+def test_same_bits_whatever_threads_learn_and_whatever_rows_are_beside(learner: OnlineEstimator, data: Any) -> None:
+    estimator, inputs, targets = begun(learner, data)
+    whole = outputs(estimator.set_params(passes=1).fit(inputs, targets), inputs)
+    threaded = clone(estimator).set_params(n_jobs=2).fit(inputs, targets)
+    np.testing.assert_array_equal(outputs(threaded, inputs), whole)
+    order = np.random.default_rng(0).permutation(len(inputs))
+    np.testing.assert_array_equal(outputs(estimator, inputs[order]), whole[order])
+    parts = [outputs(estimator, inputs[i : i + 3]) for i in range(0, 99, 3)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole[:99])
+
+
+@CASE
+def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEstimator, data: Any) -> None:
+    estimator, inputs, targets = begun(learner, data)
+    again = pickle.loads(pickle.dumps(estimator.set_params(passes=1).fit(inputs[:500], targets[:500])))
+    for model in (estimator, again):
+        model.partial_fit(inputs[500:], targets[500:])
+    np.testing.assert_array_equal(outputs(again, inputs), outputs(estimator, inputs))
+    assert estimator.state_.progress.rows == len(targets)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (NOGDClassifier(budget=20, rank=21), "rank = 21, but 20 landmarks"),
+        (NOGDClassifier(budget=20, rank=21, landmarks="uniform"), "rank = 21, but 20 landmarks"),
+        (NOGDClassifier(landmarks="nearest"), "landmarks = 'nearest'"),  # type: ignore[arg-type]
+        (BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest', but it takes one of"),
+        (BudgetKernelClassifier(strategy="rbp", regularisation=0.1), "regularisation was given, but the strategy rbp"),
+        (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
+        (ExpertKernelClassifier(kernel="linear"), "'linear'"),
+        (NOGDClassifier(budget=0), "budget = 0"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_named(estimator: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        estimator.fit(*moons(400))
+
+
+def test_nogd_takes_a_kernel_of_the_users_own() -> None:
+    def histogram_intersection(left: FloatArray, right: FloatArray) -> FloatArray:
+        values: FloatArray = np.minimum(left[:, None, :], right[None, :, :]).sum(axis=2)
+        return values
+
+    inputs, labels = moons()
+    inputs = inputs - inputs.min(axis=0)
+    model = NOGDClassifier(kernel=CustomKernel("intersection", histogram_intersection), rank=60, random_state=0)
+    assert model.fit(inputs[:700], labels[:700]).score(inputs[700:], labels[700:]) > 0.9
