@@ -138,6 +138,7 @@ def test_every_table_runs_on_its_kind_of_data(
     assert all(value is None for value in printed) if "figure" in table else None not in printed
     if name == "KDDCUP08":
         assert result["cells"][0]["note"] == "w7a stands in for it"
+        assert list(json.loads((tmp_path / "run" / "curves.json").read_text())) == ["w7a for KDDCUP08, budget"]
     if table == "lu2016-table3":
         assert result["cells"][0]["metric"] == "accuracy"
         assert result["cells"][1]["mean"] > result["cells"][1]["constant"]

@@ -37,12 +37,17 @@ class Study(OnlineTable):
     def curves(self, request: Request, known: Known) -> dict[str, Any]:
         """For each picture and line of it the points [size, error, seconds]."""
         found: dict[str, Any] = {}
+        read = {case.printed: case.selection(request.data) for case in self._cases(request)}
+        shown = {
+            name: name if selection is None or selection.name == name else f"{selection.name} for {name}"
+            for name, selection in read.items()
+        }
         for cell in self.cells(request, known):
             if cell.mean is not None and cell.seconds is not None:
                 for size, value in cell.point.items():
-                    picture, line = cell.dataset, cell.algorithm
+                    picture, line = shown[cell.dataset], cell.algorithm
                     if not self.by_dataset:
-                        picture, line = cell.algorithm, cell.dataset
+                        picture, line = cell.algorithm, shown[cell.dataset]
                     lines = found.setdefault(f"{picture}, {size}", {})
                     lines.setdefault(line, []).append([value, cell.mean, cell.seconds])
         return found
