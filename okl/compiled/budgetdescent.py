@@ -10,25 +10,14 @@ Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2; steps of Peg
 
 from __future__ import annotations
 
-from okl.compiled.budget import (
-    COUNT,
-    SCALE,
-    BudgetRule,
-    Doubles,
-    Integers,
-    Kept,
-    count_row,
-    drop_support,
-    put_support,
-    score_row,
-    used_width,
-)
+from okl.compiled.budget import COUNT, SCALE, BudgetRule, Doubles, Integers, Kept, count_row, score_row, used_width
 from okl.compiled.budgetpassive import least_norm
 from okl.compiled.counting import ROWS, UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_self
 from okl.compiled.kernelrule import KernelRule
 from okl.compiled.merging import CLEARLY, best_place, kernel_power, merging_losses
+from okl.compiled.supports import drop_support, put_support
 from okl.types import FloatArray
 
 REGULARISATION = 0  # place in parameters

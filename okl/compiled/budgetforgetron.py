@@ -17,13 +17,8 @@ from okl.compiled.budget import (
     Integers,
     Kept,
     Seen,
-    copy_support,
     count_row,
-    drop_support,
     mistake_step,
-    oldest_support,
-    put_support,
-    rescale,
     score_row,
     used_width,
     weighted,
@@ -32,6 +27,7 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_row
 from okl.compiled.kernelrule import KernelRule
+from okl.compiled.supports import copy_support, drop_support, oldest_support, put_support, rescale
 from okl.compiled.updates import HINGE, MULTICLASS_HINGE
 from okl.types import FloatArray
 

@@ -12,15 +12,12 @@ from okl.compiled.budget import (
     Seen,
     count_row,
     draw_uniform,
-    drop_support,
     gradient_step,
-    oldest_support,
-    put_support,
-    rescale,
     score_row,
 )
 from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
+from okl.compiled.supports import drop_support, oldest_support, put_support, rescale
 from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.types import FloatArray
 

@@ -16,10 +16,7 @@ from okl.compiled.budget import (
     Doubles,
     Integers,
     Kept,
-    copy_support,
     count_row,
-    drop_support,
-    put_support,
     score_row,
     used_width,
 )
@@ -35,6 +32,7 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_row, kernel_self
 from okl.compiled.kernelrule import KernelRule
+from okl.compiled.supports import copy_support, drop_support, put_support
 from okl.types import FloatArray
 
 SELVES, NEAREST, DISTANCES, VALUES, COSTS = 0, 1, 2, 3, 4  # rows of memory

@@ -25,10 +25,7 @@ from okl.compiled.budget import (
     Integers,
     Kept,
     Seen,
-    copy_support,
     count_row,
-    drop_support,
-    put_support,
     score_row,
     used_width,
 )
@@ -36,6 +33,7 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_self
 from okl.compiled.merging import CLEARLY
+from okl.compiled.supports import copy_support, drop_support, put_support
 from okl.types import FloatArray
 
 AGGRESSIVENESS = 0  # place in parameters

@@ -16,10 +16,8 @@ from okl.compiled.budget import (
     Integers,
     Kept,
     Seen,
-    copy_support,
     count_row,
     mistake_step,
-    put_support,
     score_row,
     used_width,
 )
@@ -27,6 +25,7 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.inverse import grow_inverse, project_row
 from okl.compiled.kernelrows import kernel_row, kernel_self
+from okl.compiled.supports import copy_support, put_support
 from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
 from okl.types import FloatArray
 

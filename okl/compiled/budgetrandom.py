@@ -10,13 +10,12 @@ from okl.compiled.budget import (
     Kept,
     count_row,
     draw_uniform,
-    drop_support,
     mistake_step,
-    put_support,
     score_row,
 )
 from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
+from okl.compiled.supports import drop_support, put_support
 from okl.types import FloatArray
 
 

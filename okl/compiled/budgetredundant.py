@@ -16,10 +16,7 @@ from okl.compiled.budget import (
     Integers,
     Kept,
     Seen,
-    copy_support,
     count_row,
-    drop_support,
-    put_support,
     score_row,
     used_width,
 )
@@ -27,6 +24,7 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_row, kernel_self
 from okl.compiled.kernelrule import KernelRule
+from okl.compiled.supports import copy_support, drop_support, put_support
 from okl.compiled.updates import HINGE
 from okl.types import FloatArray
 

@@ -16,19 +16,16 @@ from okl.compiled.budget import (
     Doubles,
     Integers,
     Kept,
-    copy_support,
     count_row,
     draw_uniform,
-    drop_support,
     gradient_step,
-    put_support,
-    rescale,
     score_row,
 )
 from okl.compiled.budgetgradient import clip
 from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_self
+from okl.compiled.supports import copy_support, drop_support, put_support, rescale
 from okl.types import FloatArray
 
 NORM, CHANCE = 0, 1  # rows of memory: k(x_i, x_i)^(1/2) of each support, and a buffer

@@ -7,24 +7,14 @@ its own square norm is never a support: its step is spread over them, which lose
 
 from __future__ import annotations
 
-from okl.compiled.budget import (
-    COUNT,
-    SCALE,
-    BudgetRule,
-    Doubles,
-    Kept,
-    count_row,
-    drop_support,
-    put_support,
-    score_row,
-    used_width,
-)
+from okl.compiled.budget import COUNT, SCALE, BudgetRule, Doubles, Kept, count_row, score_row, used_width
 from okl.compiled.budgetpassive import AGGRESSIVENESS, cheapest, passive_step, square_norms, take_place
 from okl.compiled.budgetprojection import add_projection
 from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.inverse import grow_inverse, project_row, replace_in_inverse, shrink_inverse
 from okl.compiled.kernelrows import kernel_self
+from okl.compiled.supports import drop_support, put_support
 from okl.types import FloatArray
 
 

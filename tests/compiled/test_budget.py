@@ -12,20 +12,16 @@ from okl.compiled.budget import (
     RANDOM,
     SCALE,
     Seen,
-    copy_support,
     count_row,
     draw_uniform,
-    drop_support,
     gradient_step,
     mistake_step,
-    oldest_support,
-    put_support,
-    rescale,
     used_width,
     weighted,
 )
 from okl.compiled.budgetforgetron import shrinking_factor
 from okl.compiled.budgetgradient import clip
+from okl.compiled.supports import copy_support, drop_support, oldest_support, put_support, rescale
 from okl.compiled.updates import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS
