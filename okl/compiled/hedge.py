@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
 from okl.compiled.door import compiled
+from okl.compiled.exponential import exp_negative
 from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 
 GAP, LOWEST, HIGHEST = 0, 1, 2
@@ -47,30 +48,32 @@ def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> No
     lowest, total = math.inf, 0.0
     for e in range(p.shape[0]):
         lowest = min(lowest, losses[e])
+    if eta == math.inf:
+        for e in range(p.shape[0]):
+            p[e] = 1.0 if losses[e] == lowest else 0.0
+    else:
+        for e in range(p.shape[0]):
+            p[e] = exp_negative(-eta * (losses[e] - lowest))  # type: ignore[no-untyped-call]
     for e in range(p.shape[0]):
-        behind = losses[e] - lowest
-        p[e] = 1.0 if behind == 0.0 else math.exp(-eta * behind)
         total += p[e]
+    share = 1.0 / total
     for e in range(p.shape[0]):
-        p[e] /= total
+        p[e] *= share
 
 
 @compiled
 def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float) -> float:
-    """What the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite where p > 0."""
-    mean, least, most = 0.0, math.inf, -math.inf
+    """What the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
+    mean, least = 0.0, math.inf
     for e in range(p.shape[0]):
-        if p[e] > 0.0:
-            mean += p[e] * loss[e]
-            least, most = min(least, loss[e]), max(most, loss[e])
-    if least >= most:
-        return 0.0
+        mean += p[e] * loss[e]
+        # where p is 0 the loss is left out, as of experts that diverged
+        least = min(least, loss[e] if p[e] > 0.0 else math.inf)
     if eta == math.inf:
         return mean - least
     total = 0.0
     for e in range(p.shape[0]):
-        if p[e] > 0.0:
-            total += p[e] * math.exp(-eta * (loss[e] - least)) if loss[e] > least else p[e]
+        total += p[e] * exp_negative(-eta * max(0.0, loss[e] - least))  # type: ignore[no-untyped-call]
     return max(0.0, mean - least + math.log(total) / eta)
 
 
