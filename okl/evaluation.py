@@ -92,6 +92,11 @@ class ConstantPredictor:
         """Scores a row."""
         return self.schema.n_outputs
 
+    @property
+    def precision(self) -> Precision:
+        """Of its scores."""
+        return "float64"
+
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """The same scores for every row, (rows,) or (rows, n_classes)."""
         scores = constant_scores(self.schema, len(inputs))

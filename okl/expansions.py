@@ -15,7 +15,7 @@ from okl.compiled.kernelsums import add_kernel_sums
 from okl.compiled.projection import panels_of
 from okl.errors import ConfigError, DataError, ModelError
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
-from okl.types import FloatArray
+from okl.types import FloatArray, Precision
 
 CHUNK = 512  # supports whose kernel values with a block of rows stay in the second-level cache
 
@@ -59,6 +59,11 @@ class KernelExpansion:
     def n_outputs(self) -> int:
         """Scores a row."""
         return int(self.coefficients.shape[0])
+
+    @property
+    def precision(self) -> Precision:
+        """Of its supports, and so of its inputs."""
+        return "float32" if self.supports.dtype == np.float32 else "float64"
 
     @property
     def n_supports(self) -> int:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from okl.errors import ModelError
 from okl.expansions import expansion_from_stored
-from okl.features.protocol import FeatureMap
+from okl.features.protocol import FeatureMap, precision_of
 from okl.features.scoring import score_rows
 from okl.features.stored import map_from_stored
-from okl.types import FloatArray
+from okl.types import FloatArray, Precision
 
 
 class Predictor(Protocol):
@@ -23,6 +23,9 @@ class Predictor(Protocol):
 
     @property
     def n_outputs(self) -> int: ...
+
+    @property
+    def precision(self) -> Precision: ...
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray: ...
 
@@ -53,6 +56,11 @@ class LinearPredictor:
     def n_outputs(self) -> int:
         """Scores a row."""
         return int(self.weights.shape[0])
+
+    @property
+    def precision(self) -> Precision:
+        """Of its weights, and so of its inputs."""
+        return precision_of(self.weights)
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs)."""

@@ -16,7 +16,6 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from okl.errors import ModelError
-from okl.features.protocol import precision_of
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import ColumnStatistics, Schema
 from okl.types import FloatArray, Precision
@@ -43,7 +42,7 @@ class Model:
     @property
     def precision(self) -> Precision:
         """Of its weights, and so of its scores."""
-        return precision_of(self.predictor.arrays()["weights"])
+        return self.predictor.precision
 
     def prepare(self, values: FloatArray) -> FloatArray:
         """Inputs (rows, n_features) from raw values in the order of schema.features; scaling applied."""
