@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
-from okl.compiled.experts import ExpertRule, Said, Team, Teams
+from okl.compiled.experts import ExpertRule, Said, Team
 from okl.types import FloatArray
-from tests.naive.projection import unpacked
 from tests.naive.updates import loss_of
 
 LEAST_SQUARE = 1e-30
@@ -66,15 +65,3 @@ def learn_team(
             team.weights[t, :, half, : part.shape[1]] = part
         averages.append(history.averaged)
     return np.array(averages)
-
-
-def mapped(inputs: FloatArray, teams: Teams, m: int, n_frequencies: int) -> Block:
-    """Features of a multiple of a base map, each sine by itself."""
-    half_turns = unpacked(teams.panels[teams.base[m]], n_frequencies).astype(np.float64) * 2.0 ** teams.octave[m]
-    angles = np.pi * (inputs.astype(np.float64) @ half_turns)
-    return Block(teams.amplitude * np.sin(angles), teams.amplitude * np.cos(angles))
-
-
-def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: float) -> None:
-    angles = 2 * np.arctan2(sines.astype(np.float64), cosines.astype(np.float64))
-    sines[...], cosines[...] = amplitude * np.sin(angles), amplitude * np.cos(angles)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block, borrowed_block, run_threads
 from okl.compiled.door import one_blas_thread
-from okl.compiled.experts import ExpertRule, Said, Team, Teams, learn_team, learn_team_in_turns, learn_teams
+from okl.compiled.expertmaps import Teams, learn_team_in_turns, learn_teams
+from okl.compiled.experts import ExpertRule, Said, Team, learn_team
 from okl.compiled.hedge import Counted, Hedge, mix_rows
 from okl.compiled.turns import give_up_turns, new_turns
 from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
