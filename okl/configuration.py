@@ -13,8 +13,8 @@ Settings = TypeVar("Settings", bound=BaseModel)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 SolverName = Literal[
-    "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bogd",
-    "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron",
+    "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
+    "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron",
 ]  # fmt: skip
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]

@@ -14,15 +14,17 @@ from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
 from okl.online.recipe import Mode
 from okl.online.solver import OnlineSolver, check_mode
-from okl.recipes import make_recipe
+from okl.recipes import check_recipe, make_recipe
 from okl.runfolder import check_place
-from okl.store.dataset import Dataset
+from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
+from okl.types import Task
 
 DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 512, "sum": 1024}
 LEAST_ROUND_ROWS = 64
-DISTRIBUTED_MODE: Mode = "sum"
+IN_MAPS = ("fogd", "nogd")  # whose state is a vector in a map that shards share
+TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 CONNECT_SECONDS = 3.0
 
 
@@ -38,13 +40,35 @@ def check(settings: TrainSettings) -> None:
         raise ConfigError(
             "rounds belongs to the modes mix and sum; this run would stream. Set --mode mix or --mode sum."
         )
+    if settings.step_rule == "plain" and mode_of(settings) != "sum":
+        raise ConfigError(
+            f"step_rule = 'plain' belongs to the mode sum; this run's is {mode_of(settings)}. Leave it out, or set "
+            "--mode sum."
+        )
     if is_dataset(settings.data):
         if settings.ingest is not None:
             raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
-        make_solver(settings, open_dataset(settings.data))
+        data = open_dataset(settings.data)
+        check_recipe(make_solver(settings, data).recipe, data.schema, data.rows("train"))
     else:
-        check_source(settings.data, settings.ingest or IngestSettings())
+        ingest = settings.ingest or IngestSettings()
+        check_source(settings.data, ingest)
+        _check_unread(settings, ingest)
     check_place(run_folder(settings))  # last: it may make okl's home folder
+
+
+def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
+    """Refuse settings that fit no task that a source may turn out to have; labels are not known yet."""
+    refused: list[ConfigError] = []
+    for task in TASKS if ingest.task == "auto" else (ingest.task,):
+        schema = Schema(("x",), ingest.target, task, (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)])
+        try:
+            recipe = make_recipe(settings.model_copy(update={"class_weights": "none"}), schema)
+            check_mode(recipe, mode_of(settings))
+            return check_recipe(recipe, schema, None)
+        except ConfigError as error:
+            refused.append(error)
+    raise refused[0]
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
@@ -68,7 +92,9 @@ def mode_of(settings: TrainSettings) -> Mode:
     """The mode: as given; otherwise stream in one process, and with workers what was measured to learn sooner."""
     if settings.mode != "auto":
         return settings.mode
-    return DISTRIBUTED_MODE if settings.workers or settings.scheduler else "stream"
+    if not (settings.workers or settings.scheduler):
+        return "stream"
+    return "sum" if settings.solver in IN_MAPS else "mix"
 
 
 def default_rounds(mode: Mode, rows: int) -> int:

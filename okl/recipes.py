@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
+from okl.applicable import check_options
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
+from okl.execution.protocol import Rows
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.online.budget.recipe import BudgetRecipe
 from okl.online.budget.strategies import STRATEGIES
@@ -14,10 +18,11 @@ from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice, LinearChoice, NystromChoice
 from okl.online.nogdrecipe import NOGDRecipe
-from okl.online.recipe import Recipe, balanced_class_weights, check_loss
+from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
 from okl.store.dataset import Schema
 
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
+SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
 
 
 def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
@@ -27,11 +32,36 @@ def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
     ------
     ConfigError : settings that do not fit each other or the data
     """
+    check_options(settings)
+    if settings.epsilon != TrainSettings.model_fields["epsilon"].default and schema.task != "regression":
+        raise ConfigError(
+            f"epsilon = {settings.epsilon:g} is for a regression, but {schema.target!r} makes this {schema.task}. "
+            "Leave it out, or ingest with --task regression."
+        )
     if settings.solver == "fogd":
         return _fogd(settings, schema)
     if settings.solver == "nogd":
         return _nogd(settings, schema)
     return _budget(settings, schema)
+
+
+def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:
+    """Refuse what a recipe would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
+
+    rows : training rows, None if nobody knows
+
+    Raises
+    ------
+    ConfigError : what the recipe says
+    """
+    if isinstance(recipe, BudgetRecipe):
+        recipe = replace(recipe, race=False)
+    elif isinstance(recipe, NOGDRecipe):
+        recipe = replace(recipe, step_size=recipe.step_size or 1.0)
+    else:
+        return
+    made_up = Rows(np.eye(2, schema.n_features, dtype=np.float32), np.zeros(2))
+    recipe.settle(Situation(schema, made_up, rows, 1, "stream", 0, "float32"))
 
 
 def linear_baseline(settings: TrainSettings, schema: Schema) -> LinearRecipe:
@@ -65,8 +95,9 @@ def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] 
 
 def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
     maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
-    untold = settings.bandwidth == settings.step_size == "auto"
     learning = _linear(settings, schema)
+    # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
+    untold = settings.bandwidth == settings.step_size == "auto" and settings.average
     if untold and settings.map == "independent":
         return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
     return LinearRecipe(maps, step_size=_number(settings.step_size), **learning)
@@ -90,21 +121,16 @@ def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:
 def _budget(settings: TrainSettings, schema: Schema) -> BudgetRecipe:
     strategy: Any = STRATEGIES[settings.solver]()
     has = {field.name for field in fields(strategy)}
-    for name in ("step_size", "regularisation", "aggressiveness"):
-        value = _number(getattr(settings, name))
-        if value is not None and name not in has:
-            raise ConfigError(f"{name} = {value:g} was given, but {settings.solver} has none. Leave it out.")
-        if value is not None:
-            strategy = replace(strategy, **{name: value})
-    if settings.class_weights != "none":
-        raise ConfigError(f"class_weights were given, but {settings.solver} has none. Use fogd or nogd.")
+    given = {name: _number(getattr(settings, name)) for name in ("step_size", "regularisation", "aggressiveness")}
+    strategy = replace(strategy, **{name: value for name, value in given.items() if value is not None})
+    size_free = settings.solver in SIZE_FREE and schema.task != "regression"
     return BudgetRecipe(
         strategy,
         loss_of(settings, schema),
         settings.kernel,
         _number(settings.bandwidth),
         settings.budget,
-        race="step_size" in has and settings.step_size == "auto",
+        race="step_size" in has and settings.step_size == "auto" and not size_free,
         degree=settings.degree,
         offset=settings.offset,
     )

@@ -81,6 +81,6 @@ def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
         able = ", ".join(name for name, kind in KERNELS.items() if issubclass(kind, Scaled))
         raise ConfigError(
             f"The kernel {kernel.name!r} is not shift-invariant, so it has no frequencies for {what}. Use a Nystrom "
-            f"map, which takes any kernel, or one of {able}."
+            f"map (the solver nogd), which takes any kernel, or one of {able}."
         )
     return kernel

@@ -1,0 +1,78 @@
+"""Which options a solver takes: one that would have no effect is an error, not a surprise."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from okl.configuration import TrainSettings
+from okl.errors import ConfigError
+from okl.kernels import kernel_parameters
+from okl.online.budget.strategies import STRATEGIES
+from okl.online.budget.strategy import BudgetStrategy
+
+IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
+OF_KERNELS = frozenset({"degree", "offset"})
+OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
+OPTIONS: dict[str, frozenset[str]] = {
+    "fogd": IN_A_MAP | {"frequencies", "map"},
+    "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
+} | {
+    name: OF_KERNELS
+    | (OF_STRATEGIES & {field.name for field in fields(strategy)})
+    | ({"budget"} if issubclass(strategy, BudgetStrategy) else set())
+    for name, strategy in STRATEGIES.items()
+}
+"""Of the options that only some solvers take, those that each takes."""
+
+
+def check_options(settings: TrainSettings) -> None:
+    """Refuse options that would have no effect, whatever the data are.
+
+    What is as it would be without being given does no harm: nothing can tell it apart once settings have been stored.
+
+    Raises
+    ------
+    ConfigError : an option that the solver, the kernel or the mode does not take, or a rank above the budget
+    """
+    solver, taken = settings.solver, OPTIONS[settings.solver]
+    for name in TrainSettings.model_fields:
+        others = [other for other, options in OPTIONS.items() if name in options]
+        if others and name not in taken and _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the solver {solver} takes no {name}: {_list(others)} would. Leave it "
+                "out, or choose another solver."
+            )
+    _check_kernel(settings)
+    if solver not in ("fogd", "nogd") and settings.loss == "logistic":
+        raise ConfigError(
+            f"loss = 'logistic', but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
+        )
+    if solver == "nogd" and settings.rank != "auto" and settings.rank > settings.budget:
+        raise ConfigError(
+            f"rank = {settings.rank:,}, but a budget of {settings.budget:,} landmarks gives a Nystrom map of at most "
+            f"that rank. Set the rank to {settings.budget:,} or less, or raise the budget."
+        )
+
+
+def _check_kernel(settings: TrainSettings) -> None:
+    known = set(kernel_parameters(settings.kernel))
+    for name in sorted(OF_KERNELS - known):
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Leave it out, or set "
+                "kernel = 'polynomial'."
+            )
+    if settings.bandwidth != "auto" and not known & {"bandwidth", "scale"}:
+        raise ConfigError(f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has none. Leave it out.")
+
+
+def _changed(settings: TrainSettings, name: str) -> bool:
+    return bool(getattr(settings, name) != TrainSettings.model_fields[name].default)
+
+
+def _told(settings: TrainSettings, name: str) -> str:
+    return f"{name} = {getattr(settings, name)!r} was given"
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
