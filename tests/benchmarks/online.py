@@ -1,0 +1,69 @@
+"""How fast online learners are: everything asked of them in one table, and throughput as a picture.
+
+    python -m tests.benchmarks.online [--out FOLDER] [--repeats 5] [--parts speed growth throughput]
+
+  sklearn     NOGD against scikit-learn's Nystroem with SGDClassifier, one core, both precisions, accuracies beside
+  kernel row  RBP and BOGD against their kernel row alone, at a budget of 100
+  numpy       every baseline against a tight numpy version on the same rows, mistakes beside
+  growth      exponents of update time and memory, against Table 1 of Lu et al., JMLR 17(47), 2016
+  throughput  rows a second against frequencies, inputs, classes and budget: the picture, and lines in the JSON file
+
+Contestants take turns, each group of them on cores that have become idle; medians are shown. A verdict is given only
+where cores were idle and the medians repeat. LLSVM is LIBLINEAR's, and is not raced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from tests.benchmarks.online_growth import measure_growth
+from tests.benchmarks.online_lines import Line, show
+from tests.benchmarks.online_speed import measure_speed
+from tests.benchmarks.online_throughput import draw_throughput, measure_throughput
+
+PARTS = ("speed", "growth", "throughput")
+
+
+def measure(part: str, repeats: int, patience: float, folder: Path) -> list[Line]:
+    """The lines of a part; a picture of throughput is written to the folder."""
+    if part == "speed":
+        return measure_speed(repeats, patience)
+    if part == "growth":
+        return measure_growth(repeats, patience)
+    lines = measure_throughput(patience)
+    draw_throughput(lines, folder / "throughput.png")
+    return lines
+
+
+def main() -> None:
+    """Measure every part, print the table, and write the picture and all lines as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="folder of the picture and of lines.json; a temporary one by default")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds to wait for idle cores, each time")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
+    options = parser.parse_args()
+    folder = options.out or Path(tempfile.mkdtemp(prefix="okl-online-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the first measurement", flush=True)
+    start, lines = perf_counter(), []
+    for part in options.parts:
+        began = perf_counter()
+        lines += measure(part, options.repeats, options.patience, folder)
+        print(f"{part}: {perf_counter() - began:.0f} s", flush=True)
+    show(line for line in lines if line.part != "throughput")
+    missed = sum("MISSED" in line.verdict for line in lines)
+    unsure = sum("INCONCLUSIVE" in line.verdict for line in lines)
+    asked = sum(bool(line.verdict) for line in lines)
+    print(f"{asked} verdicts: {asked - missed - unsure} met, {missed} missed, {unsure} inconclusive", end=", ")
+    print(f"{perf_counter() - start:.0f} s; {folder}")
+    (folder / "lines.json").write_text(json.dumps([line._asdict() for line in lines], indent=1))
+
+
+if __name__ == "__main__":
+    main()

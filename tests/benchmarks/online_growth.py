@@ -1,0 +1,147 @@
+"""How update time and memory grow: exponents of the budget, or of the rows without one, beside the paper's Table 1.
+
+Labels are random, so that the share of rows that are learnt is the same for every budget; each state is full before it
+is timed. An exponent is the slope of a least squares line through logarithms. A learner that grows more slowly than the
+table says meets it. For those that it leaves out, the order is that of their docstring.
+
+Source: Lu et al., JMLR 17(47), 2016, Table 1.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from okl.execution.protocol import Rows
+from okl.features.fourier import draw_fourier_map
+from okl.kernels import Gaussian
+from okl.losses import Hinge
+from okl.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner
+from okl.online.budget.strategies import STRATEGIES
+from okl.online.learner import LinearLearner
+from okl.online.nogd import NOGDLearner, NOGDState
+from tests.benchmarks.online_data import random_rows
+from tests.benchmarks.online_lines import Contestant, Line, Timing, time_in_turns
+from tests.benchmarks.steadiness import verdict
+
+N_INPUTS, RANK = 54, 20
+KERNEL = Gaussian(0.7 * N_INPUTS**0.5)
+TOLERANCE = 0.25  # of an exponent
+BUDGETS = (128, 256, 512, 1024)
+ROWS_BEFORE = (4096, 8192, 16384, 32768)
+FEWEST_ROWS, MOST_WORK = 512, 4_000_000  # timed: fewer rows of a larger budget
+
+
+class Growing(NamedTuple):
+    """name, exponents that Table 1 says for time and memory, of what; and how a learner of a size is made."""
+
+    name: str
+    time: int
+    memory: int
+    sizes: tuple[int, ...]
+    of: str
+    make: Callable[[int], Any]
+
+
+def _with_budget(name: str, budget: int) -> BudgetLearner:
+    strategy = STRATEGIES[name]()
+    assert isinstance(strategy, BudgetStrategy)
+    return BudgetLearner(KERNEL, strategy, "binary", N_INPUTS, budget)
+
+
+def _without(name: str, rows: int) -> GrowingLearner:
+    strategy = STRATEGIES[name]()
+    assert not isinstance(strategy, BudgetStrategy)
+    return GrowingLearner(KERNEL, strategy, "binary", N_INPUTS)
+
+
+def _fogd(n_frequencies: int) -> LinearLearner:
+    return LinearLearner(draw_fourier_map(KERNEL, N_INPUTS, n_frequencies, 0), Hinge(), 0.1)
+
+
+def _nogd(rank: int | None, budget: int) -> NOGDLearner:
+    return NOGDLearner(KERNEL, N_INPUTS, Hinge(), 0.1, budget, rank or budget // 5)
+
+
+TABLE_1 = {  # update time, space
+    "budget-perceptron": (2, 1),
+    "rbp": (1, 1),
+    "forgetron": (1, 1),
+    "bogd": (1, 1),
+    "bpa-s": (1, 1),
+    "projectron": (2, 2),
+    "bpa-p": (3, 2),
+    "bpa-nn": (1, 1),
+}
+NOT_IN_TABLE_1 = {
+    "projectron++": (2, 2),
+    "norma": (1, 1),
+    "bogd++": (1, 1),
+    "bsgd-removal": (1, 1),
+    "bsgd-merging": (1, 1),
+}
+WITHOUT_BUDGET = ("perceptron", "ogd")
+CASES = (
+    *(
+        Growing(name, *orders, BUDGETS, "B", partial(_with_budget, name))
+        for name, orders in (TABLE_1 | NOT_IN_TABLE_1).items()
+    ),
+    Growing("nogd, rank 20", 1, 1, BUDGETS, "B", partial(_nogd, RANK)),
+    Growing("nogd, rank B/5", 2, 2, BUDGETS, "B", partial(_nogd, None)),
+    Growing("fogd", 1, 1, BUDGETS, "D", _fogd),
+    *(Growing(name, 1, 1, ROWS_BEFORE, "rows", partial(_without, name)) for name in WITHOUT_BUDGET),
+)
+
+
+def measure_growth(repeats: int, patience: float) -> list[Line]:
+    """Two lines a learner: the exponents of time and of memory."""
+    rows = random_rows(2 * max(ROWS_BEFORE), N_INPUTS)
+    begun = [[_begun(case, size, rows) for size in case.sizes] for case in CASES]
+    groups = [[contestant for contestant, _ in each] for each in begun]
+    lines = []
+    for case, timings, each in zip(CASES, time_in_turns(groups, repeats, patience), begun, strict=True):
+        lines += _lines_of(case, list(timings.values()), [state_bytes for _, state_bytes in each])
+    return lines
+
+
+def _begun(case: Growing, size: int, rows: Rows) -> tuple[Contestant, int]:
+    """Learning further rows from a state of this size, and the bytes of that state."""
+    learner = case.make(size)
+    n_before = size if case.of == "rows" else 4 * size
+    n_after = FEWEST_ROWS if case.of == "rows" else max(FEWEST_ROWS, MOST_WORK // size ** min(case.time, 2))
+    state = learner.learn(learner.start(), Rows(rows.inputs[:n_before], rows.targets[:n_before]))
+    assert case.of != "B" or _supports_of(state) == size
+    part = slice(n_before, n_before + n_after)
+    after = Rows(rows.inputs[part], rows.targets[part])
+    return Contestant(str(size), partial(learner.learn, state, after), len(after.targets)), len(pickle.dumps(state))
+
+
+def _supports_of(state: Any) -> int:
+    return len(state.supports.inputs) if isinstance(state, NOGDState) else int(state.n_supports)
+
+
+def _lines_of(case: Growing, timings: list[Timing], bytes_of: list[int]) -> list[Line]:
+    """mine, other : at the largest size and at the smallest."""
+    setting = f"{case.of} = {case.sizes[0]} to {case.sizes[-1]}"
+    busy = max(timing.busy for timing in timings)
+    lines = []
+    for what, order, values, unit in (
+        ("time", case.time, [timing.ns for timing in timings], "ns a row"),
+        ("memory", case.memory, [float(size) for size in bytes_of], "bytes"),
+    ):
+        exponent = slope(case.sizes, values)
+        spreads = [timing.spread for timing in timings] if what == "time" else [1.0]
+        said = verdict(exponent, spreads, busy if what == "time" else 0.0, at_most=order + TOLERANCE).strip(" ()")
+        source = "its docstring" if case.name in (*NOT_IN_TABLE_1, *WITHOUT_BUDGET) else "Table 1"
+        note = f"{what} ~ {case.of}^{exponent:.2f}, {source}: {case.of}^{order}"
+        lines.append(Line("growth", case.name, setting, values[-1], values[0], unit, exponent, said, note))
+    return lines
+
+
+def slope(sizes: tuple[int, ...], values: list[float]) -> float:
+    """The exponent of a power law through these points."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])

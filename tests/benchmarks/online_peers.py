@@ -1,0 +1,76 @@
+"""NOGD and what it is compared with: scikit-learn's Nystroem with SGDClassifier; and kernel rows alone."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import SGDClassifier
+from threadpoolctl import threadpool_limits
+
+from okl.compiled.budget import COUNT, Kept, used_width
+from okl.compiled.door import compiled
+from okl.compiled.kernelrows import kernel_row
+from okl.compiled.kernelrule import KernelRule
+from okl.execution.protocol import Rows
+from okl.kernels import Gaussian
+from okl.losses import Hinge
+from okl.online.nogd import NOGDLearner
+from okl.types import FloatArray, Precision
+from tests.benchmarks.fogd_peers import BATCH_ROWS, Peer, Run
+
+
+def nogd_peer(bandwidth: float, budget: int, rank: int) -> Peer:
+    """okl, exact row by row, from the first support vector on: landmarks are found and decomposed while it learns."""
+
+    def run(rows: Rows, step_size: float) -> Run:
+        precision: Precision = "float32" if rows.inputs.dtype == np.float32 else "float64"
+        n_inputs = rows.inputs.shape[1]
+        learner = NOGDLearner(Gaussian(bandwidth), n_inputs, Hinge(), step_size, budget, rank, precision=precision)
+        start = perf_counter()
+        progress = learner.learn(learner.start(), rows).progress
+        return Run(perf_counter() - start, progress.error, progress.updates / progress.rows)
+
+    return run
+
+
+def nystroem_peer(bandwidth: float, n_landmarks: int) -> Peer:
+    """scikit-learn in batches of 256 rows on one thread of BLAS.
+
+    Drawing and decomposing its landmarks beforehand, and predicting each batch before it is learnt, are not timed. Its
+    map keeps the full rank of its landmarks.
+    """
+
+    def run(rows: Rows, step_size: float) -> Run:
+        nystroem = Nystroem(gamma=0.5 / bandwidth**2, n_components=n_landmarks, random_state=0)
+        nystroem.fit(rows.inputs[:4096])
+        model = SGDClassifier(
+            loss="hinge", penalty=None, learning_rate="constant", eta0=step_size, fit_intercept=False, shuffle=False
+        )
+        seconds, mistakes = 0.0, 0
+        with threadpool_limits(1):
+            for first in range(0, len(rows.targets), BATCH_ROWS):
+                part = slice(first, first + BATCH_ROWS)
+                start = perf_counter()
+                features = nystroem.transform(rows.inputs[part])
+                seconds += perf_counter() - start
+                guesses = model.predict(features) if first else np.ones(len(features))
+                mistakes += int(np.sum(guesses != rows.targets[part]))
+                start = perf_counter()
+                model.partial_fit(features, rows.targets[part], classes=(-1.0, 1.0))
+                seconds += perf_counter() - start
+        return Run(seconds, mistakes / len(rows.targets), float("nan"))
+
+    return run
+
+
+@compiled
+def rows_alone(kept: Kept, inputs: FloatArray, kernel: KernelRule) -> float:
+    """Kernel rows of all inputs against the supports; returns something that depends on all of them."""
+    row, supports = kept.row[: used_width(kept.integers[COUNT])], kept.supports
+    total = 0.0
+    for index in range(inputs.shape[0]):
+        kernel_row(row, supports, inputs[index], kernel)
+        total += row[index % row.shape[0]]
+    return total
