@@ -19,9 +19,9 @@ from okl.online.checked import checked_rows
 from okl.online.experts.candidates import Candidates
 from okl.online.experts.described import map_chosen
 from okl.online.experts.pruning import after_round
+from okl.online.experts.roundwise import learn_round
 from okl.online.experts.schedule import Round, check_schedule, race_schedule
 from okl.online.experts.state import Experts, Group, Kind, padded_columns
-from okl.online.experts.stretch import learn_stretch
 from okl.online.progress import progress_arrays, progress_from, start_progress
 from okl.predictors import LinearPredictor
 from okl.types import FloatArray, Precision, Task
@@ -36,7 +36,6 @@ ADAGRAD_STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "multiclass": (0.25, 1.0),
     "regression": (0.0078125, 0.03125, 0.125),
 }
-STRETCH_ROWS = 8192  # at once through all experts: bounds the memory of what they say; a multiple of every block
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +129,8 @@ class ExpertLearner:
         experts, done = state.copy(), 0
         while done < len(targets):
             experts = self._next_round(experts)
-            last = self._end_of_stretch(experts, done, len(targets))
-            experts = self._stretch(experts, inputs[done:last], targets[done:last], n_threads)
+            last = self._end_of_round(experts, done, len(targets))
+            experts = self._within_round(experts, inputs[done:last], targets[done:last], n_threads)
             done = last
         return experts
 
@@ -196,15 +195,16 @@ class ExpertLearner:
             experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
         return experts
 
-    def _end_of_stretch(self, experts: Experts, done: int, n_rows: int) -> int:
+    def _end_of_round(self, experts: Experts, done: int, n_rows: int) -> int:
         last = self.rounds[experts.round].last_row
-        left = n_rows - done if last is None else last - experts.progress.rows
-        return min(n_rows, done + min(left, STRETCH_ROWS))
+        return n_rows if last is None else min(n_rows, done + last - experts.progress.rows)
 
-    def _stretch(self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int) -> Experts:
+    def _within_round(
+        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int
+    ) -> Experts:
         progress = experts.progress
         counted = Counted(*progress_arrays(progress))
-        learn_stretch(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads)
+        learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads)
         if not np.isfinite(experts.losses).any():
             raise DivergedError(
                 f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: no expert's weights are finite any "

@@ -1,4 +1,4 @@
-"""A stretch of rows through all experts of a round, in place: each group says and learns, then the words are mixed."""
+"""Rows through all experts of a round, in place: each group says its words and learns, then the words are mixed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from okl.types import FloatArray
 
 LEAST_ROWS = 1024  # of features, for each thread: below, starting it takes longer than its work
 
+STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
+
 Words = tuple[NDArray[np.float64], NDArray[np.uint8]]
 
 
-def learn_stretch(
+def learn_round(
     experts: Experts,
     counted: Counted,
     candidates: Candidates,
@@ -37,17 +39,35 @@ def learn_stretch(
 ) -> None:
     """Rows of one round; the arrays of experts, and counted, change in place. Same bits for any number of threads.
 
+    Words are mixed after a stretch is learnt, not beside the next one: a third thread that wants two cores cost more
+    than it gained.
+
     seen : rows before these
     """
+    hedge = Hedge(experts.losses, experts.recent, experts.numbers)
+    for first in range(0, len(targets), STRETCH_ROWS):
+        part = slice(first, first + STRETCH_ROWS)
+        words, stepped = _said(experts, candidates, inputs[part], targets[part], rule, seen + first, n_threads)
+        mix_rows(counted, hedge, words, stepped, targets[part], rule.class_weights, rule.code)
+
+
+def _said(
+    experts: Experts,
+    candidates: Candidates,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: ExpertRule,
+    seen: int,
+    n_threads: int,
+) -> Words:
+    """What all experts said of rows before they learnt them: (rows, E), and whether one stepped, (rows,)."""
     linear = _linear_block(experts, candidates, inputs)
     heard = [
         _learn_group(group, candidates, linear, inputs, targets, rule, seen, n_threads) for group in experts.groups
     ]
     words = [said.transpose(1, 0, 2, 3).reshape(len(targets), -1) for said, _ in heard]
     stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
-    joined = np.ascontiguousarray(np.concatenate(words, axis=1) if len(words) > 1 else words[0])
-    hedge = Hedge(experts.losses, experts.recent, experts.numbers)
-    mix_rows(counted, hedge, joined, stepped, targets, rule.class_weights, rule.code)
+    return np.ascontiguousarray(np.concatenate(words, axis=1) if len(words) > 1 else words[0]), stepped
 
 
 def _learn_group(
