@@ -48,7 +48,9 @@ def run_train(settings: TrainSettings, observer: Observer) -> dict[str, Any]:
 
     def load() -> Callable[[Any], Any]:
         from flows.train import okl_train
+        from okl.warming import compile_ahead
 
+        compile_ahead(settings)
         return okl_train
 
     return run_recorded(load, settings, observer)
@@ -70,7 +72,7 @@ def run_recorded(load: Callable[[], Callable[[Any], Any]], settings: BaseModel, 
 
     Parameters
     ----------
-    load : imports and returns the flow; called while the server starts
+    load : imports and returns the flow, and does what else need not wait; called while the server starts
     settings, observer : see `run_train`
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
