@@ -17,7 +17,6 @@ from okl.features.protocol import FeatureMap
 from okl.losses import Loss, ThresholdedHalfSquared
 from okl.online.checked import checked_rows
 from okl.online.experts.candidates import Candidates
-from okl.online.experts.described import map_chosen
 from okl.online.experts.pruning import after_round
 from okl.online.experts.roundwise import learn_round
 from okl.online.experts.schedule import Round, check_schedule, race_schedule
@@ -136,12 +135,8 @@ class ExpertLearner:
 
     def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
         """Map, step size and weights (n_outputs, n_columns) of the expert that lost least of late."""
-        recent = state.per_learner(state.recent)
-        group = min(range(len(recent)), key=lambda index: float(recent[index].min()))
-        m, t, which = np.unravel_index(int(recent[group].argmin()), recent[group].shape)
-        chosen = state.groups[group]
-        weights = chosen.expert_weights(int(m), int(t), int(which), state.progress.rows)
-        return self._map(chosen, int(m)), float(chosen.steps[m, t]), weights
+        group, m, t, which = _leading(state)
+        return self._map(group, m), float(group.steps[m, t]), group.expert_weights(m, t, which, state.progress.rows)
 
     def predictor(self, state: Experts) -> LinearPredictor:
         """The leading expert alone: one map with one set of weights."""
@@ -150,9 +145,19 @@ class ExpertLearner:
 
     def chosen(self, state: Experts) -> dict[str, Any]:
         """What the leading expert is: its bandwidth or that it is linear, and its step size."""
-        feature_map, step_size, _ = self.leader(state)
+        group, m, t, _ = _leading(state)
         why = "of the expert that leads"
-        return map_chosen(feature_map, why) | {"step_size": step_size, "step_size_reason": why}
+        return self.map_chosen(state, why) | {"step_size": float(group.steps[m, t]), "step_size_reason": why}
+
+    def map_chosen(self, state: Experts, why: str) -> dict[str, Any]:
+        """What the leading expert's map is, with a reason: for people."""
+        group, m, _, _ = _leading(state)
+        if group.kind != "fourier":
+            return {"map": "linear", "map_reason": why}
+        base, octave = group.candidates[m]
+        bandwidth = float(vars(self.candidates.fourier(base, octave).kernel)["bandwidth"])
+        inputs = "standardised" if base > 0 else "as they come"
+        return {"bandwidth": bandwidth, "bandwidth_reason": why, "inputs": inputs, "inputs_reason": why}
 
     @property
     def _step_sizes(self) -> tuple[float, ...]:
@@ -211,3 +216,11 @@ class ExpertLearner:
                 "more. Use smaller step_sizes, or scale inputs and target."
             )
         return replace(experts, progress=progress_from(self.task, *counted))
+
+
+def _leading(state: Experts) -> tuple[Group, int, int, int]:
+    """Group, map, step size and kind of weights of the expert that lost least of late."""
+    recent = state.per_learner(state.recent)
+    number = min(range(len(recent)), key=lambda index: float(recent[index].min()))
+    m, t, which = np.unravel_index(int(recent[number].argmin()), recent[number].shape)
+    return state.groups[number], int(m), int(t), int(which)

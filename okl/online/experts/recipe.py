@@ -8,7 +8,6 @@ from typing import Any
 from okl.features.protocol import FeatureMap
 from okl.losses import Loss
 from okl.online.experts.candidates import draw_candidates
-from okl.online.experts.described import map_chosen
 from okl.online.experts.learner import ExpertLearner
 from okl.online.experts.schedule import MOST_RACED_ROWS, race_schedule
 from okl.online.linear import LinearRecipe
@@ -57,9 +56,10 @@ class ExpertRecipe:
         if situation.mode == "stream":
             n_maps = len(candidates.bases) * candidates.n_octaves + 1
             return Settled(learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"})
-        feature_map, _, _ = learner.leader(learner.learn(learner.start(), sample))
+        learnt = learner.learn(learner.start(), sample)
+        why = f"least loss of experts on {len(sample.targets):,} sampled rows"
         recipe = LinearRecipe(
-            Chosen(feature_map, len(sample.targets)),
+            Chosen(learner.leader(learnt)[0], learner.map_chosen(learnt, why)),
             self.loss,
             None,
             self.class_weights,
@@ -72,13 +72,13 @@ class ExpertRecipe:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A map that was chosen already, on some rows of a sample."""
+    """A map that was chosen already, and what it is, for people."""
 
     feature_map: FeatureMap
-    n_rows: int
+    chosen: dict[str, Any]
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """The map, and its bandwidth with the reason."""
-        return self.feature_map, map_chosen(self.feature_map, f"least loss of experts on {self.n_rows:,} sampled rows")
+        """The map, and what it is."""
+        return self.feature_map, self.chosen
