@@ -5,7 +5,8 @@
   sklearn     NOGD against scikit-learn's Nystroem with SGDClassifier, one core, both precisions, accuracies beside
   kernel row  RBP and BOGD against their kernel row alone, at a budget of 100
   numpy       every baseline against a tight numpy version on the same rows, mistakes beside
-  growth      exponents of update time and memory, against Table 1 of Lu et al., JMLR 17(47), 2016
+  growth      exponents of update time and memory, against Table 1 of Lu et al., JMLR 17(47), 2016; figures are those
+              of the largest size and of the smallest
   throughput  rows a second against frequencies, inputs, classes and budget: the picture, and lines in the JSON file
 
 Contestants take turns, each group of them on cores that have become idle; medians are shown. A verdict is given only

@@ -12,6 +12,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +33,8 @@ N_INPUTS, RANK = 54, 20
 KERNEL = Gaussian(0.7 * N_INPUTS**0.5)
 TOLERANCE = 0.25  # of an exponent
 BUDGETS = (128, 256, 512, 1024)
-ROWS_BEFORE = (4096, 8192, 16384, 32768)
-FEWEST_ROWS, MOST_WORK = 512, 4_000_000  # timed: fewer rows of a larger budget
+ROWS_BEFORE = (8192, 16384, 32768, 65536)
+TRIED_ROWS, MOST_ROWS, SECONDS = 512, 65_536, 0.03  # of a timing: long enough that starting it does not count
 
 
 class Growing(NamedTuple):
@@ -99,7 +100,7 @@ CASES = (
 
 def measure_growth(repeats: int, patience: float) -> list[Line]:
     """Two lines a learner: the exponents of time and of memory."""
-    rows = random_rows(2 * max(ROWS_BEFORE), N_INPUTS)
+    rows = random_rows(2 * MOST_ROWS, N_INPUTS)
     begun = [[_begun(case, size, rows) for size in case.sizes] for case in CASES]
     groups = [[contestant for contestant, _ in each] for each in begun]
     lines = []
@@ -112,12 +113,20 @@ def _begun(case: Growing, size: int, rows: Rows) -> tuple[Contestant, int]:
     """Learning further rows from a state of this size, and the bytes of that state."""
     learner = case.make(size)
     n_before = size if case.of == "rows" else 4 * size
-    n_after = FEWEST_ROWS if case.of == "rows" else max(FEWEST_ROWS, MOST_WORK // size ** min(case.time, 2))
-    state = learner.learn(learner.start(), Rows(rows.inputs[:n_before], rows.targets[:n_before]))
+    state = learner.learn(learner.start(), _part(rows, 0, n_before))
     assert case.of != "B" or _supports_of(state) == size
-    part = slice(n_before, n_before + n_after)
-    after = Rows(rows.inputs[part], rows.targets[part])
-    return Contestant(str(size), partial(learner.learn, state, after), len(after.targets)), len(pickle.dumps(state))
+    if case.of == "rows":  # the same share of all sizes: it is the middle of a part that counts
+        n_after = size // 8
+    else:
+        start = perf_counter()
+        learner.learn(state, _part(rows, n_before, TRIED_ROWS))
+        n_after = int(np.clip(TRIED_ROWS * SECONDS / (perf_counter() - start), TRIED_ROWS, MOST_ROWS))
+    work = partial(learner.learn, state, _part(rows, n_before, n_after))
+    return Contestant(str(size), work, n_after), len(pickle.dumps(state))
+
+
+def _part(rows: Rows, first: int, n_rows: int) -> Rows:
+    return Rows(rows.inputs[first : first + n_rows], rows.targets[first : first + n_rows])
 
 
 def _supports_of(state: Any) -> int:
@@ -129,13 +138,15 @@ def _lines_of(case: Growing, timings: list[Timing], bytes_of: list[int]) -> list
     setting = f"{case.of} = {case.sizes[0]} to {case.sizes[-1]}"
     busy = max(timing.busy for timing in timings)
     lines = []
-    for what, order, values, unit in (
-        ("time", case.time, [timing.ns for timing in timings], "ns a row"),
-        ("memory", case.memory, [float(size) for size in bytes_of], "bytes"),
+    state_bytes = [float(size) for size in bytes_of]
+    for what, order, values, least, unit in (
+        ("time", case.time, [timing.ns for timing in timings], [timing.least_ns for timing in timings], "ns a row"),
+        ("memory", case.memory, state_bytes, state_bytes, "bytes"),
     ):
         exponent = slope(case.sizes, values)
-        spreads = [timing.spread for timing in timings] if what == "time" else [1.0]
-        said = verdict(exponent, spreads, busy if what == "time" else 0.0, at_most=order + TOLERANCE).strip(" ()")
+        # how far medians and least times disagree on the growth over all sizes
+        spread = (case.sizes[-1] / case.sizes[0]) ** abs(exponent - slope(case.sizes, least))
+        said = verdict(exponent, [spread], busy if what == "time" else 0.0, at_most=order + TOLERANCE).strip(" ()")
         source = "its docstring" if case.name in (*NOT_IN_TABLE_1, *WITHOUT_BUDGET) else "Table 1"
         note = f"{what} ~ {case.of}^{exponent:.2f}, {source}: {case.of}^{order}"
         lines.append(Line("growth", case.name, setting, values[-1], values[0], unit, exponent, said, note))

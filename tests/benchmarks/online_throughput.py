@@ -1,7 +1,7 @@
 """Throughput on one core against frequencies, inputs, classes and budget, as a picture of four panels.
 
-Rows are made to size and can be learnt, so that learners update as rarely as on real rows; rows are timed after as many
-that fill the budget.
+Rows are made to size and can be learnt, so that learners update as rarely as on real rows; rows are timed once others
+have filled the budget.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from okl.store.figures import LIGHT, add_axes, empty_figure, png
 from tests.benchmarks.online_data import learnable_rows
 from tests.benchmarks.online_lines import Contestant, Line, time_in_turns
 
-N_ROWS, REPEATS = 8192, 3
+ROWS_BEFORE, N_ROWS, REPEATS = 8192, 16384, 3
 COLOURS = {
     "fogd": "#1f6fb2",
     "nogd": "#b4572a",
@@ -84,7 +84,7 @@ def _setting(panel: Panel, value: int) -> str:
 
 def _learning(name: str, size: Size) -> Callable[[], object]:
     """What learns further rows of this size, once budgets are full and maps are there."""
-    rows, task = learnable_rows(2 * N_ROWS, size.n_inputs, size.n_classes)
+    rows, task = learnable_rows(ROWS_BEFORE + N_ROWS, size.n_inputs, size.n_classes)
     n_outputs = size.n_classes if task == "multiclass" else 1
     kernel, loss = Gaussian(size.n_inputs**0.5), make_loss(DEFAULT_LOSS[task])
     learner: Any
@@ -98,8 +98,8 @@ def _learning(name: str, size: Size) -> Callable[[], object]:
         strategy = STRATEGIES[name]()
         assert isinstance(strategy, BudgetStrategy)
         learner = BudgetLearner(kernel, strategy, task, size.n_inputs, size.budget, n_outputs)
-    state = learner.learn(learner.start(), Rows(rows.inputs[:N_ROWS], rows.targets[:N_ROWS]))
-    return partial(learner.learn, state, Rows(rows.inputs[N_ROWS:], rows.targets[N_ROWS:]))
+    state = learner.learn(learner.start(), Rows(rows.inputs[:ROWS_BEFORE], rows.targets[:ROWS_BEFORE]))
+    return partial(learner.learn, state, Rows(rows.inputs[ROWS_BEFORE:], rows.targets[ROWS_BEFORE:]))
 
 
 def draw_throughput(lines: list[Line], file: Path) -> None:
