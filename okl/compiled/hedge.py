@@ -20,6 +20,7 @@ from okl.compiled.exponential import exp_negative
 from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 
 GAP, LOWEST, HIGHEST = 0, 1, 2
+SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; divides a block
 
 
 class Hedge(NamedTuple):
@@ -158,6 +159,9 @@ def mix_rows(
     Two classes and several: a vote, a mistake costs the class's weight. Regression: the mean of the words, each clipped
     to the range of the targets so far; a word costs its squared error. A word that is NaN ends its expert.
 
+    Weights change after every row; in regression, where hardly any two words cost the same, after every eighth, whose
+    losses count as one: as AdaHedge bounds the regret of any sequence of losses, whatever their range.
+
     words : (rows, E), E >= 2; stepped : (rows,); class_weights : (n_classes,), (1,) for regression
     """
     counts, sums, class_counts = counted
@@ -165,10 +169,11 @@ def mix_rows(
     n_experts = losses.shape[0]
     log_experts = math.log(n_experts)
     p, loss, votes = np.empty(n_experts), np.empty(n_experts), np.empty(class_counts.shape[0])
+    together, slot = np.zeros(n_experts), SQUARES_AT_ONCE if code == THRESHOLDED_HALF_SQUARED else 1
     unequal, eta = True, math.inf
     for row in range(targets.shape[0]):
         y = targets[row]
-        if unequal:
+        if unequal and row % slot == 0:
             eta = log_experts / numbers[GAP] if numbers[GAP] > 0.0 else math.inf
             weigh(p, losses, eta)
         if code == THRESHOLDED_HALF_SQUARED:
@@ -185,7 +190,13 @@ def mix_rows(
             loss *= class_weights[label]
         # where all lost the same, no weight changes: most rows of a classification
         unequal = _charge(losses, recent, loss, words, row)
-        if unequal:
+        if slot > 1:
+            together += loss
+            if (row + 1) % slot == 0 or row + 1 == targets.shape[0]:
+                numbers[GAP] += mixability_gap(p, together, eta)
+                together[:] = 0.0
+                unequal = True
+        elif unequal:
             numbers[GAP] += mixability_gap(p, loss, eta)
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]

@@ -42,14 +42,17 @@ def mixed(
 ) -> tuple[NDArray[np.float64], AdaHedge]:
     """What the mixture says of every row, and the state after the last."""
     hedge, predictions = AdaHedge(words.shape[1]), []
-    seen = [0.0]
-    for said, y in zip(words, targets, strict=True):
+    seen, together = [0.0], np.zeros(words.shape[1])
+    for row, (said, y) in enumerate(zip(words, targets, strict=True)):
         p = hedge.weights
         if task == "regression":
             clipped = np.clip(said, min(seen), max(seen))
             predictions.append(float(p @ clipped))
-            hedge.suffer((clipped - y) ** 2)
+            together += (clipped - y) ** 2
             seen.append(y)
+            if row % 8 == 7 or row == len(targets) - 1:
+                hedge.suffer(together)
+                together = np.zeros(words.shape[1])
         elif task == "binary":
             predictions.append(1.0 if p @ np.where(said >= 0, 1.0, -1.0) >= 0 else -1.0)
             hedge.suffer(class_weights[int(y > 0)] * (np.where(said >= 0, 1.0, -1.0) != y))

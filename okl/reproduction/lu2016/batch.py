@@ -51,10 +51,10 @@ class BatchTable:
     def trials(self, request: Request) -> list[BatchItem]:
         """Every candidate on every fold."""
         return [
-            self._fold(request, dataset, algorithm, setting, fold)
+            item
             for dataset, algorithm in self._runnable(request)
             for setting in BATCH[algorithm].candidates
-            for fold in range(FOLDS)
+            for item in self._folds(request, dataset, algorithm, setting)
         ]
 
     def items(self, request: Request, known: Known) -> list[BatchItem]:
@@ -120,12 +120,16 @@ class BatchTable:
     def _runnable(self, request: Request) -> list[tuple[str, str]]:
         return [(d, a) for d in request.datasets if _has_parts(request, d) for a in request.algorithms if a in BATCH]
 
-    def _fold(self, request: Request, dataset: str, algorithm: str, setting: Setting, fold: int) -> BatchItem:
+    def _folds(self, request: Request, dataset: str, algorithm: str, setting: Setting) -> list[BatchItem]:
         rows = _validation_rows(request, dataset, algorithm)
-        return BatchItem(
-            _train(dataset), algorithm, tuple(sorted(setting.items())), self.sizes[dataset], 0,
-            rows - rows // FOLDS, fold, rows, request.precision,
-        )  # fmt: skip
+        return [
+            BatchItem(
+                _train(dataset), algorithm, tuple(sorted(setting.items())), self.sizes[dataset], order,
+                rows - rows // FOLDS, fold, rows, request.precision,
+            )
+            for fold in range(FOLDS)
+            for order in range(BATCH[algorithm].fold_orders)
+        ]  # fmt: skip
 
     def _orders(self, request: Request, known: Known, dataset: str, algorithm: str) -> list[BatchItem]:
         setting, _ = self._chosen(request, known, dataset, algorithm)
@@ -144,7 +148,7 @@ class BatchTable:
         means: dict[str, float | None] = {}
         best, highest = BATCH[algorithm].candidates[0], -1.0
         for setting in BATCH[algorithm].candidates:
-            folds = [known[self._fold(request, dataset, algorithm, setting, fold)]["error"] for fold in range(FOLDS)]
+            folds = [known[item]["error"] for item in self._folds(request, dataset, algorithm, setting)]
             mean = None if None in folds else fmean(folds)
             means[", ".join(f"{name} {value:g}" for name, value in setting.items())] = mean
             if mean is not None and mean > highest:
