@@ -126,7 +126,7 @@ class NystromChoice:
         kernel, chosen = self._suit(sample)
         landmarks = choose_landmarks(kernel, sample, self.n_landmarks, self.landmarks, seed)
         fitted = fit_nystrom_map(kernel, landmarks, self.rank, precision)
-        why = "as given" if fitted.n_columns == self.rank else "all that the kernel matrix of the landmarks can keep"
+        why = "as asked for" if fitted.n_columns == self.rank else "all that the landmarks' kernel matrix can keep"
         return fitted, {**chosen, "landmarks": self.n_landmarks, "rank": fitted.n_columns, "rank_reason": why}
 
     def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:

@@ -122,7 +122,7 @@ class NOGDLearner:
             return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
         rank = state.feature_map.n_columns
         kept = f"{rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors: no more can be kept"
-        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as given" if rank == self.rank else kept}
+        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as asked for" if rank == self.rank else kept}
 
     def fork(self, state: NOGDState) -> NOGDState:
         """What a shard starts from: the same map and weights, whose average begins afresh.

@@ -94,7 +94,7 @@ class NOGDRecipe:
                 maps, self.loss, self.step_size, self.class_weights, self.average, self.adaptive, self.name
             )
             return recipe.settle(situation)
-        sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as given"}
+        sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as asked for"}
         return Settled(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
 
 
@@ -113,7 +113,7 @@ class _FirstSupports:
         learner = self.learner
         feature_map, n_rows = _map_of_sample(learner, self.sample)
         n_landmarks, rank = feature_map.n_landmarks, feature_map.n_columns
-        why = "as given" if rank == learner.rank else "all that the landmarks' kernel matrix can keep"
+        why = "as asked for" if rank == learner.rank else "all that the landmarks' kernel matrix can keep"
         chosen = self.chosen | {
             "landmarks": n_landmarks,
             "landmarks_reason": f"the first support vectors among {n_rows:,} sampled rows",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from okl.store import figures
+from okl.store.choices import TERMINAL, chosen_facts, learner_sentence
 from okl.store.figures import DARK, LIGHT, Theme
 from okl.store.page import PAGE
 from okl.store.tables import Table, baseline_names, fact_tables, headline, metric_tables
@@ -63,7 +64,7 @@ def html_report(result: Mapping[str, Any]) -> str:
     first, *others = headline(result)
     return PAGE.substitute(
         title=escape(_title(result)),
-        summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in summary_sentences(result)),
+        summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in _sentences(result)),
         warnings="\n".join(
             f'<p class="warning"><strong>Warning.</strong> {escape(sentence)}</p>'
             for sentence in warning_sentences(result)
@@ -78,7 +79,7 @@ def html_report(result: Mapping[str, Any]) -> str:
 def markdown_report(result: Mapping[str, Any]) -> str:
     """The same as markdown, its pictures as PNG data URIs on light ground."""
     parts = [f"# {_plain(_title(result))}"]
-    parts += [_plain(sentence) for sentence in summary_sentences(result)]
+    parts += [_plain(sentence) for sentence in _sentences(result)]
     parts += [f"**Warning.** {_plain(sentence)}" for sentence in warning_sentences(result)]
     parts += [f"![{_plain(picture.title)}]({_data_uri(picture.draw(LIGHT))})" for picture in pictures(result)]
     header = ["", "okl", *baseline_names(result)]
@@ -98,10 +99,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Report", str(Path(str(result.get("run") or ".")) / "report.html")],
         ["Learnt", _pace(result)],
         ["Total time", seconds(result.get("total_seconds"))],
-        *(
-            [label, _with_reason(result, name)]
-            for label, name in (("Bandwidth", "bandwidth"), ("Step size", "step_size"))
-        ),
+        *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
     ]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     widths[0] = max(widths[0], max(len(row[0]) for row in facts))
@@ -151,16 +149,15 @@ def _title(result: Mapping[str, Any]) -> str:
     return f"{name}: predicting {target}" if name else f"Predicting {target}"
 
 
+def _sentences(result: Mapping[str, Any]) -> list[str]:
+    told, *others = summary_sentences(result)
+    return [told, *filter(None, [learner_sentence(result)]), *others]
+
+
 def _pace(result: Mapping[str, Any]) -> str:
     passes = (result.get("settings") or {}).get("passes", 1)
     rows = f"{number(result.get('rows'))} rows" + (f", {passes} passes," if passes != 1 else "")
     return f"{rows} in {seconds(result.get('seconds'))} ({number(result.get('rows_per_second'))} rows a second)"
-
-
-def _with_reason(result: Mapping[str, Any], name: str) -> str:
-    chosen = result.get("chosen") or {}
-    reason = chosen.get(f"{name}_reason")
-    return number(chosen.get(name)) + (f" ({reason})" if reason else "")
 
 
 def _html_tile(name: str, value: str, style: str = "") -> str:

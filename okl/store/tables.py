@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from okl.store.choices import chosen_facts
 from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, flat, judge, metric_name, number, scalars, seconds
 
 FACTS = {"chosen": "Chosen", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
@@ -63,18 +64,13 @@ def fact_tables(result: Mapping[str, Any]) -> list[Table]:
     """Names and values of all that the run was given, chose and left behind."""
     run = {name: value for name, value in result.items() if name not in APART}
     groups = {"Run": run, **{title: result.get(name) or {} for name, title in FACTS.items()}}
-    groups["Chosen"] = _with_reasons(groups["Chosen"])
     return [
-        Table(title, [[name.replace("_", " "), text] for name, text in flat(values)])
+        Table(
+            title,
+            [[name, text] for name, text in chosen_facts(values)]
+            if title == FACTS["chosen"]
+            else [[name.replace("_", " "), text] for name, text in flat(values)],
+        )
         for title, values in groups.items()
         if values
     ]
-
-
-def _with_reasons(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What was chosen, each with the reason that stands beside it under NAME_reason."""
-    return {
-        name: f"{number(value)} ({chosen[f'{name}_reason']})" if f"{name}_reason" in chosen else value
-        for name, value in chosen.items()
-        if not (name.endswith("_reason") and name.removesuffix("_reason") in chosen)
-    }

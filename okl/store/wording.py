@@ -157,8 +157,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     simple = "always naming the majority class" if verdict.constant_name == "majority" else "always predicting the mean"
     if verdict.beats_constant is False:
         warnings.append(
-            f"This model does not beat {simple}: {against}. Do not use it as it is: scale the columns, or try another "
-            f"bandwidth{', step size or class weights' if verdict.constant_name == 'majority' else ' or step size'}."
+            f"This model does not beat {simple}: {against}. Do not use it as it is: scale the columns, or try "
+            f"{_other_settings(result, verdict)}."
         )
     elif verdict.may_be_chance:
         warnings.append(
@@ -192,6 +192,17 @@ def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
     return (
         f"{where} its mean squared error is {number(verdict.error)}{explained}; always predicting the mean gives "
         f"{number(verdict.constant)}, a linear model learnt the same way {number(verdict.linear)}."
+    )
+
+
+def _other_settings(result: Mapping[str, Any], verdict: Verdict) -> str:
+    chosen = result.get("chosen") or {}
+    if "support_vectors" in chosen:
+        return "another bandwidth or a larger budget" if "budget" in chosen else "another bandwidth, fogd or nogd"
+    return (
+        "another bandwidth, step size or class weights"
+        if verdict.constant_name == "majority"
+        else "another bandwidth or step size"
     )
 
 

@@ -69,7 +69,7 @@ class BudgetRecipe:
             chosen = chosen | {"budget": self.budget}
         learner = _learner(strategy, kernel, self.loss, self.budget, situation)
         if "step_size" in vars(strategy):
-            reason = "as given"
+            reason = "the solver's own" if strategy == type(strategy)() else "as given"
             if self.race:
                 learner, reason = _raced(learner, situation.sample)
             chosen = chosen | {"step_size": _step_size(learner), "step_size_reason": reason}

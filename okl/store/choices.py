@@ -1,0 +1,89 @@
+"""What a run chose, in words: which expert leads, how many support vectors there are, which rank was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from okl.store.wording import flat, number
+
+NAMES = {
+    "map": "Map",
+    "maps": "Maps that took part",
+    "bandwidth": "Bandwidth",
+    "inputs": "Inputs",
+    "step_size": "Step size",
+    "budget": "Budget",
+    "support_vectors": "Support vectors",
+    "landmarks": "Landmarks",
+    "rank": "Rank",
+    "mixing_share": "Share of rows mixed at once",
+}
+KERNELS = {"gaussian": "Gaussian", "laplacian": "Laplacian", "matern32": "Matern 3/2", "matern52": "Matern 5/2"}
+TERMINAL = ("map", "bandwidth", "inputs", "step_size", "support_vectors", "landmarks", "rank")
+
+
+def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Names and texts of what was chosen, each with its reason, which stands beside it under NAME_reason.
+
+    names : only these, in this order; none: everything, in its own
+
+    >>> chosen_facts({"rank": 8, "rank_reason": "all that can be kept", "budget": 50, "support_vectors": 50})
+    [('Rank', '8 (all that can be kept)'), ('Budget', '50'), ('Support vectors', '50 (all of the budget)')]
+    """
+    reasons = {name for name in chosen if name.endswith("_reason") and name.removesuffix("_reason") in chosen}
+    facts = []
+    for name in names or [name for name in chosen if name not in reasons]:
+        for path, text in flat({name: chosen[name]}) if name in chosen else []:
+            reason = _reason(name, chosen)
+            facts.append((NAMES.get(path, path.replace("_", " ")), f"{text} ({reason})" if reason else text))
+    return facts
+
+
+def learner_sentence(result: Mapping[str, Any]) -> str:
+    """What the model is, in a sentence; none where the result does not say."""
+    settings, chosen = result.get("settings") or {}, result.get("chosen") or {}
+    solver, named = settings.get("solver"), str(settings.get("kernel"))
+    kernel = f"the {KERNELS.get(named, named)} kernel{_bandwidth(chosen)}"
+    if solver is None:
+        return ""
+    if "maps" in chosen:
+        what = f"the linear map leads{_step(chosen)}" if "map" in chosen else f"{kernel} leads{_step(chosen)}"
+        return f"Of {number(chosen['maps'])} maps that {solver} raced while it learnt, one of them linear, {what}."
+    if "support_vectors" in chosen:
+        reason = _reason("support_vectors", chosen)
+        held = f"{number(chosen['support_vectors'])} support vectors ({reason})"
+        return f"The model of {solver} is a sum over {held} of {kernel}{_step(chosen)}."
+    if chosen.get("rank") == 0:
+        held = f"{number(chosen.get('landmarks'))} support vectors"
+        return f"The model of {solver} is a sum over {held} of {kernel}{_step(chosen)}: too few of them for a map."
+    if "rank" in chosen:
+        rank, landmarks = number(chosen["rank"]), number(chosen.get("landmarks"))
+        return (
+            f"The model of {solver} is linear in the {rank} leading features of {landmarks} landmarks and {kernel}"
+            f"{_step(chosen)} (rank {rank}: {chosen.get('rank_reason')})."
+        )
+    if chosen.get("map") == "linear":
+        return f"The model of {solver} is linear{_step(chosen)}: that map led among experts on a sample."
+    frequencies = number(settings.get("frequencies"))
+    return f"The model of {solver} is linear in {frequencies} random frequencies of {kernel}{_step(chosen)}."
+
+
+def _bandwidth(chosen: Mapping[str, Any]) -> str:
+    if "bandwidth" not in chosen:
+        return ""
+    unit = " on standardised inputs" if chosen.get("inputs") == "standardised" else ""
+    return f" of bandwidth {number(chosen['bandwidth'])}{unit}"
+
+
+def _step(chosen: Mapping[str, Any]) -> str:
+    return f", with the step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
+
+
+def _reason(name: str, chosen: Mapping[str, Any]) -> str:
+    if name != "support_vectors" or f"{name}_reason" in chosen:
+        return str(chosen.get(f"{name}_reason") or "")
+    if "budget" not in chosen:
+        return "every row that was learnt from, without a budget"
+    full = chosen[name] >= chosen["budget"]
+    return "all of the budget" if full else f"of a budget of {number(chosen['budget'])}"
