@@ -14,7 +14,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 SolverName = Literal[
     "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
-    "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron",
+    "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron", "tvm",
 ]  # fmt: skip
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]
@@ -73,7 +73,7 @@ class TrainSettings(BaseModel):
         "auto", description="of bogd, bogd++, norma, bsgd: weight of the squared norm; auto: the solver's own"
     )
     aggressiveness: Positive | Literal["auto"] = Field(
-        "auto", description="of bpa: largest step; auto: the solver's own"
+        "auto", description="of bpa, tvm: largest coefficient of one row; auto: the solver's own"
     )
     loss: Literal["auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared"] = Field(
         "auto", description="what a step makes smaller; auto: by the task"

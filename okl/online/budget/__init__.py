@@ -15,6 +15,7 @@ from okl.online.budget.projectron_plus import ProjectronPlus
 from okl.online.budget.rbp import RandomizedBudgetPerceptron
 from okl.online.budget.state import BudgetState
 from okl.online.budget.strategy import BudgetStrategy
+from okl.online.budget.tvm import TwinVectors
 
 __all__ = [
     "BPANearest",
@@ -38,5 +39,6 @@ __all__ = [
     "ProjectronPlus",
     "RandomizedBudgetPerceptron",
     "SampledGradientDescent",
+    "TwinVectors",
     "check_budget",
 ]

@@ -14,6 +14,7 @@ from okl.online.budget.projectron import Projectron
 from okl.online.budget.projectron_plus import ProjectronPlus
 from okl.online.budget.rbp import RandomizedBudgetPerceptron
 from okl.online.budget.strategy import BudgetStrategy
+from okl.online.budget.tvm import TwinVectors
 
 Strategy = BudgetStrategy | OnlineGradientDescent | Perceptron
 STRATEGIES: dict[str, type[Strategy]] = {
@@ -21,6 +22,6 @@ STRATEGIES: dict[str, type[Strategy]] = {
     for strategy in (
         *(Perceptron, OnlineGradientDescent, Norma, RandomizedBudgetPerceptron, Forgetron, Projectron, ProjectronPlus),
         *(BPASimple, BPANearest, BPAProjection, BoundedGradientDescent, SampledGradientDescent, BSGDRemoval),
-        *(BSGDMerging, BudgetPerceptron),
+        *(BSGDMerging, BudgetPerceptron, TwinVectors),
     )
 }

@@ -21,12 +21,14 @@ class BudgetStrategy:
 
     name : as tables and options have it; tasks : that it is defined for
     least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
+    count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
     """
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
     least_budget: ClassVar[int] = 1
     spare_slots: ClassVar[int] = 0
+    count_rows: ClassVar[int] = 0
 
     @property
     def parameters(self) -> tuple[float, ...]:
