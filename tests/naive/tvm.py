@@ -1,0 +1,114 @@
+"""Slow, obvious twin of the twin vector machine: lists of places and counts, kernel matrices anew for every row."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from okl.kernels.scaled import Scaled
+from okl.types import FloatArray
+from tests.naive.expansion import Expansion, Judged
+
+
+class Twins(Expansion):
+    """An expansion whose supports stand for counts of positive and negative rows; the last one fills a gap."""
+
+    counts: list[FloatArray]
+
+    def learn(
+        self,
+        inputs: FloatArray,
+        targets: FloatArray,
+        aggressiveness: float = 1.0,
+        unlike: float = 10.0,
+        tolerance: float = 1e-2,
+        sweeps: int = 10,
+    ) -> list[Judged]:
+        self.counts, judged = [], []
+        for x, y in zip(inputs, targets, strict=True):
+            judged.append(self.judge(x, y))
+            if judged[-1].loss <= tolerance or self.self_kernel(x) <= 0.0:
+                continue
+            self.add(x, np.zeros(1))
+            self.counts.append(np.array([y > 0, y < 0], dtype=np.float64))
+            if len(self.supports) > self.budget:
+                self.make_room(aggressiveness, unlike, tolerance)
+            self.solve(aggressiveness, tolerance, sweeps)
+        return judged
+
+    @property
+    def values(self) -> FloatArray:
+        return np.concatenate(self.coefficients)
+
+    def row(self, x: FloatArray) -> FloatArray:
+        # by differences: norms minus products do not see that far rows are equal
+        supports = np.stack(self.supports) if self.supports else np.empty((0, len(x)))
+        if isinstance(self.kernel, Scaled):
+            return self.kernel.matrix(supports - x, np.zeros((1, len(x))))[:, 0]
+        return self.kernel.matrix(supports, x[None])[:, 0]
+
+    def gram(self) -> FloatArray:
+        return np.stack([self.row(x) for x in self.supports])
+
+    def solve(self, aggressiveness: float, tolerance: float, sweeps: int) -> None:
+        gram = self.gram()
+        for _ in range(sweeps):
+            largest = 0.0
+            for i, (positive, negative) in enumerate(self.counts):
+                before = float(self.coefficients[i][0])
+                others = gram[i] @ self.values - gram[i, i] * before
+                after = staircase(others, gram[i, i], -aggressiveness * negative, aggressiveness * positive)
+                self.coefficients[i] = np.array([after])
+                largest = max(largest, abs(after - before) * gram[i, i])
+            if largest <= tolerance:
+                return
+
+    def make_room(self, aggressiveness: float, unlike: float, tolerance: float) -> None:
+        leads = self.gram() @ self.values
+        leads = np.array([f if s[0] > 0 else -f for f, s in zip(leads, self.counts, strict=True)])
+        idle = [
+            i
+            for i, s in enumerate(self.counts)
+            if min(s) == 0 and abs(self.values[i]) < 1e-9 * aggressiveness and leads[i] > 1 + tolerance
+        ]
+        if idle:
+            self.drop(next(i for i in idle if leads[i] >= leads[idle].max() - 1e-11))
+            return
+        first, second = self.cheapest_pair(unlike)
+        sizes = self.counts[first].sum(), self.counts[second].sum()
+        place = (sizes[0] * self.supports[first] + sizes[1] * self.supports[second]) / sum(sizes)
+        self.supports[first] = place
+        self.counts[first] = self.counts[first] + self.counts[second]
+        self.coefficients[first] = self.coefficients[first] + self.coefficients[second]
+        self.drop(second)
+
+    def cheapest_pair(self, unlike: float) -> tuple[int, int]:
+        gram = self.gram()
+
+        def cost(i: int, j: int) -> float:
+            s, r = self.counts[i], self.counts[j]
+            weight = (s @ r + unlike * s @ r[::-1]) / (s.sum() + r.sum())
+            return float(weight * (gram[i, i] + gram[j, j] - 2 * gram[i, j]))
+
+        pairs = sorted(combinations(range(len(gram)), 2), key=lambda pair: (pair[1], pair[0]))
+        costs = np.array([cost(*pair) for pair in pairs])
+        return pairs[int(np.flatnonzero(costs <= costs.min() + 1e-11 * gram.max())[0])]
+
+    def drop(self, index: int) -> None:
+        for values in (self.supports, self.coefficients, self.counts, self.births):
+            values[index] = values[-1]  # type: ignore[index]
+            del values[-1]  # type: ignore[attr-defined]
+
+
+def staircase(others: float, own: float, low: float, high: float) -> float:
+    """The coefficient that agrees with the score it leads to, by cases."""
+    if own <= 0.0:
+        return low + high
+    if others + own * low >= 1.0:
+        return low
+    if others + own * (low + high) >= 1.0:
+        return (1.0 - others) / own
+    if others + own * (low + high) >= -1.0:
+        return low + high
+    return min(high, (-1.0 - others) / own)
