@@ -11,6 +11,7 @@ from okl.applicable import check_options
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
+from okl.features.landmarks import MOST_ROWS
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.online.budget.recipe import BudgetRecipe
 from okl.online.budget.strategies import STRATEGIES
@@ -19,6 +20,7 @@ from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice, LinearChoice, NystromChoice
 from okl.online.nogdrecipe import NOGDRecipe
 from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
+from okl.online.solver import SAMPLE_ROWS
 from okl.store.dataset import Schema
 
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
@@ -54,6 +56,8 @@ def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:
     ------
     ConfigError : what the recipe says
     """
+    if isinstance(recipe, LinearRecipe) and isinstance(recipe.maps, NystromChoice) and rows is not None:
+        _check_landmarks(recipe.maps, min(rows, SAMPLE_ROWS))
     if isinstance(recipe, BudgetRecipe):
         recipe = replace(recipe, race=False)
     elif isinstance(recipe, NOGDRecipe):
@@ -134,6 +138,15 @@ def _budget(settings: TrainSettings, schema: Schema) -> BudgetRecipe:
         degree=settings.degree,
         offset=settings.offset,
     )
+
+
+def _check_landmarks(maps: NystromChoice, rows: int) -> None:
+    looked_at = min(rows, MOST_ROWS.get(maps.landmarks, rows))
+    if maps.n_landmarks > looked_at:
+        raise ConfigError(
+            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {looked_at:,} sampled "
+            f"rows. Set a budget of at most {looked_at:,}, or landmarks = 'supports'."
+        )
 
 
 def _linear(settings: TrainSettings, schema: Schema) -> dict[str, Any]:
