@@ -1,0 +1,28 @@
+"""Projections onto the sets of the dual problems, and the proxes of the primal ones."""
+
+from okl.accelerated.projections.balls import align_with, dual_norm, project_ball, project_ball_pair
+from okl.accelerated.projections.hyperplane import (
+    Projected,
+    ProjectedPair,
+    project_box_hyperplane,
+    project_truncated_simplex,
+    project_truncated_simplex_pair,
+)
+from okl.accelerated.projections.rivals import RIVALS, Rival, project_box_hyperplane_by
+from okl.accelerated.projections.threshold import soft_threshold
+
+__all__ = [
+    "RIVALS",
+    "Projected",
+    "ProjectedPair",
+    "Rival",
+    "align_with",
+    "dual_norm",
+    "project_ball",
+    "project_ball_pair",
+    "project_box_hyperplane",
+    "project_box_hyperplane_by",
+    "project_truncated_simplex",
+    "project_truncated_simplex_pair",
+    "soft_threshold",
+]

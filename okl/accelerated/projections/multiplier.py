@@ -1,0 +1,129 @@
+"""The multiplier of a hyperplane over a box, in two passes over the data: one to narrow down, one to write.
+
+A sample says within which window the multiplier lies, with an error that depends on ranks only, so that no distribution
+of the entries is hard. A pass sums what does not bend inside the window and gathers the few per cent that do; Newton's
+method finds the root among these, exactly; a pass writes the projection. If the root is outside the window, which the
+sums show, the first pass is repeated over the side where it lies.
+
+Source: the root of Ito, Takeda & Toh, JMLR 18(16), 2017, Lemma 2, for y-weighted sums; narrowing down by a sample as in
+Floyd & Rivest, CACM 18(3), 1975.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from okl.accelerated.projections.window import Bends, Group, Interval, sampled_interval
+from okl.compiled.blocks import run_threads
+from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, sum_blocks
+from okl.compiled.projectionsroot import ABOVE, BELOW, FOUND, find_root
+from okl.errors import DataError
+from okl.types import FloatArray
+
+_LEAST_ENTRIES = 16384  # fewer fit into the first cache levels: Newton's method takes all of them
+_BLOCKS_PER_THREAD = 128  # two million entries: for less, starting a thread takes longer than it saves
+
+
+class Multipliers(NamedTuple):
+    """The multiplier of each group, and entries read and written over the number of entries."""
+
+    values: tuple[float, ...]
+    passes: float
+
+
+class _Search(NamedTuple):
+    """Where the multiplier of a group is sought, and what is known of it."""
+
+    group: Group
+    interval: Interval
+    guess: float
+    where: int = BELOW
+
+
+def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int = 1) -> Multipliers:
+    """Find the multiplier of each group: of one group of both signs, or of one of sign +1 and one of sign -1.
+
+    Where rounding alone keeps a sum from its total, the multiplier is the one that comes nearest.
+
+    Raises
+    ------
+    DataError : an entry is NaN, or infinite where its box is
+    """
+    size, visits = entries.point.shape[0], 0
+    searches = [_Search(group, Interval(-math.inf, math.inf), group.guess) for group in groups]
+    if size > _LEAST_ENTRIES:
+        for k, group in enumerate(groups):
+            interval, guess, read = sampled_interval(entries, group)
+            searches[k] = _Search(group, interval, guess)
+            visits += read
+    # twice at most: the second interval reaches to infinity where the first was too narrow
+    for _ in range(2):
+        plus, minus = searches[0].interval, searches[-1].interval
+        gathered = _gather(entries, Windows(plus.start, plus.stop, minus.start, minus.stop), n_threads)
+        visits += size
+        for k, search in enumerate(searches):
+            if search.where != FOUND:
+                searches[k], read = _sought(search, entries, gathered)
+                visits += read
+        if all(search.where == FOUND for search in searches):
+            break
+    roots = tuple(search.guess for search in searches)
+    if any(math.isnan(root) for root in roots):
+        raise DataError(_what_is_not_finite(entries.point))
+    return Multipliers(roots, (visits + size) / size)  # written once
+
+
+def write_clipped(out: FloatArray, entries: Entries, plus: float, minus: float, n_threads: int = 1) -> None:
+    """Overwrite out (m,), which may be the point, by clip(a_i - t, l_i, u_i), t = plus or minus by the sign."""
+    _over_blocks(len(out), n_threads, lambda first, last: clip_blocks(out, entries, plus, minus, first, last))
+
+
+def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) -> None:
+    """Call work on stretches of blocks, one a thread."""
+    n_blocks = -(-size // BLOCK)
+    n_threads = max(1, min(n_threads, n_blocks // _BLOCKS_PER_THREAD))
+    edges = [n_blocks * thread // n_threads for thread in range(n_threads + 1)]
+    run_threads(n_threads, lambda thread: work(edges[thread], edges[thread + 1]))
+
+
+def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
+    """One pass over all entries."""
+    size = entries.point.shape[0]
+    n_blocks = -(-size // BLOCK)
+    counts, indices = np.empty(n_blocks, dtype=np.int64), np.empty(n_blocks * BLOCK, dtype=np.int32)
+    gathered = Gathered(np.empty((n_blocks, 4)), counts, indices)
+
+    def work(first: int, last: int) -> None:
+        sum_blocks(gathered, np.empty(BLOCK, dtype=np.uint8), entries, windows, first, last)
+
+    _over_blocks(size, n_threads, work)
+    return gathered
+
+
+def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Search, int]:
+    """The search after Newton's method among what was gathered, and how many terms were read."""
+    group, (start, stop) = search.group, search.interval
+    bends = Bends(int(gathered.found.sum()))
+    bends.take(entries, gathered.indices, gathered.found, BLOCK, group.sign)
+    plus_constant, minus_constant, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
+    constant = (plus_constant if group.sign >= 0 else 0.0) + (minus_constant if group.sign <= 0 else 0.0)
+    falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
+    root, where, visits = find_root(
+        bends.v, bends.low, bends.high, bends.size, constant, int(falling), group.total, start, stop, search.guess
+    )
+    interval = Interval(root, root)  # nothing bends inside: another pass for the other group gathers none of this one
+    if where == BELOW:
+        interval = Interval(-math.inf, start)
+    elif where == ABOVE:
+        interval = Interval(stop, math.inf)
+    return _Search(group, interval, root, where), visits + bends.size
+
+
+def _what_is_not_finite(point: FloatArray) -> str:
+    bad = np.flatnonzero(~np.isfinite(point))
+    where = f"entry {bad[0]} is {point[bad[0]]}" if len(bad) else "its entries are so large that their sum overflows"
+    return f"A point to project takes finite numbers, but {where}: the step before it has diverged, take a shorter one."
