@@ -109,7 +109,7 @@ def project_truncated_simplex_pair(
     check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
     groups = (Group(1, sums.n_plus, plus_total, thetas[0]), Group(-1, sums.n_minus, -minus_total, -thetas[1]))
     (plus, minus), passes = find_multipliers(entries, groups, n_threads)
-    write_clipped(out, entries, plus, minus, n_threads)
+    write_clipped(out, entries, plus, -minus, n_threads)
     return ProjectedPair(plus, -minus, passes)
 
 
