@@ -77,6 +77,7 @@ TABLE_1 = {  # update time, space
     "projectron": (2, 2),
     "bpa-p": (3, 2),
     "bpa-nn": (1, 1),
+    "tvm": (2, 2),
 }
 NOT_IN_TABLE_1 = {
     "projectron++": (2, 2),

@@ -39,6 +39,11 @@ class NumpySupports:
         return np.zeros((self.budget + 1, self.budget + 1))
 
     @cached_property
+    def twins(self) -> NDArray[np.float64]:
+        """Rows of the positive and of the negative class that each support stands for."""
+        return np.zeros((2, self.budget + 1))
+
+    @cached_property
     def nearest(self) -> NDArray[np.int64]:
         """Slot of the nearest neighbour of each support."""
         return np.zeros(self.budget + 1, dtype=np.int64)

