@@ -1,0 +1,230 @@
+"""The fast accelerated proximal gradient method: one for every problem, stopped by its certificate.
+
+Configuration is frozen; all that evolves is in a state value. One `advance` runs the iterations up to the next check,
+which costs one read of the data more than an iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from okl.accelerated.history import Record
+from okl.accelerated.iterates import Iterate, MemoryIterates
+from okl.accelerated.pace import Pace, Switches
+from okl.accelerated.protocol import Problem, Solution
+from okl.checks import check_at_least, check_choice, check_positive
+from okl.errors import ConfigError, DataError
+from okl.solvers import Outcome
+from okl.types import FloatArray
+
+# of one step: at the numerical floor, where a step is all rounding, none would be enough
+_MOST_GROWTHS, _MOST_GROWTH = 50, 10.0
+_LEAST_PAUSE, _MOST_PAUSE = 10, 100  # iterations between checks, a tenth of those done
+_STILL_FALLING = 0.9
+_ROUNDING = 1e-12  # of an objective
+
+
+@dataclass(frozen=True, eq=False)
+class FapgState:
+    """Where a run stands; a value.
+
+    pace : scalars before the next iteration; current, previous : the last two points
+    best : the point of least gap at a check; improved_at : iteration at which the least gap last fell by a tenth
+    reads : of the data so far; history : a record a check, the last one of `current`
+    """
+
+    pace: Pace
+    current: Iterate
+    previous: Iterate
+    best: Iterate
+    best_record: Record
+    improved_at: int
+    reads: int
+    history: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class Fapg:
+    """Algorithms 1, 3 (proven) and 4 (practical), by their switches.
+
+    Parameters
+    ----------
+    method : "proven" backtracks in every iteration, and goes back to before the extrapolation when it does; Algorithm 1
+        is the proven method without restarts. "practical" backtracks in every tenth, from where it is; beyond the
+        paper, a step that breaks Lemma 5 is thrown away, and the next one has to prove itself.
+    tolerance : of the gap, relative to the objective; > 0
+    residual_tolerance : of lipschitz ||T(x) - x||, the violation of the optimality condition; None: the gap alone
+    max_iterations : int >= 1
+    switches : which parts are on
+    growth, shrink, calming : eta_u > 1, eta_d >= 1, delta in (0, 1); backtracking multiplies by more than eta_u where
+        the step shows that it takes more. first_pause : K_1 >= 2, iterations
+    first_lipschitz : L_0 > 0; None: the problem's own
+    check_every : iterations between checks; None: a tenth of those done, from 10 to 100
+
+    Raises
+    ------
+    ConfigError : a number outside its range
+
+    Source: Ito et al., 2017, Algorithms 1, 3 and 4 and section 5.2; Algorithm 4 backtracks where k mod 10 = 1.
+    """
+
+    method: Literal["proven", "practical"] = "practical"
+    tolerance: float = 1e-6
+    residual_tolerance: float | None = None
+    max_iterations: int = 100_000
+    switches: Switches = field(default_factory=Switches)
+    growth: float = 1.1
+    shrink: float = 1.1
+    calming: float = 0.8
+    first_pause: int = 2
+    first_lipschitz: float | None = None
+    check_every: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, ("proven", "practical"))
+        for name, value in (("tolerance", self.tolerance), ("residual_tolerance", self.residual_tolerance)):
+            if value is not None:
+                check_positive(name, value)
+        if self.first_lipschitz is not None:
+            check_positive("first_lipschitz", self.first_lipschitz)
+        check_at_least("max_iterations", self.max_iterations, 1)
+        check_at_least("first_pause", self.first_pause, 2)
+        if self.check_every is not None:
+            check_at_least("check_every", self.check_every, 1)
+        if not (1.0 < self.growth < math.inf and 1.0 <= self.shrink < math.inf and 0.0 < self.calming < 1.0):
+            raise ConfigError(
+                f"growth = {self.growth}, shrink = {self.shrink}, calming = {self.calming}, but they take numbers "
+                "above 1, of at least 1, and between 0 and 1."
+            )
+
+    def start(self, problem: Problem, point: FloatArray | None = None) -> FapgState:
+        """State before the first iteration, checked: a warm start may be good enough already.
+
+        point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
+
+        Raises
+        ------
+        DataError : the point has another length, or is not finite
+        """
+        lipschitz = self.first_lipschitz or problem.first_lipschitz
+        first = np.array(problem.start() if point is None else point, dtype=np.float64)
+        if first.shape != (problem.n_points,) or not np.isfinite(first).all():
+            raise DataError(
+                f"A warm start of shape {first.shape} came, but this problem takes {problem.n_points} finite numbers."
+            )
+        if point is not None:
+            problem.prox(first, first.copy(), lipschitz)
+        image = np.empty(problem.n_image)
+        problem.image(image, first)
+        here = Iterate(first, image)
+        pace = Pace(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
+        record = self._record(MemoryIterates(problem, here, here), pace, 1)
+        pace = replace(pace, objective=record.objective, ceiling=record.objective)
+        return FapgState(pace, here, here, here, record, 0, record.reads, (record,))
+
+    def advance(self, state: FapgState, problem: Problem) -> FapgState:
+        """The state at the next check; writes into nothing that it is given."""
+        pace = state.pace
+        iterates = MemoryIterates(problem, state.current, state.previous)
+        last = min(self._next_check(pace.iteration - 1), self.max_iterations)
+        while pace.iteration <= last:
+            pace, residual = self._iterate(iterates, pace)
+            if self.residual_tolerance is not None and residual <= 0.5 * self.residual_tolerance:
+                break
+        record = self._record(iterates, pace, state.reads)
+        return _next_state(state, pace, *iterates.kept(), record)
+
+    def finished(self, state: FapgState) -> Outcome | None:
+        """Why the run is over, or None."""
+        record = state.history[-1]
+        certificate = record.certificate
+        if not (math.isfinite(certificate.gap) and math.isfinite(record.objective)):
+            return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} iterations")
+        if certificate.relative_gap <= self.tolerance:
+            return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, asked for {self.tolerance:g}")
+        if self.residual_tolerance is not None and record.residual <= self.residual_tolerance:
+            return Outcome("done", f"optimality residual {record.residual:.2g}, asked for {self.residual_tolerance:g}")
+        least = state.best_record.certificate
+        if certificate.gap <= certificate.rounding or record.iteration > 2 * state.improved_at + 1000:
+            return Outcome(
+                "done",
+                f"numerical floor: the relative duality gap stopped falling at {least.relative_gap:.2g}, "
+                f"above the {self.tolerance:g} asked for",
+            )
+        if record.iteration >= self.max_iterations:
+            return Outcome("out of budget", f"{record.iteration} iterations, relative gap {least.relative_gap:.2g}")
+        return None
+
+    def solution(self, state: FapgState, problem: Problem) -> Solution:
+        """The primal solution of least gap so far, with its certificate."""
+        best = state.best
+        return problem.solution(best.point, best.image, state.best_record.certificate)
+
+    def _iterate(self, iterates: MemoryIterates, pace: Pace) -> tuple[Pace, float]:
+        proven, switches = self.method == "proven", self.switches
+        with_excess = switches.bt and (proven or pace.distrusted or pace.iteration % 10 == 1)
+        iterates.extrapolate(pace.momentum)
+        step = iterates.step(pace.lipschitz, with_excess)
+        growths = 0
+        while with_excess and step.excess > 0.5 * pace.lipschitz * step.squared_step and growths < _MOST_GROWTHS:
+            # what this step would have needed, which is never more than the Lipschitz constant: the bounds still hold
+            needed = min(2.0 * step.excess / step.squared_step / pace.lipschitz, _MOST_GROWTH)
+            pace = pace.steeper(max(self.growth, needed), proven)
+            if proven:
+                iterates.extrapolate(pace.momentum)
+            step = iterates.step(pace.lipschitz, with_excess)
+            growths += 1
+        residual = pace.lipschitz * math.sqrt(step.squared_step)
+        uphill = switches.re and pace.may_restart(switches.mt) and step.uphill > 0.0
+        # a proven step cannot; a practical one that does took too small a Lipschitz estimate, and may diverge
+        above = not (proven or step.objective <= pace.ceiling + _ROUNDING * abs(pace.ceiling))
+        if uphill or (above and switches.bt):
+            iterates.restart()
+            return pace.restarted(self.calming, switches, above), residual
+        iterates.accept()
+        return pace.onward(step.objective, proven, switches.dec), residual
+
+    def _next_check(self, done: int) -> int:
+        return done + (self.check_every or min(max(done // 10, _LEAST_PAUSE), _MOST_PAUSE))
+
+    @staticmethod
+    def _record(iterates: MemoryIterates, pace: Pace, reads: int) -> Record:
+        checked = iterates.check(pace.lipschitz)
+        return Record(
+            iteration=pace.iteration - 1,
+            objective=checked.objective,
+            certificate=checked.certificate,
+            residual=pace.lipschitz * checked.movement,
+            lipschitz=pace.lipschitz,
+            restarts=pace.restarts,
+            reads=reads + iterates.reads,
+        )
+
+
+def solve(problem: Problem, method: Fapg, point: FloatArray | None = None) -> tuple[FapgState, Outcome]:
+    """Advance until the method has finished, from a point or the problem's own start."""
+    state = method.start(problem, point)
+    outcome = method.finished(state)
+    while outcome is None:
+        state = method.advance(state, problem)
+        outcome = method.finished(state)
+    return state, outcome
+
+
+def _next_state(state: FapgState, pace: Pace, current: Iterate, previous: Iterate, record: Record) -> FapgState:
+    gap, least = record.certificate.gap, state.best_record.certificate.gap
+    better = gap < least
+    return FapgState(
+        pace=pace,
+        current=current,
+        previous=previous,
+        best=current if better else state.best,
+        best_record=record if better else state.best_record,
+        improved_at=record.iteration if gap < _STILL_FALLING * least else state.improved_at,
+        reads=record.reads,
+        history=(*state.history, record),
+    )

@@ -1,0 +1,63 @@
+"""C-SVM: the hinge loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from okl.accelerated.dual import DualProblem
+from okl.accelerated.operators import RowOperator
+from okl.accelerated.outer import HalfSquare
+from okl.accelerated.regions import Box, BoxHyperplane
+from okl.accelerated.risks import SumOfLosses
+from okl.accelerated.separable import Linear
+from okl.accelerated.weighting import weights_of
+from okl.checks import check_positive
+from okl.types import FloatArray
+
+
+class _Hinge:
+    """max(0, 1 - z)."""
+
+    def value(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.maximum(0.0, 1.0 - margins)
+        return values
+
+    def derivative(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.where(margins < 1.0, -1.0, 0.0)
+        return values
+
+
+@dataclass(frozen=True)
+class CSVM:
+    """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, 1 - y_i (<w, x_i> - b)).
+
+    Dual: minimise 1/2 ||A a||^2 - sum_i a_i over 0 <= a_i <= C weight_i, and sum_i y_i a_i = 0 with a bias; w = A a.
+
+    Parameters
+    ----------
+    C : > 0, LIBSVM's; the paper's a is a / C here, its objective this one over C
+    fit_intercept : whether there is a bias b
+
+    Source: Ito et al., 2017, section 3.2.1, (11).
+    """
+
+    C: float = 1.0
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive("C", self.C)
+
+    def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
+        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        upper = self.C * weights_of(rows, sample_weight)
+        return DualProblem(
+            rows=rows,
+            outer=HalfSquare(),
+            separable=Linear(-1.0),
+            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else Box(0.0, upper),
+            risk=SumOfLosses(_Hinge(), rows.signs, upper),
+            first=np.zeros(rows.n_points),
+            intercept=self.fit_intercept,
+        )

@@ -1,0 +1,71 @@
+"""Logistic regression with an l1 penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from okl.accelerated.operators import DenseRows, SparseRows
+from okl.accelerated.sparsity import SparseProblem
+from okl.accelerated.weighting import weights_of
+from okl.checks import check_positive
+from okl.types import FloatArray
+
+
+class _Logistic:
+    """log(1 + exp(-z)), with curvature of at most 1/4."""
+
+    def value(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.logaddexp(0.0, -margins)
+        return values
+
+    def derivative(self, margins: FloatArray) -> FloatArray:
+        return -_share(margins)
+
+    def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
+        # that of the conjugate with the arguments exchanged: two relative entropies of shares
+        return _relative_entropy(_share(at), _share(margins)) + _relative_entropy(_share(-at), _share(-margins))
+
+    def conjugate(self, duals: FloatArray) -> FloatArray:
+        inside = np.clip(duals, np.finfo(np.float64).tiny, 1.0 - np.finfo(np.float64).epsneg)
+        entropies: FloatArray = inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)
+        return entropies
+
+
+def _share(margins: FloatArray) -> FloatArray:
+    """1 / (1 + exp(z)), with all its digits where it is small."""
+    small = np.exp(-np.abs(margins))
+    shares: FloatArray = np.where(margins > 0.0, small, 1.0) / (1.0 + small)
+    return shares
+
+
+def _relative_entropy(left: FloatArray, right: FloatArray) -> FloatArray:
+    """a log(a / b) - (a - b), as a series where a is close to b."""
+    change = (left - right) / np.maximum(right, np.finfo(np.float64).tiny)
+    near = np.abs(change) < 1e-3
+    small = np.where(near, change, 0.0)
+    series = right * small**2 * (0.5 - small * (1.0 / 6.0 - small * (1.0 / 12.0 - small / 20.0)))
+    direct = left * np.log1p(np.where(near, 0.0, np.maximum(change, -1.0 + 1e-16))) - (left - right)
+    return np.where(near, series, direct)
+
+
+@dataclass(frozen=True)
+class L1LogisticRegression:
+    """Minimise ||w||_1 + C sum_i weight_i log(1 + exp(-y_i <w, x_i>)).
+
+    Parameters
+    ----------
+    C : > 0, LIBLINEAR's
+
+    Source: Ito et al., 2017, appendix D, (27).
+    """
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive("C", self.C)
+
+    def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
+        """The problem on rows, each weighing sample_weight (m,) or 1."""
+        return SparseProblem(rows, _Logistic(), self.C * weights_of(rows, sample_weight), curvature=0.25)

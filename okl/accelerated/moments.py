@@ -1,0 +1,94 @@
+"""Means and covariances of two classes: all that the minimax models know of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.accelerated.operators import DenseRows
+from okl.compiled.door import one_blas_thread
+from okl.errors import DataError
+from okl.types import FloatArray
+
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean (n,) and scatter (n, n), the sum of outer products of deviations from the mean, of some rows."""
+
+    count: int
+    mean: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+
+    def merged(self, other: Moments) -> Moments:
+        """Moments of both sets of rows. Source: Chan, Golub & LeVeque, COMPSTAT 1982, (2.1)."""
+        if self.count == 0 or other.count == 0:
+            return other if self.count == 0 else self
+        count = self.count + other.count
+        apart = other.mean - self.mean
+        outer = (self.count * other.count / count) * np.outer(apart, apart)
+        return Moments(count, self.mean + (other.count / count) * apart, self.scatter + other.scatter + outer)
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """Scatter over count - 1, (n, n)."""
+        return self.scatter / (self.count - 1)
+
+
+def moments_of(rows: FloatArray) -> Moments:
+    """Moments of a block of rows (m, n), in float64."""
+    block = np.asarray(rows, dtype=np.float64)
+    if len(block) == 0:
+        return Moments(0, np.zeros(block.shape[1]), np.zeros((block.shape[1], block.shape[1])))
+    mean = block.mean(axis=0)
+    deviations = block - mean
+    with one_blas_thread():
+        return Moments(len(block), mean, deviations.T @ deviations)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Moments of the rows of either class.
+
+    Raises
+    ------
+    DataError : a class has fewer than two rows
+    """
+
+    positive: Moments
+    negative: Moments
+
+    def __post_init__(self) -> None:
+        if min(self.positive.count, self.negative.count) < 2:
+            raise DataError(
+                f"The classes have {self.positive.count} and {self.negative.count} rows, but a covariance takes two: "
+                "give at least two rows of either class."
+            )
+
+    @property
+    def difference(self) -> NDArray[np.float64]:
+        """Mean of the positives minus mean of the negatives, (n,)."""
+        return self.positive.mean - self.negative.mean
+
+
+def class_moments(rows: DenseRows) -> ClassMoments:
+    """Moments of either class, block by block, merged in order."""
+    found = []
+    for sign in (1.0, -1.0):
+        total = moments_of(rows.rows[:0])
+        for first in range(0, rows.n_points, _BLOCK):
+            chosen = rows.signs[first : first + _BLOCK] == sign
+            total = total.merged(moments_of(rows.rows[first : first + _BLOCK][chosen]))
+        found.append(total)
+    return ClassMoments(*found)
+
+
+def square_root(covariance: FloatArray) -> NDArray[np.float64]:
+    """The symmetric square root of a positive semidefinite matrix (n, n), by its eigenvalues."""
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(covariance)
+        root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.ascontiguousarray(root)

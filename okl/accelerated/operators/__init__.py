@@ -1,0 +1,9 @@
+"""What a dual objective knows of the data: images of dual points, and gradients pulled back from them."""
+
+from okl.accelerated.operators.dense import DenseRows
+from okl.accelerated.operators.kernelmatrix import KernelMatrix
+from okl.accelerated.operators.protocol import Operator, RowOperator, signs_of
+from okl.accelerated.operators.sparse import SparseRows
+from okl.accelerated.operators.spectrum import squared_norm_of
+
+__all__ = ["DenseRows", "KernelMatrix", "Operator", "RowOperator", "SparseRows", "signs_of", "squared_norm_of"]

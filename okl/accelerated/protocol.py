@@ -1,0 +1,104 @@
+"""What the accelerated method asks of a problem: the narrow waist between nine models and one method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from okl.types import FloatArray
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good a solution is, proved by weak duality: no solution has an objective below `dual`.
+
+    primal : objective of the solution with its own bias, in the units of 1/2 ||w||^2 + C sum of losses
+    dual : lower bound of the optimal objective, the negated dual objective of the point
+    bias : of the solution, h(x) = <w, x> - bias
+    rounding : error of the gap to expect from float64 arithmetic, in the same units
+
+    Source: Ito et al., 2017, section 4.4.3, where (9) and (10) are negated duals: the gap is P + D.
+    """
+
+    primal: float
+    dual: float
+    bias: float
+    rounding: float
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual: the solution is at most this far above the optimum."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the larger of the two objectives; 0 where both are 0."""
+        size = max(abs(self.primal), abs(self.dual))
+        return self.gap / size if size > 0.0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Weights of columns, or coefficients of rows for a kernel, the bias, and the proof.
+
+    weights : (n_columns,), or (m,) for a kernel: f(x) = sum_i weights_i k(x_i, x); h(x) = f(x) - bias
+    """
+
+    weights: FloatArray
+    bias: float
+    certificate: Certificate
+
+
+class Problem(Protocol):
+    """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
+
+    A point x (n_points,) comes with its image (n_image,), affine in x, from which `pull` (n_points,) derives what the
+    gradient needs of the data: image and pull each read the data once, everything else is vector work. All float64.
+    """
+
+    @property
+    def n_points(self) -> int: ...
+
+    @property
+    def n_image(self) -> int: ...
+
+    @property
+    def first_lipschitz(self) -> float:
+        """A first guess at the Lipschitz constant of the gradient, most probably too small."""
+        ...
+
+    def start(self) -> FloatArray:
+        """A point of finite F, a new array (n_points,)."""
+        ...
+
+    def image(self, out: FloatArray, point: FloatArray) -> None: ...
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None: ...
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """f(x)."""
+        ...
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """Overwrite out by the gradient of f; `out` may be `pulled`."""
+        ...
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """f(x) - f(b) - <gradient of f at b, x - b>, without its cancellation; x is feasible, b may not be."""
+        ...
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out by the minimiser of g(x) + lipschitz / 2 ||x - point||^2."""
+        ...
+
+    def penalty(self, point: FloatArray) -> float:
+        """g(x) of a feasible point."""
+        ...
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """The duality gap of a feasible point."""
+        ...
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The primal solution that the certificate vouches for."""
+        ...
