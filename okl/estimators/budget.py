@@ -24,8 +24,8 @@ class BudgetKernelClassifier(OnlineClassifier):
     Parameters
     ----------
     strategy : "bsgd-merging", "bsgd-removal", "projectron", "projectron++", "forgetron", "rbp", "bpa-s", "bpa-nn",
-        "bpa-p", "bogd", "bogd++", "norma", "budget-perceptron", "tvm" (two classes); "perceptron" and "ogd" keep every row they
-        learn
+        "bpa-p", "bogd", "bogd++", "norma", "budget-perceptron", "tvm" (two classes); "perceptron" and "ogd" keep
+        every support vector
     budget : int >= 1, support vectors at most
     kernel, degree, offset : as in NOGDClassifier, but named kernels only
     bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
