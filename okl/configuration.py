@@ -55,7 +55,9 @@ class TrainSettings(BaseModel):
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
-    solver: SolverName = Field("fogd", description="the learner")
+    solver: SolverName = Field(
+        "fogd", description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows"
+    )
     kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
     bandwidth: Positive | Literal["auto"] = Field(
         "auto", description="in units of scaled inputs; auto: median distance, or chosen by experts while fogd learns"
