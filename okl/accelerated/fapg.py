@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from okl.accelerated.history import Record
-from okl.accelerated.iterates import Iterate, MemoryIterates
+from okl.accelerated.iterates import Iterate, MemoryIterates, StepOutcome
 from okl.accelerated.pace import Pace, Switches
 from okl.accelerated.protocol import Problem, Solution
 from okl.checks import check_at_least, check_choice, check_positive
@@ -170,7 +170,7 @@ class Fapg:
         iterates.extrapolate(pace.momentum)
         step = iterates.step(pace.lipschitz, with_excess)
         growths = 0
-        while with_excess and step.excess > 0.5 * pace.lipschitz * step.squared_step and growths < _MOST_GROWTHS:
+        while with_excess and _is_too_long(step, pace) and growths < _MOST_GROWTHS:
             # what this step would have needed, which is never more than the Lipschitz constant: the bounds still hold
             needed = min(2.0 * step.excess / step.squared_step / pace.lipschitz, _MOST_GROWTH)
             pace = pace.steeper(max(self.growth, needed), proven)
@@ -213,6 +213,11 @@ def solve(problem: Problem, method: Fapg, point: FloatArray | None = None) -> tu
         state = method.advance(state, problem)
         outcome = method.finished(state)
     return state, outcome
+
+
+def _is_too_long(step: StepOutcome, pace: Pace) -> bool:
+    """F(a) > Q(a; b), without what cancels; a step of length 0 is never too long."""
+    return step.squared_step > 0.0 and step.excess > 0.5 * pace.lipschitz * step.squared_step
 
 
 def _next_state(state: FapgState, pace: Pace, current: Iterate, previous: Iterate, record: Record) -> FapgState:

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import tests.naive.rowpasses as naive
+from okl.compiled import rowpasses
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("n_rows", [1, 4, 7, 30])
+def test_passes_match_naive(n_rows: int, precision: str) -> None:
+    rng = np.random.default_rng(n_rows)
+    rows = rng.standard_normal((n_rows, 5)).astype(precision)
+    rows[rng.random(rows.shape) < 0.4] = 0.0
+    signs, weights, vector = rng.choice([-1.0, 1.0], n_rows), rng.random(n_rows), rng.standard_normal(5)
+    matrix = sparse.csr_array(rows)
+    triple = (matrix.data, matrix.indices, matrix.indptr)
+    products, expected = np.full(n_rows, 9.0), np.full(n_rows, 8.0)
+    naive.multiply_rows(expected, rows, signs, vector)
+    rowpasses.multiply_rows(products, rows, signs, vector)
+    np.testing.assert_allclose(products, expected, rtol=1e-13, atol=1e-13)
+    rowpasses.multiply_sparse_rows(products, *triple, signs, vector)
+    np.testing.assert_allclose(products, expected, rtol=1e-13, atol=1e-13)
+    naive.multiply_sparse_rows(products, *triple, signs, vector)
+    np.testing.assert_allclose(products, expected, rtol=1e-13, atol=1e-13)
+    before = rng.standard_normal(5)
+    totals = [before.copy() for _ in range(4)]
+    naive.add_rows(totals[0], rows, signs, weights)
+    rowpasses.add_rows(totals[1], rows, signs, weights)
+    naive.add_sparse_rows(totals[2], *triple, signs, weights)
+    rowpasses.add_sparse_rows(totals[3], *triple, signs, weights)
+    for total in totals[1:]:
+        np.testing.assert_allclose(total, totals[0], rtol=1e-13, atol=1e-13)
+    assert not np.allclose(totals[0], before)
