@@ -1,0 +1,149 @@
+"""Every kind of solver at the command: trained, recorded, stored, measured and predicted with, and told in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from prefect.client.orchestration import get_client
+
+import okl
+from flows.server import OwnServer
+from okl.store.report import text_summary
+from okl.types import Task
+from tests.flows.commandline import Terminal
+from tests.rows import curved, inputs_of, scores_of, write
+
+
+class Case(NamedTuple):
+    """What to learn with which words, and what the run says in words."""
+
+    task: Task
+    words: str
+    sentence: str
+    line: str
+
+
+CASES: dict[str, Case] = {
+    "experts": Case("binary", "--frequencies 30 --seed 2", "maps that fogd raced while it learnt", "Step size"),
+    "experts of a sample": Case(
+        "multiclass", "--frequencies 30 --mode mix", "The model of fogd is linear", "Step size"
+    ),
+    "nogd": Case(
+        "regression",
+        "--solver nogd --kernel matern52 --budget 40 --rank 12 --passes 2 --scale standard --scale-target",
+        "linear in the 12 leading features of 40 landmarks and the Matern 5/2 kernel",
+        "Rank",
+    ),
+    "a rank that cannot be kept": Case(
+        "binary",
+        "--solver nogd --kernel linear --budget 30 --rank 9",
+        "(rank 3: 3 positive eigenvalues of the kernel matrix of 30 support vectors: no more can be kept)",
+        "Rank",
+    ),
+    "a budget": Case(
+        "multiclass",
+        "--solver bsgd-merging --budget 30 --order stored --precision float64 --set regularisation=0.01",
+        "sum over 30 support vectors (all of the budget) of the Gaussian kernel",
+        "Support vectors",
+    ),
+    "a budget, mixed": Case(
+        "binary",
+        "--solver rbp --kernel polynomial --set degree=2 --budget 25 --mode mix",
+        "sum over 25 support vectors (all of the budget) of the polynomial kernel",
+        "Support vectors",
+    ),
+    "no budget": Case(
+        "regression",
+        "--solver ogd --step-size 0.5 --bandwidth 1.5 --set epsilon=0.2",
+        "(every row that was learnt from, without a budget) of the Gaussian kernel of bandwidth 1.5, with",
+        "Support vectors",
+    ),
+}
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
+    name: str, configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    case = CASES[name]
+    rows = curved(800, case.task)
+    source = write(tmp_path, rows)
+    trained = terminal.okl_json("train", source, *case.words.split(), "--out", tmp_path / "run")
+    model, data = trained["model"], tmp_path / "run" / "data"
+
+    assert terminal.okl_json("evaluate", model, data)["metrics"] == trained["test"]
+    terminal.okl_json("predict", model, source, "--out", tmp_path / "scores")
+    told, loaded = scores_of(tmp_path / "scores"), okl.load(model)
+    predictions = np.asarray(told.column("prediction").to_pylist())
+    np.testing.assert_array_equal(np.asarray(loaded.predict(inputs_of(rows)), dtype=predictions.dtype), predictions)
+    test = np.array([part == "test" for part in rows.column("split").to_pylist()])
+    true = rows.column("y").to_numpy()[test]
+    if case.task == "regression":
+        assert trained["test"]["mse"] == pytest.approx(np.mean((predictions[test] - true) ** 2), rel=1e-5)
+    else:
+        assert trained["test"]["mistake_rate"] == pytest.approx(np.mean(predictions[test] != true))
+        assert len(set(predictions.tolist())) > 1
+    assert_told(case, tmp_path / "run", trained)
+
+
+def assert_told(case: Case, run: Path, trained: dict[str, Any]) -> None:
+    """The page has the sentence, and the terminal's summary the line."""
+    assert case.sentence in (run / "report.html").read_text()
+    (line,) = [line for line in text_summary(trained).splitlines() if line.startswith(f"{case.line}  ")]
+    assert line.split(case.line)[1].strip() not in ("", "-")
+
+
+def test_workers_and_this_process_learn_the_same_budget(
+    configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    write(tmp_path, curved(600, "binary"))
+    made: list[str | Path] = ["ingest", tmp_path / "rows.parquet", tmp_path / "set", "--rows-per-shard", "150"]
+    assert terminal.okl_json(*made)["changed"]
+    words: list[str | Path] = ["train", tmp_path / "set", "--solver", "projectron", "--budget", "20", "--rounds", "3"]
+    here = terminal.okl_json(*words, "--mode", "mix", "--out", tmp_path / "here")
+    there = terminal.okl_json(*words, "--workers", "2", "--out", tmp_path / "there")
+    assert (here["mode"], there["mode"], there["workers"]) == ("mix", "mix", 2)
+    assert here["weights_sha256"] == there["weights_sha256"]
+
+
+def test_a_deployment_keeps_the_options_of_a_solver(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    source = write(tmp_path, curved(300))
+    words = ["--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01", "--kernel", "laplacian"]
+    terminal.okl_json("deploy", source, *words)
+    with get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("okl-train/default")
+    given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
+    assert deployment.parameters == {"settings": {"data": str(source)} | given}
+    assert deployment.parameter_openapi_schema is not None
+    form = deployment.parameter_openapi_schema["definitions"]["TrainSettings"]["properties"]
+    assert {"solver", "budget", "rank", "landmarks", "map", "aggressiveness", "degree"} < set(form)
+    refused = terminal.okl("deploy", source, "--solver", "bogd++", "--rank", "3")
+    assert (refused.code, "takes no rank" in refused.sentence) == (2, True)
+
+
+def test_a_class_without_rows_is_no_class(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    rows = curved(400, "multiclass")
+    words = np.array(["low", "middle", "high", "never"])[rows.column("y").to_numpy() - 5]
+    declared = rows.set_column(3, "y", with_unused_category(words))
+    source = write(tmp_path, declared, "declared.parquet")
+    trained = terminal.okl_json("train", source, "--solver", "nogd", "--budget", "30", "--out", tmp_path / "run")
+    assert trained["dataset"]["labels"] == ["high", "low", "middle"]
+    weighted = ["--solver", "nogd", "--budget", "30", "--class-weights", "never=2"]
+    refused = terminal.okl("train", tmp_path / "run" / "data", *weighted)
+    assert (refused.code, "names ['never'], but the labels are" in refused.sentence) == (2, True)
+
+
+def with_unused_category(words: np.ndarray[Any, Any]) -> Any:
+    categories = ["never", "low", "middle", "high"]
+    indices = [categories.index(word) for word in words]
+    assert 0 not in indices
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(categories))
