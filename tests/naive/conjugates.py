@@ -76,7 +76,7 @@ def roots_excess(points: FloatArray, at: FloatArray, scales: FloatArray, lower: 
 
 
 def quadratic_value(points: FloatArray, curvatures: FloatArray) -> float:
-    return sum(0.5 * c * a**2 - a for a, c in zip(points, curvatures, strict=True))
+    return float(sum(0.5 * c * a**2 - a for a, c in zip(points, curvatures, strict=True)))
 
 
 def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: FloatArray) -> None:
@@ -84,4 +84,4 @@ def add_quadratic_slopes(gradient: FloatArray, points: FloatArray, curvatures: F
 
 
 def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray) -> float:
-    return sum(0.5 * c * (a - b) ** 2 for a, b, c in zip(points, at, curvatures, strict=True))
+    return float(sum(0.5 * c * (a - b) ** 2 for a, b, c in zip(points, at, curvatures, strict=True)))

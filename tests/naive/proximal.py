@@ -56,7 +56,7 @@ def roots_prox(
 
 def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
     parts = [(x, u) for x, u in zip(points, upper, strict=True) if 0.0 < x < u]
-    return sum(x * math.log(x / u) + (u - x) * math.log((u - x) / u) for x, u in parts)
+    return float(sum(x * math.log(x / u) + (u - x) * math.log((u - x) / u) for x, u in parts))
 
 
 def roots_sum(points: FloatArray, scales: FloatArray) -> float:
