@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +31,7 @@ class DualProblem:
     first : (m,), a feasible point
     intercept : whether the primal problem has a bias
     curvature : added to the longest row's squared length, the first guess at the Lipschitz constant
+    levels : the same problem less smoothed, by level from 1; None where nothing is smoothed
 
     Source: Ito et al., 2017, (9), (10) and section 4.4.
     """
@@ -42,6 +44,7 @@ class DualProblem:
     first: FloatArray
     intercept: bool
     curvature: float = 0.0
+    levels: Callable[[int], DualProblem] | None = None
 
     @property
     def n_points(self) -> int:
@@ -108,10 +111,11 @@ class DualProblem:
         bias = self.risk.best_bias(margins) if self.intercept else 0.0
         risk = self.risk.value(margins, bias)
         regulariser = self.outer.regulariser(slope * slope * squared_norm)
-        outer, separable = self.outer.value(squared_norm), self.separable.value(point) + self.region.value(point)
+        outer, separable = self.outer.exact(squared_norm), self.separable.value(point) + self.region.value(point)
         return Certificate(
             primal=risk + regulariser,
             dual=-(outer + separable),
+            floor=self.outer.floor(squared_norm),
             bias=bias,
             rounding=8.0 * _EPSILON * (abs(risk) + regulariser + outer + abs(separable)),
         )
@@ -120,3 +124,7 @@ class DualProblem:
         """The w = slope A a of the certificate."""
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
+
+    def at_level(self, level: int) -> DualProblem:
+        """Less smoothed."""
+        return self if self.levels is None or level == 0 else self.levels(level)

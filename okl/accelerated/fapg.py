@@ -25,6 +25,7 @@ from okl.types import FloatArray
 _MOST_GROWTHS, _MOST_GROWTH = 50, 10.0
 _LEAST_PAUSE, _MOST_PAUSE = 10, 100  # iterations between checks, a tenth of those done
 _STILL_FALLING = 0.9
+_MOST_LEVELS = 12
 _ROUNDING = 1e-12  # of an objective
 
 
@@ -122,20 +123,25 @@ class Fapg:
         problem.image(image, first)
         here = Iterate(first, image)
         pace = Pace(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
-        record = self._record(MemoryIterates(problem, here, here), pace, 1)
+        record = self._record(MemoryIterates(problem, here, here), pace, 1, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
         return FapgState(pace, here, here, here, record, 0, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: Problem) -> FapgState:
         """The state at the next check; writes into nothing that it is given."""
-        pace = state.pace
-        iterates = MemoryIterates(problem, state.current, state.previous)
+        pace, previous, level = state.pace, state.previous, state.history[-1].level
+        if state.history[-1].certificate.floor > 0.5 * state.history[-1].certificate.gap and level < _MOST_LEVELS:
+            # another objective: neither momentum nor ceiling were of this one
+            level, previous = level + 1, state.current
+            pace = replace(pace, acceleration=1.0, before_acceleration=0.0, ceiling=math.inf)
+        problem = problem.at_level(level)
+        iterates = MemoryIterates(problem, state.current, previous)
         last = min(self._next_check(pace.iteration - 1), self.max_iterations)
         while pace.iteration <= last:
             pace, residual = self._iterate(iterates, pace)
             if self.residual_tolerance is not None and residual <= 0.5 * self.residual_tolerance:
                 break
-        record = self._record(iterates, pace, state.reads)
+        record = self._record(iterates, pace, state.reads, level)
         return _next_state(state, pace, *iterates.kept(), record)
 
     def finished(self, state: FapgState) -> Outcome | None:
@@ -162,7 +168,8 @@ class Fapg:
     def solution(self, state: FapgState, problem: Problem) -> Solution:
         """The primal solution of least gap so far, with its certificate."""
         best = state.best
-        return problem.solution(best.point, best.image, state.best_record.certificate)
+        at_level = problem.at_level(state.best_record.level)
+        return at_level.solution(best.point, best.image, state.best_record.certificate)
 
     def _iterate(self, iterates: MemoryIterates, pace: Pace) -> tuple[Pace, float]:
         proven, switches = self.method == "proven", self.switches
@@ -192,7 +199,7 @@ class Fapg:
         return done + (self.check_every or min(max(done // 10, _LEAST_PAUSE), _MOST_PAUSE))
 
     @staticmethod
-    def _record(iterates: MemoryIterates, pace: Pace, reads: int) -> Record:
+    def _record(iterates: MemoryIterates, pace: Pace, reads: int, level: int) -> Record:
         checked = iterates.check(pace.lipschitz)
         return Record(
             iteration=pace.iteration - 1,
@@ -202,6 +209,7 @@ class Fapg:
             lipschitz=pace.lipschitz,
             restarts=pace.restarts,
             reads=reads + iterates.reads,
+            level=level,
         )
 
 

@@ -14,7 +14,7 @@ class Record:
     iteration : iterations done; objective : F there; certificate : its gap
     residual : lipschitz * ||T(x) - x||, the violation of the optimality condition
     lipschitz : the estimate in use; restarts : so far
-    reads : of the data so far, by images and pulls
+    reads : of the data so far, by images and pulls; level : of smoothing
     """
 
     iteration: int
@@ -24,3 +24,4 @@ class Record:
     lipschitz: float
     restarts: int
     reads: int
+    level: int

@@ -100,6 +100,7 @@ class MinimaxProblem:
         return Certificate(
             primal=risk + half_square,
             dual=-half_square,
+            floor=0.0,
             bias=float(inner(image, self.centre)) + tilt,
             rounding=8.0 * _EPSILON * (abs(risk) + 2.0 * half_square),
         )
@@ -107,6 +108,10 @@ class MinimaxProblem:
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """The w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
+
+    def at_level(self, level: int) -> MinimaxProblem:
+        """Itself."""
+        return self
 
     def _balls(self) -> list[slice]:
         return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]

@@ -14,6 +14,7 @@ class Certificate:
 
     primal : objective of the solution with its own bias, in the units of 1/2 ||w||^2 + C sum of losses
     dual : lower bound of the optimal objective, the negated dual objective of the point
+    floor : the part of the gap that is due to smoothing; 0 for most models
     bias : of the solution, h(x) = <w, x> - bias
     rounding : error of the gap to expect from float64 arithmetic, in the same units
 
@@ -22,6 +23,7 @@ class Certificate:
 
     primal: float
     dual: float
+    floor: float
     bias: float
     rounding: float
 
@@ -101,4 +103,8 @@ class Problem(Protocol):
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """The primal solution that the certificate vouches for."""
+        ...
+
+    def at_level(self, level: int) -> Problem:
+        """The same problem, less smoothed by `level` steps; itself where nothing is smoothed; certificates are exact."""
         ...

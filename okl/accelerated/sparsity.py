@@ -102,9 +102,13 @@ class SparseProblem:
         dual = float(inner(self.weights, self.loss.conjugate(feasible)))
         risk, norm = self.smooth(point, image), self.penalty(point)
         return Certificate(
-            primal=risk + norm, dual=-dual, bias=0.0, rounding=8.0 * _EPSILON * (risk + norm + abs(dual))
+            primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=8.0 * _EPSILON * (risk + norm + abs(dual))
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """The w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
+
+    def at_level(self, level: int) -> SparseProblem:
+        """Itself."""
+        return self

@@ -14,14 +14,17 @@ Lemma 2 and equation (19).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+from numpy.typing import NDArray
 
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.projections import Doubles
 
 BELOW, FOUND, ABOVE = -1, 0, 1
 _PIVOTS_AFTER_NEWTON = 2
-_STRETCH = 128
+_STRETCH = 1024
 _ROUNDING = 1e-13  # of sums of a million terms
 
 
@@ -37,25 +40,41 @@ def _sum_at(v: Doubles, low: Doubles, high: Doubles, size: int, t: float) -> tup
     return total, active
 
 
+@compiled_sum
+def _sum_settled(
+    flags: NDArray[np.uint8], v: Doubles, low: Doubles, high: Doubles, start: float, stop: float
+) -> tuple[float, float]:
+    """Flag the terms that bend between start and stop; returns constants of the others, and how many of them fall."""
+    constant, falling = 0.0, 0.0
+    for i in range(v.shape[0]):
+        leaves, arrives = v[i] - high[i], v[i] - low[i]
+        bends = ((leaves > start) & (leaves < stop)) | ((arrives > start) & (arrives < stop))
+        still = (leaves >= stop) | (arrives <= start)
+        term = low[i] if arrives <= start else v[i]
+        term = high[i] if leaves >= stop else term
+        constant += 0.0 if bends else term
+        falling += 0.0 if (bends | still) else 1.0
+        flags[i] = bends
+    return constant, falling
+
+
 @compiled
 def _settle(
-    v: Doubles, low: Doubles, high: Doubles, size: int, constant: float, falling: int, start: float, stop: float
+    v: Doubles, low: Doubles, high: Doubles, flags: NDArray[np.uint8], size: int, start: float, stop: float
 ) -> tuple[int, float, int]:
-    """Move the terms that bend between start and stop to the front; returns their number and the sums with the rest."""
-    kept = 0
-    for first in range(0, size, _STRETCH):
-        settled = 0.0  # of a stretch: a long sum, term by term, would lose three more digits
-        for i in range(first, min(first + _STRETCH, size)):
-            value, least, most = v[i], low[i], high[i]
-            leaves, arrives = value - most, value - least
-            bends = ((leaves > start) & (leaves < stop)) | ((arrives > start) & (arrives < stop))
-            still = (leaves >= stop) | (arrives <= start)
-            term = most if leaves >= stop else (least if still else value)
-            settled += 0.0 if bends else term
-            falling += (not bends) & (not still)
-            v[kept], low[kept], high[kept] = value, least, most
-            kept += bends
-        constant += settled
+    """Move the terms that bend between start and stop to the front; returns their number and the sums of the rest."""
+    kept, constant, falling, words = 0, 0.0, 0, flags.view(np.uint64)
+    for first in range(0, size, flags.shape[0]):
+        last = min(first + flags.shape[0], size)
+        flags[last - first :] = 0
+        more, fallen = _sum_settled(flags, v[first:last], low[first:last], high[first:last], start, stop)
+        constant, falling = constant + more, falling + int(fallen)
+        for word in range((last - first + 7) // 8):
+            if words[word] != 0:
+                for j in range(8 * word, min(8 * word + 8, last - first)):
+                    # always moved, kept by the count: a branch that nobody can predict costs more
+                    v[kept], low[kept], high[kept] = v[first + j], low[first + j], high[first + j]
+                    kept += flags[j]
     return kept, constant, falling
 
 
@@ -79,15 +98,34 @@ def _pivot(v: Doubles, low: Doubles, high: Doubles, size: int, start: float, sto
 
 
 @compiled
+def _step(
+    t: float, excess: float, slope: int, size: int, start: float, stop: float, at_start: float, at_stop: float
+) -> float:
+    """Newton's next t, or the secant's where g is known at both ends; a little beyond the root, to close in on it."""
+    if at_start < np.inf and at_stop > -np.inf:
+        share = at_start / (at_start - at_stop)
+        near = min(share, 1.0 - share)
+        near += near / 16 + math.sqrt(near / size)
+        return start + (near if share < 0.5 else 1.0 - near) * (stop - start)
+    return t + 1.0625 * excess / slope if slope > 0 else np.inf
+
+
+@compiled
 def _line_root(constant: float, falling: int, total: float, start: float, stop: float) -> float:
-    """Where the line without bends is 0: a point of [start, stop] if it is 0 throughout, infinite if nowhere."""
+    """Where the line without bends is 0; if it is level, beyond the end to which g has to go on, or where it is 0.
+
+    Towards infinity g does not go on: what is missing there is rounding, and the last bend comes nearest.
+    """
     excess = constant - total
     if falling > 0:
         return excess / falling
     if abs(excess) > _ROUNDING * (abs(constant) + abs(total)):
-        return np.inf if excess > 0.0 else -np.inf
+        if excess > 0.0 and stop < np.inf:
+            return np.inf
+        if excess < 0.0 and start > -np.inf:
+            return -np.inf
     if start == -np.inf:
-        return stop
+        return stop if stop < np.inf else 0.0
     return start if stop == np.inf else 0.5 * (start + stop)
 
 
@@ -112,8 +150,9 @@ def find_root(
     where : BELOW, FOUND or ABOVE
     visits : how many terms were read, each time counted
     """
-    first, last = start, stop
+    first, last, at_start, at_stop = start, stop, np.inf, -np.inf
     t, pivots, visits = guess, 0, 0
+    flags = np.empty(_STRETCH, dtype=np.uint8)
     while size > 0:
         if pivots > 0 or not start < t < stop:
             t = _pivot(v, low, high, size, start, stop, pivots % 2 == 0)
@@ -123,17 +162,18 @@ def find_root(
         if excess == 0.0:
             return t, FOUND, visits + size
         if excess > 0.0:
-            start = t
+            start, at_start = t, excess
         else:
-            stop = t
+            stop, at_stop = t, excess
         before = size
-        size, constant, falling = _settle(v, low, high, size, constant, falling, start, stop)
+        size, more, fallen = _settle(v, low, high, flags, size, start, stop)
+        constant, falling = constant + more, falling + fallen
         visits += 2 * before
         if pivots > 0:
             pivots -= 1
         elif 2 * size > before:
             pivots = _PIVOTS_AFTER_NEWTON
-        t = t + excess / slope if slope > 0 else np.inf
+        t = _step(t, excess, slope, size, start, stop, at_start, at_stop)
     t = _line_root(constant, falling, total, start, stop)
     # an end that was moved has been looked at: the root beyond it is there by rounding
     if t < start:

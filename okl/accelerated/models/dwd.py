@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,7 +42,8 @@ class DWD:
 
     Dual, with u_i = weight_i / (m nu): minimise ||A a|| - 2 sum_i sqrt(weight_i a_i) over 0 <= a_i <= u_i, and
     sum_i y_i a_i = 0 with a bias; w = A a / ||A a||. The slope of the root is infinite at 0: its prox is taken, which
-    never reaches 0.
+    never reaches 0. The norm has no derivative at 0, where the optimum may lie close: it is smoothed up to a tenth of
+    its first length, and ten times less as often as the gap takes.
 
     Parameters
     ----------
@@ -68,9 +70,9 @@ class DWD:
         separable, region = self._parts(rows, weights, steepest * weights)
         first = np.empty(rows.n_points)
         region.prox(first, steepest * weights, 1.0 / steepest)
-        return DualProblem(
+        problem = DualProblem(
             rows=rows,
-            outer=EuclideanNorm(),
+            outer=EuclideanNorm(_first_width(rows, first)),
             separable=separable,
             region=region,
             risk=SumOfLosses(_Distance(steepest), rows.signs, weights),
@@ -78,6 +80,7 @@ class DWD:
             intercept=self.fit_intercept,
             curvature=0.0 if self.margin is None else 0.5 * steepest**-1.5 / float(weights.max()),
         )
+        return replace(problem, levels=lambda level: _less_smoothed(problem, level))
 
     def _parts(self, rows: RowOperator, weights: FloatArray, upper: FloatArray) -> tuple[Separable, Region]:
         if self.margin is None:
@@ -85,3 +88,15 @@ class DWD:
         lower = self.margin * upper
         region: Region = BoxHyperplane(rows.signs, lower, upper) if self.fit_intercept else Box(lower, upper)
         return Roots(weights, lower), region
+
+
+def _first_width(rows: RowOperator, first: FloatArray) -> float:
+    image = np.empty(rows.n_image)
+    rows.image(image, first)
+    longest = math.sqrt(float(rows.squared_lengths().max())) * float(first.max())
+    return max(0.1 * math.sqrt(rows.squared_norm(first, image)), 0.1 * longest, float(np.finfo(np.float32).tiny))
+
+
+def _less_smoothed(problem: DualProblem, level: int) -> DualProblem:
+    assert isinstance(problem.outer, EuclideanNorm)
+    return replace(problem, outer=EuclideanNorm(problem.outer.width * 0.1**level))

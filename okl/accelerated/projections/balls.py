@@ -35,8 +35,8 @@ def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
     point = check_point(out, point)
     largest = _largest(point)
     # in units of the largest entry: its square neither overflows nor vanishes
-    norm = largest * math.sqrt(float(np.sum(np.square(point / largest, dtype=np.float64)))) if largest else 0.0
-    factor = 1.0 if norm <= radius else radius / norm
+    units = math.sqrt(float(np.sum(np.square(point / largest, dtype=np.float64)))) if largest else 1.0
+    factor = 1.0 if largest <= radius / units else radius / largest / units
     np.multiply(point, factor, out=out, casting="same_kind")
     return factor
 

@@ -72,7 +72,7 @@ def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int
         if all(search.where == FOUND for search in searches):
             break
     roots = tuple(search.guess for search in searches)
-    if any(math.isnan(root) for root in roots):
+    if not all(math.isfinite(root) for root in roots):
         raise DataError(_what_is_not_finite(entries.point))
     return Multipliers(roots, (visits + size) / size)  # written once
 

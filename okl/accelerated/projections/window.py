@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from okl.compiled.projections import Doubles, Entries, take
 from okl.compiled.projectionsroot import find_root
 
-_DEVIATIONS = 4.0  # of the sample's sum: the window misses once in some 10,000 projections, and costs a pass then
+_DEVIATIONS = 3.0  # of the sample's sum: the window misses once in some 300 projections, and costs a pass then
 _LEAST_SAMPLE = 64
 
 
