@@ -125,7 +125,9 @@ def test_precision_reaches_the_model(solver: str, data: dict[Task, Dataset]) -> 
         assert learning.predictor(last_state(learning, data[task], execution)).precision == "float64"
 
 
-@pytest.mark.parametrize(("solver", "option"), [(solver, option) for solver in OPTIONS for option in OPTIONS[solver]])
+@pytest.mark.parametrize(
+    ("solver", "option"), [(solver, option) for solver in OPTIONS for option in sorted(OPTIONS[solver])]
+)
 def test_every_option_that_a_solver_takes_changes_what_it_learns(
     solver: str, option: str, data: dict[Task, Dataset]
 ) -> None:
