@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from okl.accelerated.history import Record
-from okl.accelerated.iterates import Iterate, MemoryIterates, StepOutcome
+from okl.accelerated.iterates import Iterate, Iterates, MemoryIterates, StepOutcome
 from okl.accelerated.pace import Pace, Switches
 from okl.accelerated.protocol import Problem, Solution
 from okl.checks import check_at_least, check_choice, check_positive
@@ -27,6 +27,7 @@ _LEAST_PAUSE, _MOST_PAUSE = 10, 100  # iterations between checks, a tenth of tho
 _STILL_FALLING = 0.9
 _MOST_LEVELS = 12
 _ROUNDING = 1e-12  # of an objective
+_FLOOR = 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,8 @@ class FapgState:
     """Where a run stands; a value.
 
     pace : scalars before the next iteration; current, previous : the last two points
-    best : the point of least gap at a check; improved_at : iteration at which the least gap last fell by a tenth
+    best : the point of least gap at a check
+    improved_at : iteration at which the least gap was last a tenth below improved_gap, the one it then became
     reads : of the data so far; history : a record a check, the last one of `current`
     """
 
@@ -44,6 +46,7 @@ class FapgState:
     best: Iterate
     best_record: Record
     improved_at: int
+    improved_gap: float
     reads: int
     history: tuple[Record, ...]
 
@@ -122,20 +125,35 @@ class Fapg:
         image = np.empty(problem.n_image)
         problem.image(image, first)
         here = Iterate(first, image)
+        return self.begin(MemoryIterates(problem, here, here), lipschitz, here, reads=1)
+
+    def begin(self, iterates: Iterates, lipschitz: float, here: Iterate, reads: int) -> FapgState:
+        """State before the first iteration of whoever holds the vectors; `here` is what is kept of the first point."""
         pace = Pace(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
-        record = self._record(MemoryIterates(problem, here, here), pace, 1, 0)
+        record = self._record(iterates, pace, reads, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
-        return FapgState(pace, here, here, here, record, 0, record.reads, (record,))
+        return FapgState(pace, here, here, here, record, 0, record.certificate.gap, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: Problem) -> FapgState:
         """The state at the next check; writes into nothing that it is given."""
-        pace, previous, level = state.pace, state.previous, state.history[-1].level
-        if state.history[-1].certificate.floor > 0.5 * state.history[-1].certificate.gap and level < _MOST_LEVELS:
-            # another objective: neither momentum nor ceiling were of this one
-            level, previous = level + 1, state.current
-            pace = replace(pace, acceleration=1.0, before_acceleration=0.0, ceiling=math.inf)
-        problem = problem.at_level(level)
-        iterates = MemoryIterates(problem, state.current, previous)
+        state, level = self.levelled(state)
+        return self.run(state, MemoryIterates(problem.at_level(level), state.current, state.previous), level)
+
+    def levelled(self, state: FapgState) -> tuple[FapgState, int]:
+        """State to go on from, without momentum where the objective is to be less smoothed, and the level to go on at.
+
+        One level more is due where smoothing is more than half of the gap.
+        """
+        level = state.history[-1].level
+        if state.history[-1].certificate.floor <= 0.5 * state.history[-1].certificate.gap or level >= _MOST_LEVELS:
+            return state, level
+        # another objective: neither momentum nor ceiling were of this one, and it is steeper
+        pace = replace(state.pace, acceleration=1.0, before_acceleration=0.0, ceiling=math.inf, distrusted=True)
+        return replace(state, pace=pace, previous=state.current), level + 1
+
+    def run(self, state: FapgState, iterates: Iterates, level: int) -> FapgState:
+        """Iterate up to the next check, by whoever holds the vectors of the state."""
+        pace = state.pace
         last = min(self._next_check(pace.iteration - 1), self.max_iterations)
         while pace.iteration <= last:
             pace, residual = self._iterate(iterates, pace)
@@ -154,8 +172,10 @@ class Fapg:
             return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, asked for {self.tolerance:g}")
         if self.residual_tolerance is not None and record.residual <= self.residual_tolerance:
             return Outcome("done", f"optimality residual {record.residual:.2g}, asked for {self.residual_tolerance:g}")
-        least = state.best_record.certificate
-        if certificate.gap <= certificate.rounding or record.iteration > 2 * state.improved_at + 1000:
+        least, first = state.best_record.certificate, state.history[0].certificate
+        # an optimum of 0 is reached but for the rounding of what it began with
+        rounding = max(certificate.rounding, _FLOOR * max(abs(first.primal), abs(first.dual)))
+        if certificate.gap <= rounding or record.iteration > 2 * state.improved_at + 1000:
             return Outcome(
                 "done",
                 f"numerical floor: the relative duality gap stopped falling at {least.relative_gap:.2g}, "
@@ -171,7 +191,7 @@ class Fapg:
         at_level = problem.at_level(state.best_record.level)
         return at_level.solution(best.point, best.image, state.best_record.certificate)
 
-    def _iterate(self, iterates: MemoryIterates, pace: Pace) -> tuple[Pace, float]:
+    def _iterate(self, iterates: Iterates, pace: Pace) -> tuple[Pace, float]:
         proven, switches = self.method == "proven", self.switches
         with_excess = switches.bt and (proven or pace.distrusted or pace.iteration % 10 == 1)
         iterates.extrapolate(pace.momentum)
@@ -199,7 +219,7 @@ class Fapg:
         return done + (self.check_every or min(max(done // 10, _LEAST_PAUSE), _MOST_PAUSE))
 
     @staticmethod
-    def _record(iterates: MemoryIterates, pace: Pace, reads: int, level: int) -> Record:
+    def _record(iterates: Iterates, pace: Pace, reads: int, level: int) -> Record:
         checked = iterates.check(pace.lipschitz)
         return Record(
             iteration=pace.iteration - 1,
@@ -230,14 +250,15 @@ def _is_too_long(step: StepOutcome, pace: Pace) -> bool:
 
 def _next_state(state: FapgState, pace: Pace, current: Iterate, previous: Iterate, record: Record) -> FapgState:
     gap, least = record.certificate.gap, state.best_record.certificate.gap
-    better = gap < least
+    better, falling = gap < least, gap < _STILL_FALLING * state.improved_gap
     return FapgState(
         pace=pace,
         current=current,
         previous=previous,
         best=current if better else state.best,
         best_record=record if better else state.best_record,
-        improved_at=record.iteration if gap < _STILL_FALLING * least else state.improved_at,
+        improved_at=record.iteration if falling else state.improved_at,
+        improved_gap=gap if falling else state.improved_gap,
         reads=record.reads,
         history=(*state.history, record),
     )

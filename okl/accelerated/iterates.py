@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,6 +46,27 @@ class Checked(NamedTuple):
     objective: float
     certificate: Certificate
     movement: float
+
+
+class Iterates(Protocol):
+    """The verbs: whoever holds the vectors of a run, in memory or beside their shards."""
+
+    @property
+    def reads(self) -> int:
+        """Of the data so far."""
+        ...
+
+    def extrapolate(self, momentum: float) -> None: ...
+
+    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome: ...
+
+    def accept(self) -> None: ...
+
+    def restart(self) -> None: ...
+
+    def check(self, lipschitz: float) -> Checked: ...
+
+    def kept(self) -> tuple[Iterate, Iterate]: ...
 
 
 class MemoryIterates:

@@ -35,7 +35,8 @@ class Pace:
     acceleration, before_acceleration : t_k and t_(k-1)
     shrink : eta_d; pause : K_i; restarted_at : the iteration of the last restart, 0 if none; restarts : so far
     least : the estimate never falls below it
-    objective : F of the current point; ceiling : F at the last restart, which Lemma 5 forbids to rise above
+    objective : F of the current point; ceiling : F at the last restart, which Lemma 5 forbids to rise above;
+        infinite after a change of objective, until a step is kept
     distrusted : whether the last step rose above it, so that the next one must prove itself
     """
 
@@ -78,6 +79,7 @@ class Pace:
             acceleration=_next_acceleration(self.acceleration, ratio),
             before_acceleration=self.acceleration,
             objective=objective,
+            ceiling=objective if math.isinf(self.ceiling) else self.ceiling,
             distrusted=False,
         )
 
