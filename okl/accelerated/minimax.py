@@ -31,6 +31,7 @@ class MinimaxProblem:
     kappa : radius of the balls, > 0
     centre : (n,), where w is to give 0 but for the spreads; own bias = <w, centre> + kappa / 2 (last - first spread)
         for two balls, <w, centre> for one
+    intercept : whether there is a bias
 
     Source: Ito et al., 2017, sections 3.2.6 and 3.2.7, (16) and (17), times 1/2 as in (9) with C = 1.
     """
@@ -40,6 +41,7 @@ class MinimaxProblem:
     n_balls: int
     kappa: float
     centre: FloatArray
+    intercept: bool = True
 
     @property
     def n_points(self) -> int:
@@ -101,7 +103,7 @@ class MinimaxProblem:
             primal=risk + half_square,
             dual=-half_square,
             floor=0.0,
-            bias=float(inner(image, self.centre)) + tilt,
+            bias=float(inner(image, self.centre)) + tilt if self.intercept else 0.0,
             rounding=8.0 * _EPSILON * (abs(risk) + 2.0 * half_square),
         )
 

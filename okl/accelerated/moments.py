@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.accelerated.operators import DenseRows
+from okl.accelerated.weighting import weights_of
 from okl.compiled.door import one_blas_thread
 from okl.errors import DataError
 from okl.types import FloatArray
@@ -17,9 +18,12 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean (n,) and scatter (n, n), the sum of outer products of deviations from the mean, of some rows."""
+    """Weight, mean (n,) and scatter (n, n), the sum of outer products of deviations from the mean, of some rows.
 
-    count: int
+    count : how many rows, or what they weigh together: a row of weight 2 counts as two
+    """
+
+    count: float
     mean: NDArray[np.float64]
     scatter: NDArray[np.float64]
 
@@ -38,15 +42,18 @@ class Moments:
         return self.scatter / (self.count - 1)
 
 
-def moments_of(rows: FloatArray) -> Moments:
-    """Moments of a block of rows (m, n), in float64."""
+def moments_of(rows: FloatArray, weights: FloatArray | None = None) -> Moments:
+    """Moments of a block of rows (m, n), each weighing weights (m,) or 1, in float64."""
     block = np.asarray(rows, dtype=np.float64)
-    if len(block) == 0:
-        return Moments(0, np.zeros(block.shape[1]), np.zeros((block.shape[1], block.shape[1])))
-    mean = block.mean(axis=0)
+    count = float(len(block) if weights is None else weights.sum())
+    if count == 0.0:
+        return Moments(0.0, np.zeros(block.shape[1]), np.zeros((block.shape[1], block.shape[1])))
+    mean = block.mean(axis=0) if weights is None else np.asarray(weights @ block / count, dtype=np.float64)
     deviations = block - mean
+    weighted = deviations if weights is None else deviations * weights[:, np.newaxis]
     with one_blas_thread():
-        return Moments(len(block), mean, deviations.T @ deviations)
+        scatter: NDArray[np.float64] = weighted.T @ deviations
+    return Moments(count, mean, scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,17 +62,17 @@ class ClassMoments:
 
     Raises
     ------
-    DataError : a class has fewer than two rows
+    DataError : the rows of a class do not weigh more than one row does
     """
 
     positive: Moments
     negative: Moments
 
     def __post_init__(self) -> None:
-        if min(self.positive.count, self.negative.count) < 2:
+        if min(self.positive.count, self.negative.count) <= 1.0:
             raise DataError(
-                f"The classes have {self.positive.count} and {self.negative.count} rows, but a covariance takes two: "
-                "give at least two rows of either class."
+                f"The rows of the classes weigh {self.positive.count:g} and {self.negative.count:g}, but a covariance "
+                "takes more than one row: give at least two rows of either class, or larger weights."
             )
 
     @property
@@ -74,14 +81,17 @@ class ClassMoments:
         return self.positive.mean - self.negative.mean
 
 
-def class_moments(rows: DenseRows) -> ClassMoments:
-    """Moments of either class, block by block, merged in order."""
+def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> ClassMoments:
+    """Moments of either class, each row weighing sample_weight (m,) or 1, block by block, merged in order."""
+    weights = None if sample_weight is None else weights_of(rows, sample_weight)
     found = []
     for sign in (1.0, -1.0):
         total = moments_of(rows.rows[:0])
         for first in range(0, rows.n_points, _BLOCK):
-            chosen = rows.signs[first : first + _BLOCK] == sign
-            total = total.merged(moments_of(rows.rows[first : first + _BLOCK][chosen]))
+            block = slice(first, first + _BLOCK)
+            chosen = rows.signs[block] == sign
+            counted = None if weights is None else weights[block][chosen]
+            total = total.merged(moments_of(rows.rows[block][chosen], counted))
         found.append(total)
     return ClassMoments(*found)
 

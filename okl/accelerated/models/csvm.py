@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
@@ -30,7 +33,7 @@ class _Hinge:
 
 
 @dataclass(frozen=True)
-class CSVM:
+class CSVM(Classifier):
     """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, 1 - y_i (<w, x_i> - b)).
 
     Dual: minimise 1/2 ||A a||^2 - sum_i a_i over 0 <= a_i <= C weight_i, and sum_i y_i a_i = 0 with a bias; w = A a.
@@ -43,11 +46,27 @@ class CSVM:
     Source: Ito et al., 2017, section 3.2.1, (11).
     """
 
+    NAME: ClassVar[str] = "c-svm"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    EQUATION: ClassVar[int] = 11
+
     C: float = 1.0
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> CSVM:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1."""

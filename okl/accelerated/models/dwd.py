@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from okl.accelerated.barriers import RootsBarrier
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import EuclideanNorm
@@ -37,7 +39,7 @@ class _Distance:
 
 
 @dataclass(frozen=True)
-class DWD:
+class DWD(Classifier):
     """Minimise sum_i weight_i l(y_i (<w, x_i> - b)) over ||w|| <= 1; l(z) = 1 / z, continued linearly below sqrt(m nu).
 
     Dual, with u_i = weight_i / (m nu): minimise ||A a|| - 2 sum_i sqrt(weight_i a_i) over 0 <= a_i <= u_i, and
@@ -54,6 +56,10 @@ class DWD:
     Source: Ito et al., 2017, section 3.2.5, (15).
     """
 
+    NAME: ClassVar[str] = "dwd"
+    PARAMETER: ClassVar[ParameterName] = "nu"
+    EQUATION: ClassVar[int] = 15
+
     nu: float = 0.5
     fit_intercept: bool = True
     margin: float | None = None
@@ -62,6 +68,18 @@ class DWD:
         check_positive("nu", self.nu)
         if self.margin is not None and not 0.0 < self.margin < 1.0:
             raise ConfigError(f"margin = {self.margin!r}, but it takes a number between 0 and 1, or None.")
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> DWD:
+        """With nu = parameter, or 0.5."""
+        return cls(0.5 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any nu above 0."""
+        return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1."""

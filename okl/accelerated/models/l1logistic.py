@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.operators import DenseRows, SparseRows
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.weighting import weights_of
@@ -51,7 +54,7 @@ def _relative_entropy(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class L1LogisticRegression:
+class L1LogisticRegression(Classifier):
     """Minimise ||w||_1 + C sum_i weight_i log(1 + exp(-y_i <w, x_i>)).
 
     Parameters
@@ -61,10 +64,28 @@ class L1LogisticRegression:
     Source: Ito et al., 2017, appendix D, (27).
     """
 
+    NAME: ClassVar[str] = "l1-logistic"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    TAKES_KERNEL: ClassVar[bool] = False
+    HAS_OWN_BIAS: ClassVar[bool] = False
+    EQUATION: ClassVar[int] = 27
+
     C: float = 1.0
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> L1LogisticRegression:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
         """The problem on rows, each weighing sample_weight (m,) or 1."""

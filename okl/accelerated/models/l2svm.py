@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
@@ -30,7 +33,7 @@ class _SquaredHinge:
 
 
 @dataclass(frozen=True)
-class L2SVM:
+class L2SVM(Classifier):
     """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, 1 - y_i (<w, x_i> - b))^2.
 
     Dual: minimise 1/2 ||A a||^2 + sum_i a_i^2 / (4 C weight_i) - a_i over a_i >= 0, and sum_i y_i a_i = 0 with a bias;
@@ -44,11 +47,27 @@ class L2SVM:
     Source: Ito et al., 2017, section 3.2.2, (12), where -sum_i a_i is missing: l*(-a) = a^2 / 4 - a.
     """
 
+    NAME: ClassVar[str] = "l2-svm"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    EQUATION: ClassVar[int] = 12
+
     C: float = 1.0
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
         check_positive("C", self.C)
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> L2SVM:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1."""

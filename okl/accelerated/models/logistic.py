@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from okl.accelerated.barriers import EntropyBarrier
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
@@ -33,7 +36,7 @@ class _Logistic:
 
 
 @dataclass(frozen=True)
-class LogisticRegression:
+class LogisticRegression(Classifier):
     """Minimise 1/2 ||w||^2 + C sum_i weight_i log(1 + exp(-y_i (<w, x_i> - b))).
 
     Dual, with u_i = C weight_i: minimise 1/2 ||A a||^2 + sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i)
@@ -50,6 +53,10 @@ class LogisticRegression:
     Source: Ito et al., 2017, section 3.2.3, (13).
     """
 
+    NAME: ClassVar[str] = "logistic"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    EQUATION: ClassVar[int] = 13
+
     C: float = 1.0
     fit_intercept: bool = True
     margin: float | None = None
@@ -58,6 +65,18 @@ class LogisticRegression:
         check_positive("C", self.C)
         if self.margin is not None and not 0.0 < self.margin < 0.5:
             raise ConfigError(f"margin = {self.margin!r}, but it takes a number between 0 and 1/2, or None.")
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> LogisticRegression:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1."""

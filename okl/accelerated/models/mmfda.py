@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.moments import ClassMoments, class_moments, square_root
 from okl.accelerated.operators import DenseRows
@@ -16,7 +18,7 @@ from okl.types import FloatArray
 
 
 @dataclass(frozen=True)
-class MMFDA:
+class MMFDA(Classifier):
     """Minimise -<w, d> + kappa sqrt(w'(S+ + S-) w) + 1/2 ||w||^2, d the difference of the class means.
 
     Dual: minimise 1/2 ||d + (S+ + S-)^(1/2) u||^2 over ||u|| <= kappa, which is w. At kappa_max w is 0; on the
@@ -25,18 +27,37 @@ class MMFDA:
     Parameters
     ----------
     kappa : in (0, kappa_max), kappa_max = sqrt(d'(S+ + S-)^(-1) d)
+    fit_intercept : whether there is a bias, which the objective does not depend on
 
     Source: Ito et al., 2017, section 3.2.6, (16).
     """
 
+    NAME: ClassVar[str] = "mm-fda"
+    PARAMETER: ClassVar[ParameterName] = "kappa"
+    TAKES_KERNEL: ClassVar[bool] = False
+    EQUATION: ClassVar[int] = 16
+
     kappa: float = 0.5
+    fit_intercept: bool = True
 
     def __post_init__(self) -> None:
         check_positive("kappa", self.kappa)
 
-    def problem(self, rows: DenseRows) -> MinimaxProblem:
-        """The dual on rows, or ConfigError where kappa is not below kappa_max."""
-        return self.problem_of(class_moments(rows))
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> MMFDA:
+        """With kappa = parameter, or 0.5."""
+        return cls(0.5 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Above 0, below kappa_max."""
+        return 0.0, fda_kappa_max(class_moments(rows, sample_weight))
+
+    def problem(self, rows: DenseRows, sample_weight: FloatArray | None = None) -> MinimaxProblem:
+        """The dual on rows, each weighing sample_weight (m,) or 1; ConfigError where kappa is not below kappa_max."""
+        return self.problem_of(class_moments(rows, sample_weight))
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
         """The same of the classes' moments."""
@@ -49,6 +70,7 @@ class MMFDA:
             n_balls=1,
             kappa=self.kappa,
             centre=0.5 * (moments.positive.mean + moments.negative.mean),
+            intercept=self.fit_intercept,
         )
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.models.mmfda import inverse_form
 from okl.accelerated.moments import ClassMoments, class_moments, square_root
 from okl.accelerated.operators import DenseRows
 from okl.checks import check_positive
 from okl.errors import ConfigError
+from okl.types import FloatArray
 
 
 @dataclass(frozen=True)
-class MMMPM:
+class MMMPM(Classifier):
     """Minimise -<w, d> + kappa (sqrt(w'S+ w) + sqrt(w'S- w)) + 1/2 ||w||^2, d the difference of the class means.
 
     Dual: minimise 1/2 ||d + S+^(1/2) u+ - S-^(1/2) u-||^2 over ||u+||, ||u-|| <= kappa, which is w. Own bias: half way
@@ -26,18 +29,37 @@ class MMMPM:
     Parameters
     ----------
     kappa : in (0, kappa_max), kappa_max = 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}
+    fit_intercept : whether there is a bias, which the objective does not depend on
 
     Source: Ito et al., 2017, section 3.2.7, (17), with the sign of the second risk mended.
     """
 
+    NAME: ClassVar[str] = "mm-mpm"
+    PARAMETER: ClassVar[ParameterName] = "kappa"
+    TAKES_KERNEL: ClassVar[bool] = False
+    EQUATION: ClassVar[int] = 17
+
     kappa: float = 0.25
+    fit_intercept: bool = True
 
     def __post_init__(self) -> None:
         check_positive("kappa", self.kappa)
 
-    def problem(self, rows: DenseRows) -> MinimaxProblem:
-        """The dual on rows, or ConfigError where kappa is not below kappa_max."""
-        return self.problem_of(class_moments(rows))
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> MMMPM:
+        """With kappa = parameter, or 0.25."""
+        return cls(0.25 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Above 0, below kappa_max."""
+        return 0.0, mpm_kappa_max(class_moments(rows, sample_weight))
+
+    def problem(self, rows: DenseRows, sample_weight: FloatArray | None = None) -> MinimaxProblem:
+        """The dual on rows, each weighing sample_weight (m,) or 1; ConfigError where kappa is not below kappa_max."""
+        return self.problem_of(class_moments(rows, sample_weight))
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
         """The same of the classes' moments."""
@@ -51,6 +73,7 @@ class MMMPM:
             n_balls=2,
             kappa=self.kappa,
             centre=0.5 * (moments.positive.mean + moments.negative.mean),
+            intercept=self.fit_intercept,
         )
 
 

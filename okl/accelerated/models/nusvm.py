@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
@@ -48,7 +50,7 @@ def _quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
 
 
 @dataclass(frozen=True)
-class NuSVM:
+class NuSVM(Classifier):
     """Minimise 1/2 ||w||^2 - rho + 1/(sum of weights nu) sum_i weight_i max(0, rho - y_i (<w, x_i> - b)).
 
     Dual: minimise 1/2 ||A a||^2 over 0 <= a_i <= weight_i / (nu sum of weights) and sum_i a_i = 1, half of it in each
@@ -63,12 +65,29 @@ class NuSVM:
     Source: Ito et al., 2017, section 3.2.4, (14), where nu_max is printed with max for min.
     """
 
+    NAME: ClassVar[str] = "nu-svm"
+    PARAMETER: ClassVar[ParameterName] = "nu"
+    EQUATION: ClassVar[int] = 14
+
     nu: float = 0.5
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.nu <= 1.0:
             raise ConfigError(f"nu = {self.nu!r}, but it takes a number in (0, 1].")
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> NuSVM:
+        """With nu = parameter, or 0.5."""
+        return cls(0.5 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Above 0, up to nu_max."""
+        weights = weights_of(rows, sample_weight)
+        return 0.0, nu_max(rows.signs, weights) if fit_intercept else 1.0
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1, or ConfigError where nu is above nu_max."""
