@@ -5,5 +5,16 @@ from okl.accelerated.operators.kernelmatrix import KernelMatrix
 from okl.accelerated.operators.protocol import Operator, RowOperator, signs_of
 from okl.accelerated.operators.sparse import SparseRows
 from okl.accelerated.operators.spectrum import squared_norm_of
+from okl.accelerated.operators.tiledkernel import KernelTiles, TiledKernel
 
-__all__ = ["DenseRows", "KernelMatrix", "Operator", "RowOperator", "SparseRows", "signs_of", "squared_norm_of"]
+__all__ = [
+    "DenseRows",
+    "KernelMatrix",
+    "KernelTiles",
+    "Operator",
+    "RowOperator",
+    "SparseRows",
+    "TiledKernel",
+    "signs_of",
+    "squared_norm_of",
+]
