@@ -106,5 +106,5 @@ class Problem(Protocol):
         ...
 
     def at_level(self, level: int) -> Problem:
-        """The same problem, less smoothed by `level` steps; itself where nothing is smoothed; certificates are exact."""
+        """The same problem, `level` steps less smoothed; itself where nothing is smoothed; certificates are exact."""
         ...

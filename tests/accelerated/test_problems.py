@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
+from okl.accelerated.operators import DenseRows
+from tests.accelerated.model_cases import MAKERS, WITH_MARGINS, feasible_point, image_of, pulled_of, two_classes
+
+ALL = MAKERS | WITH_MARGINS
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_gradient_matches_finite_differences(name: str) -> None:
+    problem, rng = ALL[name](two_classes(0)), np.random.default_rng(0)
+    for _ in range(3):
+        # anywhere, not only in the set: extrapolated points leave it
+        point = problem.start() + 0.3 * rng.standard_normal(problem.n_points)
+        image = image_of(problem, point)
+        gradient, direction = np.empty(problem.n_points), rng.standard_normal(problem.n_points)
+        problem.gradient(gradient, point, image, pulled_of(problem, image))
+        values = [problem.smooth(p, image_of(problem, p)) for p in (point + 1e-6 * direction, point - 1e-6 * direction)]
+        assert gradient @ direction == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_excess_is_the_distance_of_f_from_its_tangent(name: str) -> None:
+    problem, rng = ALL[name](two_classes(1)), np.random.default_rng(1)
+    for scale in (1.0, 1e-2):
+        point = feasible_point(problem, rng)
+        at = point + scale * rng.standard_normal(problem.n_points)
+        image, at_image = image_of(problem, point), image_of(problem, at)
+        gradient = np.empty(problem.n_points)
+        problem.gradient(gradient, at, at_image, pulled_of(problem, at_image))
+        values = problem.smooth(point, image), problem.smooth(at, at_image)
+        expected = values[0] - values[1] - gradient @ (point - at)
+        excess = problem.excess(point, image, at, at_image)
+        assert excess > 0
+        assert excess == pytest.approx(expected, rel=1e-6, abs=1e-11 * max(map(abs, values)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_prox_minimises(name: str) -> None:
+    problem, rng = ALL[name](two_classes(2)), np.random.default_rng(2)
+    target, lipschitz = problem.start() + rng.standard_normal(problem.n_points), 0.8
+    found = np.empty(problem.n_points)
+    problem.prox(found, target.copy(), lipschitz)
+    least = problem.penalty(found) + 0.5 * lipschitz * np.sum((found - target) ** 2)
+    for _ in range(30):
+        # on the way to another feasible point: the sets are convex
+        other = found + rng.choice([1.0, 1e-3]) * (feasible_point(problem, rng) - found)
+        value = problem.penalty(other) + 0.5 * lipschitz * np.sum((other - target) ** 2)
+        assert value >= least - 1e-9 * abs(least)
+
+
+@pytest.mark.parametrize("model", [CSVM(0.7), L2SVM(0.5), LogisticRegression(2.0), DWD(0.02), NuSVM(0.5)])
+def test_weighted_row_counts_as_often_as_it_weighs(
+    model: CSVM | L2SVM | LogisticRegression | DWD | NuSVM,
+) -> None:
+    rows, rng = two_classes(3), np.random.default_rng(3)
+    weights = rng.integers(0, 3, rows.n_points).astype(float)
+    repeated = np.repeat(np.arange(rows.n_points), weights.astype(int))
+    again = DenseRows(rows.rows[repeated], rows.signs[repeated])
+    if isinstance(model, DWD):  # its nu is a share of all rows, weighted or not
+        model = DWD(model.nu * rows.n_points / len(repeated))
+    problem, other = model.problem(rows, weights), model.problem(again)
+    if isinstance(model, DWD):
+        other = DWD(model.nu * rows.n_points / len(repeated)).problem(again)
+    point = feasible_point(problem, rng)
+    spread = point[repeated] / weights[repeated]
+    image, other_image = image_of(problem, point), image_of(other, spread)
+    left = problem.certificate(point, image, pulled_of(problem, image))
+    right = other.certificate(spread, other_image, pulled_of(other, other_image))
+    assert left.primal == pytest.approx(right.primal)
+    assert left.dual == pytest.approx(right.dual)
