@@ -27,6 +27,7 @@ _LEAST_PAUSE, _MOST_PAUSE = 10, 100  # iterations between checks, a tenth of tho
 _STILL_FALLING = 0.9
 _MOST_LEVELS = 12
 _ROUNDING = 1e-12  # of an objective
+_FIRM = 1e9
 _FLOOR = 1e-15
 
 
@@ -121,7 +122,7 @@ class Fapg:
                 f"A warm start of shape {first.shape} came, but this problem takes {problem.n_points} finite numbers."
             )
         if point is not None:
-            problem.prox(first, first.copy(), lipschitz)
+            problem.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
         image = np.empty(problem.n_image)
         problem.image(image, first)
         here = Iterate(first, image)

@@ -42,7 +42,7 @@ class Moments:
         return self.scatter / (self.count - 1)
 
 
-def moments_of(rows: FloatArray, weights: FloatArray | None = None) -> Moments:
+def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> Moments:
     """Moments of a block of rows (m, n), each weighing weights (m,) or 1, in float64."""
     block = np.asarray(rows, dtype=np.float64)
     count = float(len(block) if weights is None else weights.sum())
