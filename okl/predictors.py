@@ -36,16 +36,18 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """Scores z(x) @ weights' for an explicit feature map z.
+    """Scores z(x) @ weights' + offsets for an explicit feature map z.
 
     Parameters
     ----------
     feature_map : z, with n_columns columns
     weights : (n_outputs, n_columns); one output for two classes and for regression
+    offsets : (n_outputs,) of the same precision; None: 0
     """
 
     feature_map: FeatureMap
     weights: FloatArray
+    offsets: FloatArray | None = None
 
     @property
     def n_inputs(self) -> int:
@@ -65,11 +67,15 @@ class LinearPredictor:
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs)."""
         scores = score_rows(self.feature_map, self.weights, inputs, n_threads)
+        if self.offsets is not None:
+            scores += self.offsets
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to store, by name."""
-        return {"weights": self.weights, **{f"map.{name}": array for name, array in self.feature_map.arrays().items()}}
+        offsets = {} if self.offsets is None else {"offsets": self.offsets}
+        mapped = {f"map.{name}": array for name, array in self.feature_map.arrays().items()}
+        return {"weights": self.weights, **offsets, **mapped}
 
     def describe(self) -> dict[str, Any]:
         """The rest of it, as JSON."""
@@ -83,10 +89,16 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
     if description.get("kind") != "linear" or "weights" not in arrays:
         raise ModelError(f"{where}: a predictor of kind {description.get('kind')!r} is not one this okl knows.")
     map_arrays = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
-    predictor = LinearPredictor(map_from_stored(description["map"], map_arrays), arrays["weights"])
+    feature_map = map_from_stored(description["map"], map_arrays)
+    predictor = LinearPredictor(feature_map, arrays["weights"], arrays.get("offsets"))
     if predictor.weights.ndim != 2 or predictor.weights.shape[1] != predictor.feature_map.n_columns:
         raise ModelError(
             f"{where}: weights of shape {predictor.weights.shape} do not fit a map of "
             f"{predictor.feature_map.n_columns} columns. The model is damaged; train it again."
+        )
+    if predictor.offsets is not None and predictor.offsets.shape != (predictor.n_outputs,):
+        raise ModelError(
+            f"{where}: offsets of shape {predictor.offsets.shape} do not fit {predictor.n_outputs} outputs. The model "
+            "is damaged; train it again."
         )
     return predictor
