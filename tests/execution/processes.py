@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,3 +56,8 @@ def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def heed_interrupts() -> None:
+    """Give SIGINT its default action, as every terminal does."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -24,7 +24,7 @@ from okl.execution.local import LocalExecution
 from okl.store.dataset import Dataset
 from okl.store.order import plan_windows
 from tests.execution import works
-from tests.execution.processes import descendants, listening, soon
+from tests.execution.processes import descendants, heed_interrupts, listening, soon
 from tests.execution.works import SampledSum, add_up
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def running(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     path.write_text(textwrap.dedent(script))
     process = subprocess.Popen(
         [sys.executable, "-W", "error", str(path)], cwd=ROOT, text=True, start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_interrupts,
     )  # fmt: skip
     with process:
         try:

@@ -15,7 +15,10 @@ import pytest
 
 from flows.cli import main
 from flows.server import prefect_home
+from tests.execution.processes import heed_interrupts
 from tests.flows.conftest import child_environment
+
+_started: list[subprocess.Popen[str]] = []
 
 
 class Outcome(NamedTuple):
@@ -67,8 +70,11 @@ class Terminal:
 
 
 def start(home: Path, *words: str | Path) -> subprocess.Popen[str]:
-    """Start the command in a process of its own, in a process group of its own as a terminal does it."""
-    return subprocess.Popen(
+    """Start the command in a process of its own, in a process group of its own as a terminal does it.
+
+    Whoever started the tests in the background has SIGINT ignored, which children inherit: no terminal does that.
+    """
+    process = subprocess.Popen(
         [sys.executable, "-m", "flows.cli", *map(str, words)],
         env=child_environment(OKL_HOME=str(home)),
         cwd=home.parent,
@@ -77,7 +83,19 @@ def start(home: Path, *words: str | Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
+    _started.append(process)
+    return process
+
+
+def end_started() -> None:
+    """Kill the commands that a test which failed has left behind: some would learn for ever."""
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def wait(process: subprocess.Popen[str]) -> Outcome:

@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from flows.interrupts import FIRST, SECOND
 from flows.server import OwnServer, prefect_home
-from tests.execution.processes import soon
-from tests.flows.commandline import copy_database, processes_of, start, tree, wait
+from tests.execution.processes import heed_interrupts, soon
+from tests.flows.commandline import copy_database, end_started, processes_of, start, tree, wait
 from tests.flows.conftest import child_environment, query
 from tests.rows import curved, write
 
@@ -28,6 +28,12 @@ def home(server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     copy_database(server.home, tmp_path / "home")
     return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on() -> Iterator[None]:
+    yield
+    end_started()
 
 
 @pytest.fixture
@@ -98,8 +104,9 @@ with interruptible():
 def run_source(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     def run(body: str) -> subprocess.CompletedProcess[str]:
         source = SIGNALS.format(body=body.replace("\n", "\n    "))
+        command = [sys.executable, "-c", source]
         return subprocess.run(
-            [sys.executable, "-c", source], env=child_environment(), capture_output=True, text=True, check=False
+            command, env=child_environment(), capture_output=True, text=True, check=False, preexec_fn=heed_interrupts
         )
 
     return run
