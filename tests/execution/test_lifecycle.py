@@ -38,7 +38,8 @@ def running(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     path.write_text(textwrap.dedent(script))
     process = subprocess.Popen(
         [sys.executable, "-W", "error", str(path)], cwd=ROOT, text=True, start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_interrupts,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
     )  # fmt: skip
     with process:
         try:
