@@ -1,0 +1,314 @@
+"""What shards do for a dual problem: their dual vectors, and the commands that move them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.accelerated.dual import DualProblem
+from okl.accelerated.separable import Quadratic, Separable
+from okl.accelerated.sharded.messages import Verdict
+from okl.accelerated.sharded.regions import Sums, part_of, spread
+from okl.accelerated.sharded.risks import risk_part_of
+from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sharded.signs import signs_of_class
+from okl.compiled.steps import descend, extrapolate, squared_distance, step_sums
+from okl.store.dataset import Shard
+from okl.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class OpenDual:
+    """Makes the vectors of a shard. rows : of all shards; prototype : of the model; positive : class, None for +1."""
+
+    rows: MappedRows
+    prototype: DualProblem
+    positive: int | None
+
+    def __call__(self, shard: Shard) -> DualVectors:
+        """Before the first step."""
+        return DualVectors(self, shard)
+
+
+class DualVectors:
+    """A shard's part of the dual points, (m,) float64 each, in private buffers."""
+
+    def __init__(self, opening: OpenDual, shard: Shard) -> None:
+        self.shard, self.rows = shard, opening.rows
+        targets, self.longest = self.rows.targets(shard)
+        prototype = opening.prototype
+        self.signs = signs_of_class(targets, opening.positive)
+        self.region = part_of(prototype.region, self.signs)
+        self.risk = risk_part_of(prototype.risk, prototype.intercept, self.signs)
+        self.separable = _spread(prototype.separable, self.signs)
+        self.current, self.previous, self.there, self.new = (np.zeros(shard.rows) for _ in range(4))
+        self.gradient, self.target, self.margins = (np.zeros(shard.rows) for _ in range(3))
+
+    def settle(self, verdict: Verdict) -> None:
+        """Turn the buffers round, or forget the momentum."""
+        if verdict != "drop":
+            self.previous, self.current, self.new = self.current, self.new, self.previous
+        if verdict != "keep":
+            self.previous[:] = self.current
+
+    def saved(self) -> NDArray[np.float64]:
+        """(2, m)."""
+        return np.stack([self.current, self.previous])
+
+    def restore(self, saved: NDArray[np.float64]) -> None:
+        """From what was saved."""
+        self.current[:], self.previous[:] = saved
+
+
+def _spread(separable: Separable, signs: FloatArray) -> Separable:
+    if isinstance(separable, Quadratic):
+        return Quadratic(spread(separable.curvatures, signs))
+    return separable
+
+
+class Extrapolation(NamedTuple):
+    """Where the next step starts: the momentum, the image there, and the slope of the outer function."""
+
+    momentum: float
+    image: FloatArray
+    slope: float
+
+
+class StepPart(NamedTuple):
+    """A shard's part of a step: its image (n_columns,), and sums over its rows; see StepOutcome.
+
+    separable, penalty : of the new point; excess : of the separable part, NaN unless asked for
+    """
+
+    image: FloatArray
+    squared_step: float
+    turn: float
+    separable: float
+    penalty: float
+    excess: float
+
+
+class LookPart(NamedTuple):
+    """A shard's part of a check: sums over its rows at the current point.
+
+    margin : the largest absolute one; largest : dual entry; sums : at the candidate multipliers
+    """
+
+    separable: float
+    penalty: float
+    margin: float
+    sums: Sums
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """The longest row's squared length, and the largest entry of the current point."""
+
+    def run(self, vectors: DualVectors) -> tuple[float, float]:
+        """Both."""
+        return vectors.longest, float(vectors.current.max())
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Nothing changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Begin:
+    """Aim at one number for either sign (2,), +1 first: the first point is the prox there."""
+
+    aim: FloatArray
+    lipschitz: float
+    candidates: FloatArray
+
+    def run(self, vectors: DualVectors) -> Sums:
+        """Sums at the candidates."""
+        self.redo(vectors)
+        return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Aim."""
+        vectors.target[:] = spread(self.aim, vectors.signs)
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """Go to the extrapolated point (None: stay there), compute the gradient and where a step without a set would end.
+
+    candidates : (n_multipliers, K), to look at on the way; with no multipliers the step is taken at once
+    """
+
+    extrapolation: Extrapolation | None
+    lipschitz: float
+    candidates: FloatArray
+    with_excess: bool
+
+    def run(self, vectors: DualVectors) -> Sums | StepPart:
+        """Sums at the candidates, or the step."""
+        self._aim(vectors)
+        if len(self.candidates):
+            return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
+        return Take(self.lipschitz, np.empty(0), self.with_excess).run(vectors)
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Aim, and step where it is taken at once."""
+        self._aim(vectors)
+        if not len(self.candidates):
+            Take(self.lipschitz, np.empty(0), self.with_excess).redo(vectors)
+
+    def _aim(self, vectors: DualVectors) -> None:
+        there, gradient = vectors.there, vectors.gradient
+        if self.extrapolation is not None:
+            momentum, image, slope = self.extrapolation
+            extrapolate(there, vectors.current, vectors.previous, momentum)
+            vectors.rows.pull(gradient, vectors.shard, vectors.signs, image)
+            np.multiply(gradient, slope, out=gradient)
+            vectors.separable.add_slopes(gradient, there)
+        descend(vectors.target, there, gradient, 1.0 / self.lipschitz)
+
+
+@dataclass(frozen=True, eq=False)
+class Seek:
+    """Sums of the set at candidate multipliers, at the target aimed at last."""
+
+    lipschitz: float
+    candidates: FloatArray
+
+    def run(self, vectors: DualVectors) -> Sums:
+        """The sums."""
+        return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Nothing changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Take:
+    """Take the step to the prox of the target, at these multipliers."""
+
+    lipschitz: float
+    multipliers: FloatArray
+    with_excess: bool
+
+    def run(self, vectors: DualVectors) -> StepPart:
+        """Its image and sums."""
+        self.redo(vectors)
+        new, there = vectors.new, vectors.there
+        squared, turn = step_sums(new, there, vectors.gradient, vectors.current)
+        return StepPart(
+            vectors.rows.image(vectors.shard, vectors.signs, new),
+            float(squared),
+            float(turn),
+            vectors.separable.value(new),
+            vectors.region.value(new),
+            vectors.separable.excess(new, there) if self.with_excess else np.nan,
+        )
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Step."""
+        vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """Look at the current point: its margins, and where a step from there would end."""
+
+    image: FloatArray
+    slope: float
+    lipschitz: float
+    candidates: FloatArray
+
+    def run(self, vectors: DualVectors) -> LookPart:
+        """Sums over the rows."""
+        self.redo(vectors)
+        current = vectors.current
+        return LookPart(
+            vectors.separable.value(current),
+            vectors.region.value(current),
+            float(np.abs(vectors.margins).max()),
+            vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
+            if len(self.candidates)
+            else np.empty((0, 0, 3)),
+        )
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Margins and target."""
+        vectors.rows.pull(vectors.margins, vectors.shard, vectors.signs, self.image)
+        np.multiply(vectors.margins, self.slope, out=vectors.margins)
+        vectors.gradient[:] = vectors.margins
+        vectors.separable.add_slopes(vectors.gradient, vectors.current)
+        descend(vectors.target, vectors.current, vectors.gradient, 1.0 / self.lipschitz)
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """How steep the risk is at candidate thresholds, (n_thresholds, K)."""
+
+    candidates: FloatArray
+
+    def run(self, vectors: DualVectors) -> NDArray[np.float64]:
+        """(n_thresholds, K, 3)."""
+        return vectors.risk.slopes(vectors.margins, self.candidates)
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Nothing changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The risk at thresholds, and how far the prox of the target is from the current point."""
+
+    thresholds: FloatArray
+    lipschitz: float
+    multipliers: FloatArray
+
+    def run(self, vectors: DualVectors) -> tuple[float, float]:
+        """Risk and squared distance."""
+        self.redo(vectors)
+        risk = vectors.risk.value(vectors.margins, self.thresholds)
+        return risk, float(squared_distance(vectors.new, vectors.current))
+
+    def redo(self, vectors: DualVectors) -> None:
+        """The step is lost."""
+        vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
+
+
+@dataclass(frozen=True, eq=False)
+class Stepped:
+    """A step that was kept, with all it takes to go it again."""
+
+    extrapolation: Extrapolation
+    lipschitz: float
+    multipliers: FloatArray
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Go it."""
+        Aim(self.extrapolation, self.lipschitz, np.empty((1, 0)), False).redo(vectors)
+        Take(self.lipschitz, self.multipliers, False).redo(vectors)
+        vectors.settle("keep")
+
+
+@dataclass(frozen=True, eq=False)
+class Begun:
+    """The first point, with all it takes to find it again."""
+
+    aim: FloatArray
+    lipschitz: float
+    multipliers: FloatArray
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Go there."""
+        Begin(self.aim, self.lipschitz, np.empty((1, 0))).redo(vectors)
+        Take(self.lipschitz, self.multipliers, False).redo(vectors)
+        vectors.settle("begin")
+
+
+@dataclass(frozen=True, eq=False)
+class Dropped:
+    """A step that was dropped."""
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Forget the momentum."""
+        vectors.settle("drop")
