@@ -1,7 +1,8 @@
 """What every online learner counts before it learns a row: its own error, and that of a predictor without inputs.
 
 counts : (5,) int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED
-sums : (3,) float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET
+sums : (6,) float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE,
+    SQUARED_GRADIENTS, STEPPED_GRADIENTS
 class_counts : (n_classes,) int64, rows of each class so far, the negative one of two first; (1,) for regression
 """
 
@@ -15,6 +16,7 @@ from okl.types import FloatArray
 
 ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED = 0, 1, 2, 3, 4
 SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET = 0, 1, 2
+SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS = 3, 4, 5
 
 
 @compiled

@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
-from okl.compiled.counting import ROWS, SAMPLED, UPDATES, count_binary, count_class, count_squares
+from okl.compiled.counting import (
+    ROWS,
+    SAMPLED,
+    SQUARED_GRADIENTS,
+    STEPPED_GRADIENTS,
+    SURROGATE,
+    UPDATES,
+    count_binary,
+    count_class,
+    count_squares,
+)
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import dot
 from okl.types import FloatArray
@@ -26,6 +36,7 @@ class Rule(NamedTuple):
     code, epsilon : the loss of okl.losses; step_size : on the map's scale
     class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
     sample_every : rows between two samples of the weights for their average; 0 for none
+    radius : of the ball that weights stay in, 0 for none; decaying : whether step t is step_size / sqrt(t), in a ball
     """
 
     code: int
@@ -33,6 +44,8 @@ class Rule(NamedTuple):
     step_size: float
     class_weights: NDArray[np.float64]
     sample_every: int
+    radius: float = 0.0
+    decaying: bool = False
 
 
 class Learnt(NamedTuple):
@@ -89,6 +102,13 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
 
 
 @compiled
+def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
+    """Multiply the weights of one output by a factor, in place."""
+    for j in range(weights.shape[1]):
+        weights[0, j] *= factor
+
+
+@compiled
 def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
     """Add the weights to total, `number` times."""
     times = np.float64(number)
@@ -102,7 +122,7 @@ def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: 
 def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     weights, total, counts, sums, class_counts = learnt
-    code, epsilon, step_size, class_weights, sample_every = rule
+    code, epsilon, step_size, class_weights, sample_every, _, _ = rule
     lefts, rights = block
     width = lefts.shape[1]
     w_left, w_right = weights[0, :width], weights[0, width:]
@@ -126,9 +146,43 @@ def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64]
 
 
 @compiled_sum
+def _learn_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    weights, total, counts, sums, class_counts = learnt
+    code, epsilon, step_size, class_weights, sample_every, radius, decaying = rule
+    lefts, rights = block
+    width = lefts.shape[1]
+    w_left, w_right = weights[0, :width], weights[0, width:]
+    # measured afresh in every block: the error of following it never adds up, and blocks are the same however cut
+    squared = float(dot(w_left, w_left) + dot(w_right, w_right))
+    for row in range(targets.shape[0]):
+        left, right = lefts[row], rights[row]
+        y = targets[row]
+        f = np.float64(dot(left, w_left) + dot(right, w_right))
+        weight = class_weights[count_binary(counts, class_counts, f, y)]
+        counts[ROWS] += 1
+        sums[SURROGATE] += weight * loss_value(code, epsilon, f, y)
+        g = weight * slope(code, epsilon, f, y)
+        if g != 0.0:
+            step = step_size / math.sqrt(np.float64(counts[ROWS])) if decaying else step_size
+            length = np.float64(dot(left, left) + dot(right, right))
+            sums[SQUARED_GRADIENTS] += g * g * length
+            sums[STEPPED_GRADIENTS] += step * g * g * length
+            factor = weights.dtype.type(-step * g)
+            add_scaled(w_left, left, factor)
+            add_scaled(w_right, right, factor)
+            squared += factor * (2.0 * f + factor * length)
+            if squared > radius * radius:
+                _shrink(weights, weights.dtype.type(radius / math.sqrt(squared)))
+                squared = radius * radius
+            counts[UPDATES] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+
+
+@compiled_sum
 def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
     weights, total, counts, _, class_counts = learnt
-    _, _, step_size, class_weights, sample_every = rule
+    _, _, step_size, class_weights, sample_every, _, _ = rule
     lefts, rights = block
     width = lefts.shape[1]
     scores = np.empty(weights.shape[0], weights.dtype)
@@ -159,11 +213,16 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
     g * z. The weights after every sample_every-th row since learning began are added to total, wherever the blocks lie:
     the t-th sample t times, as Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5), average.
 
+    With a radius (two classes only) every step ends at the nearest point of the ball, Zinkevich, ICML 2003, section 2,
+    and what a proof of its regret takes is summed on the way: losses, squared gradients and step times these.
+
     targets : (rows,) float64: -1 or +1, the class index, or the real target
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
     """
     if rule.code == MULTICLASS_HINGE:
         _learn_classes(learnt, block, targets, rule)
+    elif rule.radius > 0.0:
+        _learn_in_ball(learnt, block, targets, rule)
     else:
         _learn_one_output(learnt, block, targets, rule)

@@ -41,6 +41,20 @@ class GradientSum:
     progress: Progress
 
 
+def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
+    """Raise ConfigError unless a loss may be learnt in a ball of this radius, if any."""
+    if radius is None:
+        if decaying:
+            raise ConfigError("Steps that decay belong to weights in a ball: give a radius, or leave them constant.")
+        return
+    check_positive("radius", radius)
+    if loss.task != "binary":
+        raise ConfigError(
+            f"radius = {radius:g}, but weights are held in a ball for two classes only, with the hinge or the logistic "
+            f"loss; the loss here is {loss.name}. Leave it out."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class LinearLearner:
     """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
@@ -52,12 +66,14 @@ class LinearLearner:
     n_outputs : number of classes for several classes, otherwise 1
     class_weights : c, factor of the step of each class, in label order; None for 1
     average : whether weights are sampled for an average
+    radius : of the ball ||w|| <= radius that every step ends in, at its nearest point; None for no ball; two classes
+    decaying : whether step t is step_size / sqrt(t), in a ball
 
     Raises
     ------
-    ConfigError : a size, the step size or the class weights do not fit the loss
+    ConfigError : a size, the step size, the class weights or the radius do not fit the loss
 
-    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
     """
 
     feature_map: FeatureMap
@@ -66,12 +82,15 @@ class LinearLearner:
     n_outputs: int = 1
     class_weights: tuple[float, ...] | None = None
     average: bool = True
+    radius: float | None = None
+    decaying: bool = False
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
         check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
         if self.loss.task != "multiclass" and self.n_outputs != 1:
             raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+        check_ball(self.radius, self.decaying, self.loss)
         if self.class_weights is not None:
             if self.loss.task == "regression":
                 raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
@@ -168,7 +187,13 @@ class LinearLearner:
         class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
         epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
         return Rule(
-            self.loss.code, float(epsilon), float(self.step_size), class_weights, SAMPLE_EVERY if self.average else 0
+            self.loss.code,
+            float(epsilon),
+            float(self.step_size),
+            class_weights,
+            SAMPLE_EVERY if self.average else 0,
+            float(self.radius or 0.0),
+            self.decaying,
         )
 
     def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:

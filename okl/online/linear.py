@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from okl.losses import Loss
 from okl.online.learner import LinearLearner
@@ -24,8 +26,11 @@ class LinearRecipe:
     step_size : on the scaled map, None for a choice by a small race
     class_weights : weight of each class's steps, None for 1; average : predict with averaged weights
     adaptive : whether the caller of the mode sum steps by AdaGrad
+    radius : of the ball that weights stay in, None for no ball; a step size that is to be chosen is then the one that
+        its regret is proved for, radius / sqrt(2 t)
+    decaying : whether step t is step_size / sqrt(t), in a ball
 
-    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
     """
 
     maps: MapChoice
@@ -35,7 +40,13 @@ class LinearRecipe:
     average: bool = True
     adaptive: bool = True
     name: str = "fogd"
-    modes: tuple[Mode, ...] = ("stream", "mix", "sum")
+    radius: float | None = None
+    decaying: bool = False
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """All three; in a ball rows are learnt one after the other only, which is what regret is about."""
+        return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
     def settle(self, situation: Situation) -> Settled:
         """Draw the map, and settle the step size on the sample."""
@@ -44,6 +55,8 @@ class LinearRecipe:
         feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
         learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
         adaptive = mode == "sum" and self.adaptive
+        if self.radius is not None:
+            return self._settle_in_ball(learner, self.radius, chosen)
         if self.step_size is None:
             step_size, why = race_step_sizes(learner, sample, adaptive)
             factor = self._step_factor(situation)
@@ -54,6 +67,13 @@ class LinearRecipe:
         optimiser = AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None
         chosen = chosen | {"step_size": step_size, "step_size_reason": why}
         return Settled(replace(learner, step_size=step_size), chosen, optimiser)
+
+    def _settle_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> Settled:
+        decaying = self.decaying or self.step_size is None
+        step_size, why = (self.step_size, "as given") if self.step_size else (radius / math.sqrt(2.0), "of the radius")
+        why += ", over the square root of the rows seen" if decaying else ""
+        learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
+        return Settled(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 
     def _step_factor(self, situation: Situation) -> int:
         """How much longer than on the sample the steps of a mode are; squared residuals would not bear it.

@@ -13,6 +13,9 @@ from okl.compiled.counting import (
     MISTAKES,
     ROWS,
     SQUARED_ERROR,
+    SQUARED_GRADIENTS,
+    STEPPED_GRADIENTS,
+    SURROGATE,
     TARGET,
     UPDATES,
 )
@@ -29,6 +32,8 @@ class Progress:
     squared_error, baseline_squared_error : sums in squared units of the scaled target, of the learner and of the mean
         of the targets so far (0 before the first)
     class_counts : rows of each class, the negative one first; target_sum : sum of scaled targets
+    surrogate, squared_gradients, stepped_gradients : of learners in a ball: sums of c loss(f), ||g||^2 and
+        step ||g||^2, where g is a row's gradient of c loss by the weights and c its class weight
     """
 
     task: Task
@@ -40,6 +45,9 @@ class Progress:
     baseline_squared_error: float = 0.0
     class_counts: tuple[int, ...] = ()
     target_sum: float = 0.0
+    surrogate: float = 0.0
+    squared_gradients: float = 0.0
+    stepped_gradients: float = 0.0
 
     @property
     def error(self) -> float:
@@ -74,6 +82,9 @@ class Progress:
             baseline_squared_error=self.baseline_squared_error + sign * other.baseline_squared_error,
             class_counts=tuple(mine + sign * theirs for mine, theirs in pairs),
             target_sum=self.target_sum + sign * other.target_sum,
+            surrogate=self.surrogate + sign * other.surrogate,
+            squared_gradients=self.squared_gradients + sign * other.squared_gradients,
+            stepped_gradients=self.stepped_gradients + sign * other.stepped_gradients,
         )
 
 
@@ -85,11 +96,12 @@ def start_progress(task: Task, n_outputs: int) -> Progress:
 
 def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
     """The counts, sums and class counts that compiled code changes in place; see okl.compiled.counting."""
-    counts, sums = np.zeros(5, dtype=np.int64), np.zeros(3)
+    counts, sums = np.zeros(5, dtype=np.int64), np.zeros(6)
     counts[[ROWS, MISTAKES, BASELINE_MISTAKES]] = progress.rows, progress.mistakes, progress.baseline_mistakes
     counts[UPDATES] = progress.updates
     sums[[SQUARED_ERROR, BASELINE_SQUARED_ERROR]] = progress.squared_error, progress.baseline_squared_error
-    sums[TARGET] = progress.target_sum
+    sums[TARGET], sums[SURROGATE] = progress.target_sum, progress.surrogate
+    sums[[SQUARED_GRADIENTS, STEPPED_GRADIENTS]] = progress.squared_gradients, progress.stepped_gradients
     return counts, sums, np.array(progress.class_counts, dtype=np.int64)
 
 
@@ -107,4 +119,7 @@ def progress_from(
         baseline_squared_error=float(sums[BASELINE_SQUARED_ERROR]),
         class_counts=tuple(int(count) for count in class_counts),
         target_sum=float(sums[TARGET]),
+        surrogate=float(sums[SURROGATE]),
+        squared_gradients=float(sums[SQUARED_GRADIENTS]),
+        stepped_gradients=float(sums[STEPPED_GRADIENTS]),
     )

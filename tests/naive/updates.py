@@ -34,6 +34,9 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: float) -> None:
 
 
 def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    if rule.radius > 0:
+        learn_block_in_ball(learnt, block, targets, rule)
+        return
     loss = loss_of(rule.code, rule.epsilon)
     rows, mistakes, baseline_mistakes, updates, sampled = range(5)
     squared_error, baseline_squared_error, target_sum = range(3)
@@ -66,3 +69,24 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
             number = learnt.counts[rows] // rule.sample_every
             learnt.total[...] += number * learnt.weights.astype(np.float64)
             learnt.counts[sampled] += number
+
+
+def learn_block_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    loss = loss_of(rule.code, rule.epsilon)
+    for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
+        f = learnt.weights[0].astype(np.float64) @ z
+        majority = 1.0 if learnt.class_counts[1] >= learnt.class_counts[0] else -1.0
+        learnt.counts[:3] += [1, (1.0 if f >= 0 else -1.0) != y, majority != y]
+        learnt.class_counts[int(y > 0)] += 1
+        weight, rows = rule.class_weights[int(y > 0)], int(learnt.counts[0])
+        gradient = weight * loss.derivative(np.array([f]), np.array([y]))[0] * z
+        step = rule.step_size / np.sqrt(rows) if rule.decaying else rule.step_size
+        learnt.sums[3] += weight * loss.value(np.array([f]), np.array([y]))[0]
+        learnt.sums[4] += gradient @ gradient
+        learnt.sums[5] += step * (gradient @ gradient)
+        learnt.counts[3] += bool(np.any(gradient != 0))
+        moved = learnt.weights[0].astype(np.float64) - step * gradient
+        learnt.weights[0] = moved * min(1.0, rule.radius / max(float(np.linalg.norm(moved)), 1e-300))
+        if rule.sample_every and rows % rule.sample_every == 0:
+            learnt.total[...] += rows // rule.sample_every * learnt.weights.astype(np.float64)
+            learnt.counts[4] += rows // rule.sample_every

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.compiled.blocks import Block
+from okl.compiled.counting import SQUARED_GRADIENTS, STEPPED_GRADIENTS, SURROGATE, UPDATES
+from okl.compiled.updates import HINGE, LOGISTIC, Learnt, learn_block
+from okl.types import Precision
+from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, assert_same, fresh_learnt, make_case
+from tests.naive import updates as naive
+from tests.naive.drivers import mapped
+
+RADIUS = 1.5
+
+
+def in_ball(case: Case) -> Learnt:
+    return fresh_learnt(case)._replace(sums=np.zeros(6))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("decaying", [False, True])
+@pytest.mark.parametrize("code", [HINGE, LOGISTIC])
+def test_steps_in_a_ball_match_naive(code: int, decaying: bool, precision: Precision) -> None:
+    case = make_case(code, precision, rows=200)
+    rule = case.rule._replace(radius=RADIUS, decaying=decaying)
+    block = mapped(case.inputs, case.waves)
+    learnt, expected = in_ball(case), in_ball(case)
+    learn_block(learnt, block, case.targets, rule)
+    naive.learn_block(expected, block, case.targets, rule)
+    assert_same(learnt, expected, TOLERANCE[precision])
+    assert 0 < expected.counts[UPDATES] <= len(case.inputs)
+    assert (expected.sums[[SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS]] > 0).all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_never_leave_the_ball_and_reach_its_border(precision: Precision) -> None:
+    case = make_case(HINGE, precision, rows=200)
+    block = mapped(case.inputs, case.waves)
+    learnt, longest = in_ball(case), 0.0
+    for row in range(len(case.inputs)):
+        part = Block(block.left[row : row + 1], block.right[row : row + 1])
+        learn_block(learnt, part, case.targets[row : row + 1], case.rule._replace(radius=RADIUS))
+        longest = max(longest, float(np.linalg.norm(learnt.weights.astype(np.float64))))
+    assert longest == pytest.approx(RADIUS, rel=1e-6)
+
+
+def test_steps_in_a_ball_too_large_to_reach_are_plain_steps() -> None:
+    case = make_case(HINGE, "float64")
+    block = mapped(case.inputs, case.waves)
+    learnt, expected = in_ball(case), in_ball(case)
+    learn_block(learnt, block, case.targets, case.rule._replace(radius=1e6))
+    learn_block(expected, block, case.targets, case.rule)
+    np.testing.assert_allclose(learnt.weights, expected.weights, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(learnt.counts, expected.counts)
+    assert not expected.sums.any()  # plain steps take no part in proofs of regret
