@@ -49,7 +49,7 @@ class DWD(Classifier):
 
     Parameters
     ----------
-    nu : > 0; larger makes the straight piece of the loss longer and flatter
+    nu : > 0; larger makes the straight piece of the loss longer and flatter; m is the sum of the weights
     fit_intercept : whether there is a bias b
     margin : None, or the paper's way: gradients of the roots over margin u_i <= a_i <= u_i, in (0, 1)
 
@@ -84,7 +84,7 @@ class DWD(Classifier):
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1."""
         weights = weights_of(rows, sample_weight)
-        steepest = 1.0 / (rows.n_points * self.nu)
+        steepest = 1.0 / (float(weights.sum()) * self.nu)
         separable, region = self._parts(rows, weights, steepest * weights)
         first = np.empty(rows.n_points)
         region.prox(first, steepest * weights, 1.0 / steepest)
