@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris
+
+from okl.accelerated.bias import choose_bias, error_minimising_bias
+from okl.accelerated.calibration import cross_validated_scores, fit_sigmoid, normalised, stratified_folds
+from okl.accelerated.fapg import Fapg
+from okl.accelerated.fitting import fit_one
+from okl.accelerated.models import CSVM, L2SVM
+from okl.accelerated.multiclass import one_against_rest, relabelled
+from okl.accelerated.operators import DenseRows, KernelMatrix
+from okl.accelerated.weighting import class_weighted
+from okl.errors import ConfigError, DataError
+from okl.kernels import Gaussian
+from tests.accelerated.model_cases import Doubles
+
+METHOD = Fapg(method="proven", tolerance=1e-6)
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[Doubles, Doubles]:
+    inputs, target = load_iris(return_X_y=True)
+    assert np.unique(target).tolist() == [0, 1, 2]
+    return np.ascontiguousarray((inputs - inputs.mean(axis=0)) / inputs.std(axis=0)), target
+
+
+def test_classes_do_not_depend_on_threads_and_are_those_of_single_fits(iris: tuple[Doubles, Doubles]) -> None:
+    inputs, target = iris
+    rows = DenseRows(inputs, np.where(target == 0, 1.0, -1.0))
+    fits = [one_against_rest(L2SVM(0.5), rows, target, METHOD, n_threads=threads) for threads in (1, 2)]
+    assert np.array_equal(fits[0].weights, fits[1].weights)
+    assert np.array_equal(fits[0].biases, fits[1].biases)
+    alone = fit_one(L2SVM(0.5), DenseRows(inputs, np.where(target == 2, 1.0, -1.0)), METHOD)
+    assert np.array_equal(fits[0].weights[2], alone.weights)
+    right = np.argmax(inputs @ fits[0].weights.T - fits[0].biases, axis=1) == target
+    assert right.mean() > 0.9
+
+
+def test_two_classes_are_one_fit_whose_positives_are_the_second(iris: tuple[Doubles, Doubles]) -> None:
+    inputs, target = iris[0][50:], np.array(["b", "c"])[(iris[1][50:] == 2).astype(int)]
+    rows = KernelMatrix(Gaussian(2.0), inputs, np.where(target == "b", 1.0, -1.0))
+    found = one_against_rest(CSVM(1.0), rows, target, METHOD)
+    assert found.classes.tolist() == ["b", "c"]
+    assert found.weights.shape == (1, 100)
+    scores = rows.matrix @ found.weights[0] - found.biases[0]
+    assert np.mean((scores > 0) == (target == "c")) > 0.9
+    assert relabelled(rows, -rows.labels).matrix is rows.matrix
+    with pytest.raises(DataError, match="at least two classes"):
+        one_against_rest(CSVM(1.0), rows, np.zeros(100), METHOD)
+
+
+def test_sigmoid_is_the_most_likely() -> None:
+    rng = np.random.default_rng(0)
+    scores = np.concatenate([rng.normal(1.0, 1.0, 60), rng.normal(-0.5, 1.5, 40)])
+    labels = np.where(np.arange(100) < 60, 1.0, -1.0)
+    weights = rng.uniform(0.5, 2.0, 100)
+    found = fit_sigmoid(scores, labels, weights)
+    positive, negative = weights[:60].sum(), weights[60:].sum()
+    targets = np.where(labels > 0, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+    def loss(at: Doubles) -> float:
+        inner = at[0] * scores + at[1]
+        return float(weights @ (targets * np.logaddexp(0, inner) + (1 - targets) * np.logaddexp(0, -inner)))
+
+    best = minimize(loss, np.zeros(2), tol=1e-10)
+    assert loss(np.array([found.slope, found.offset])) <= best.fun + 1e-8
+    assert found.slope < -0.5
+    extreme = found.probabilities(np.array([-1e6, 0.0, 1e6]))
+    assert np.all(np.diff(extreme) > 0)
+    assert np.isfinite(fit_sigmoid(np.ones(100), labels).offset)  # scores all alike: the share of the positives
+
+
+def test_calibration_scores_come_from_rows_not_learnt(iris: tuple[Doubles, Doubles]) -> None:
+    _, target = iris
+    seen: list[int] = []
+
+    def scores_of(train: np.ndarray, test: np.ndarray) -> Doubles:
+        assert not set(train) & set(test)
+        assert len(train) + len(test) == len(target)
+        assert np.bincount(target[test].astype(int)).tolist() == [10, 10, 10]
+        seen.extend(test)
+        return np.stack([test, -test], axis=1).astype(float)
+
+    scores = cross_validated_scores(scores_of, target, n_folds=5, seed=3)
+    assert sorted(seen) == list(range(150))
+    assert np.array_equal(scores[:, 0], np.arange(150))
+    assert np.array_equal(stratified_folds(target, 5, 3), stratified_folds(target, 5, 3))
+    assert normalised(np.array([[0.2, 0.6]])).sum() == pytest.approx(1.0)
+    assert normalised(np.array([0.2])).tolist() == [[0.8, 0.2]]
+
+
+def test_weighted_errors_count_as_often_as_they_weigh() -> None:
+    rng = np.random.default_rng(4)
+    scores, labels, weights = rng.normal(size=40), rng.choice([-1.0, 1.0], 40), rng.integers(1, 9, 40)
+    repeated = np.repeat(np.arange(40), weights)
+    found = error_minimising_bias(scores, labels, weights.astype(float))
+    assert found == error_minimising_bias(scores[repeated], labels[repeated])
+    assert found != error_minimising_bias(scores, labels)
+
+
+def test_bias_is_the_one_asked_for(iris: tuple[Doubles, Doubles]) -> None:
+    inputs, target = iris
+    rows = DenseRows(inputs, np.where(target == 1, 1.0, -1.0))
+    fit = fit_one(L2SVM(0.1), rows, METHOD)
+    scores = inputs @ fit.weights
+    own, errors, none = (choose_bias(kind, fit, scores, rows.labels) for kind in ("own", "errors", "none"))
+    assert own == fit.bias != 0.0 == none
+    wrong = [np.sum(np.sign(scores - bias) != rows.labels) for bias in (own, errors, none)]
+    assert wrong[1] < min(wrong[0], wrong[2])
+    with pytest.raises(ConfigError, match="bias = 'best'"):
+        choose_bias("best", fit, scores, rows.labels)  # type: ignore[arg-type]
+
+
+def test_balanced_classes_weigh_the_same() -> None:
+    labels, weights = np.array(["a"] * 6 + ["b"] * 2), np.arange(1.0, 9.0)
+    found = class_weighted(labels, "balanced", weights)
+    assert found is not None
+    assert found[:6].sum() == pytest.approx(found[6:].sum()) == pytest.approx(weights.sum() / 2)
+    given = class_weighted(labels, {"b": 3.0})
+    assert given is not None
+    assert given.tolist() == [1.0] * 6 + [3.0] * 2
+    for wrong in ({"c": 1.0}, {"a": -1.0}, "even"):
+        with pytest.raises(ConfigError, match="class_weight"):
+            class_weighted(labels, wrong)  # type: ignore[arg-type]
