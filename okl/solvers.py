@@ -27,12 +27,30 @@ class Standing:
     done_rows, total_rows : rows learnt and to learn, over all passes
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
         majority class or mean so far
+    surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.online.progress; 0 where nobody counts
     """
 
     done_rows: int
     total_rows: int
     error: float
     baseline_error: float
+    surrogate: float = 0.0
+    squared_gradients: float = 0.0
+    stepped_gradients: float = 0.0
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How far a method that goes over all rows in every iteration has come; how many it will take is not known.
+
+    iterations : done, of all classes; relative_gap : of the point it stands at, over the larger objective
+    objective, dual_objective : primal and dual; the optimum is between the two
+    """
+
+    iterations: int
+    relative_gap: float
+    objective: float
+    dual_objective: float
 
 
 class Solver(Protocol[State]):
@@ -44,7 +62,7 @@ class Solver(Protocol[State]):
 
     def finished(self, state: State) -> Outcome | None: ...
 
-    def standing(self, state: State) -> Standing: ...
+    def standing(self, state: State) -> Standing | Convergence: ...
 
     def predictor(self, state: State) -> Predictor: ...
 

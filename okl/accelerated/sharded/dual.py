@@ -88,7 +88,7 @@ class ShardedDual:
         self._extrapolated, self._new = current.image, current.image
         self._extrapolation: Extrapolation | None = None
         self._untold, self._new_penalty, self._new_separable = False, carried.penalty, 0.0
-        self._last = (math.nan, _NOTHING)
+        self._last: tuple[float, Vector] = (math.nan, _NOTHING)
         self.reads = 0
 
     @property

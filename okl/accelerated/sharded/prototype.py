@@ -44,8 +44,8 @@ def prototype_of(model: object, classes: Classes) -> DualProblem | SparseProblem
         assert isinstance(region, BoxHyperplane | SimplexPair)
         risk = replace(problem.risk, steepest=problem.risk.steepest / rows)  # type: ignore[type-var, attr-defined]
         return replace(problem, region=replace(region, upper=_divided(region.upper, rows)), risk=risk)
-    if isinstance(model, DWD):  # a steepest slope of one in m nu rows
-        return _checked(replace(model, nu=model.nu * rows.sum() / 2.0).problem(two, weights))
+    if isinstance(model, DWD):  # the steepest slope is one over nu times the weight of all rows
+        return _checked(replace(model, nu=model.nu * float(rows @ weights / weights.sum())).problem(two, weights))
     problem = model.problem(two, weights)  # type: ignore[attr-defined]
     assert isinstance(problem, DualProblem | SparseProblem)
     return problem

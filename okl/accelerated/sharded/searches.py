@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Ask = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+from okl.types import FloatArray
+
+Ask = Callable[[FloatArray], FloatArray]
 """Candidates (n_searches, K) -> values, slopes (how fast it falls, 0 if not known) and sizes, (n_searches, K, 3)."""
 
 _MOST_ROUNDS = 100
@@ -38,7 +40,7 @@ class RootSearch:
         steps = np.arange(n_candidates) - n_candidates // 2
         self.candidates = guess + np.sign(steps) * reach * _STRETCH ** (np.abs(steps) - n_candidates // 4)
 
-    def tell(self, answers: NDArray[np.float64]) -> None:
+    def tell(self, answers: FloatArray) -> None:
         """Take in values, slopes and sizes (n_candidates, 3) at the candidates, and choose the next ones."""
         if self.done:
             return

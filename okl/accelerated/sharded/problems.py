@@ -1,0 +1,187 @@
+"""One class against another, or against the rest, over shards: which problem that is, begun, gone on with, solved."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from okl.accelerated.catalogue import make_model, model_class, parameter_of
+from okl.accelerated.classifier import Classifier
+from okl.accelerated.dual import DualProblem
+from okl.accelerated.fapg import Fapg, FapgState
+from okl.accelerated.minimax import MinimaxProblem
+from okl.accelerated.models import MMFDA, MMMPM
+from okl.accelerated.models.mmfda import fda_kappa_max
+from okl.accelerated.models.mmmpm import mpm_kappa_max
+from okl.accelerated.operators import DenseRows
+from okl.accelerated.protocol import Certificate
+from okl.accelerated.sharded.beside import Beside
+from okl.accelerated.sharded.classmoments import sharded_moments
+from okl.accelerated.sharded.dual import Carried, ShardedDual, begin_dual
+from okl.accelerated.sharded.dualcommands import OpenDual
+from okl.accelerated.sharded.primal import OpenPrimal, ShardedPrimal, begin_primal
+from okl.accelerated.sharded.prototype import Classes, outer_at, prototype_of
+from okl.accelerated.sharded.rounds import Log, Rounds
+from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sparsity import SparseProblem
+from okl.execution.protocol import Execution
+from okl.types import FloatArray
+
+_SHARE = 0.5  # of the largest valid parameter, where none is given
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
+
+    name: str
+    value: float | None = None
+    fit_intercept: bool = True
+
+    @property
+    def parameter(self) -> str:
+        """C, nu or kappa."""
+        return parameter_of(self.name)
+
+    @property
+    def reason(self) -> str:
+        """Why the parameter is what it is."""
+        if self.value is not None:
+            return "as given"
+        return "half of the largest valid one" if self.parameter != "C" and self.name != "dwd" else "the usual one"
+
+    def model(self, highest: float) -> Classifier:
+        """The model; where no parameter is given, with half of the highest valid one, or its default.
+
+        Raises
+        ------
+        ConfigError : a parameter that no data could make valid
+        """
+        value = self.value
+        if value is None and np.isfinite(highest):
+            value = _SHARE * highest
+        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class Standpoint:
+    """Where the solution of one class stands; a value.
+
+    fapg : state of the method, whose points lie beside the shards; value : of the parameter
+    log, carried, work : of a run over shards; minimax : the problem of a model that knows moments only
+    """
+
+    fapg: FapgState
+    value: float
+    log: Log
+    carried: Carried | None
+    work: Beside | None
+    minimax: MinimaxProblem | None = None
+
+
+@dataclass(frozen=True)
+class OneClass:
+    """A problem of two classes.
+
+    task : which model; classes : rows and weights of either, +1 first
+    positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
+    """
+
+    task: Task
+    classes: Classes
+    positive: int | None
+    scratch: Path | None
+
+    def check(self) -> None:
+        """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
+        if self._of_moments:
+            self.task.model(np.inf)
+        else:
+            prototype_of(self._model, self.classes)
+
+    def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
+        """At the first point, checked.
+
+        Raises
+        ------
+        ConfigError : a parameter outside the valid range for these rows
+        DataError : shards that cannot be read, or a class of too few rows
+        """
+        shards = rows.data.split("train")
+        if self._of_moments:
+            return self._begin_minimax(rows, method, execution)
+        prototype = prototype_of(self._model, self.classes)
+        run, log, carried = secrets.token_hex(8), Log(), None
+        if isinstance(prototype, SparseProblem):
+            work = Beside(run, OpenPrimal(rows, prototype, self.positive), self.scratch)
+            rounds = Rounds(execution, shards, work, log)
+            lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
+            fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
+        else:
+            # without its levels, which hold code: they are for the caller
+            work = Beside(run, OpenDual(rows, replace(prototype, levels=None), self.positive), self.scratch)
+            rounds = Rounds(execution, shards, work, log)
+            lipschitz, here, carried = begin_dual(prototype, rounds)
+            dual = ShardedDual(prototype, _outer(prototype, 0, carried), rounds, here, here, carried)
+            fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
+        return Standpoint(fapg, _value_of(self._model), rounds.log, carried, work)
+
+    def advance(self, at: Standpoint, method: Fapg, execution: Execution) -> Standpoint:
+        """At the next check."""
+        if at.minimax is not None:
+            return replace(at, fapg=method.advance(at.fapg, at.minimax))
+        prototype = prototype_of(self._model, self.classes)
+        state, level = method.levelled(at.fapg)
+        assert at.work is not None, "shards hold the vectors"
+        opening: Any = at.work.opened
+        rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log)
+        if isinstance(prototype, SparseProblem):
+            primal = ShardedPrimal(rounds, state.current, state.previous)
+            return replace(at, fapg=method.run(state, primal, level), log=rounds.log)
+        assert at.carried is not None, "a dual problem carries on"
+        outer = _outer(prototype, level, at.carried)
+        dual = ShardedDual(prototype, outer, rounds, state.current, state.previous, at.carried)
+        fapg = method.run(state, dual, level)
+        return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
+
+    def solution(self, at: Standpoint) -> tuple[FloatArray, Certificate]:
+        """Weights of the columns (n_columns,), and the proof of the best point so far."""
+        best, record = at.fapg.best, at.fapg.best_record
+        if at.minimax is not None or at.carried is None:
+            return (best.point if at.minimax is None else best.image).copy(), record.certificate
+        prototype = prototype_of(self._model, self.classes)
+        assert isinstance(prototype, DualProblem)
+        outer = _outer(prototype, record.level, at.carried)
+        return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
+
+    def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
+        shards = rows.data.split("train")
+        moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
+        highest = fda_kappa_max(moments) if self.task.name == MMFDA.NAME else mpm_kappa_max(moments)
+        model = self.task.model(highest)
+        assert isinstance(model, MMFDA | MMMPM)
+        problem = model.problem_of(moments)
+        return Standpoint(method.start(problem), model.kappa, Log(), None, None, problem)
+
+    @property
+    def _of_moments(self) -> bool:
+        return self.task.name in (MMFDA.NAME, MMMPM.NAME)
+
+    @property
+    def _model(self) -> Classifier:
+        two = DenseRows(np.ones((2, 1)), np.array([1.0, -1.0]))
+        weights = np.array(self.classes.rows, dtype=np.float64) * np.array(self.classes.weights)
+        _, highest = model_class(self.task.name).valid_range(two, weights, self.task.fit_intercept)
+        return self.task.model(highest)
+
+
+def _value_of(model: Classifier) -> float:
+    return float(getattr(model, model.PARAMETER))
+
+
+def _outer(prototype: DualProblem, level: int, carried: Carried) -> Any:
+    return outer_at(prototype, level, carried.first_length, carried.longest_first)

@@ -1,0 +1,213 @@
+"""Every classification model as a solver over shards: out of core, in one process or on workers, with the same bits."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from okl.accelerated.fapg import Fapg, FapgState
+from okl.accelerated.protocol import Certificate
+from okl.accelerated.sharded.problems import OneClass, Standpoint, Task
+from okl.accelerated.sharded.prototype import Classes
+from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sharded.thresholds import error_minimising_threshold
+from okl.errors import ConfigError, DataError
+from okl.execution.protocol import Execution
+from okl.features.protocol import FeatureMap
+from okl.predictors import LinearPredictor, Predictor
+from okl.solvers import Convergence, Outcome
+from okl.store.dataset import Dataset, Schema
+from okl.store.reading import sample_rows
+from okl.types import FloatArray, Precision
+
+SAMPLE_ROWS = 4096
+Bias = Literal["own", "errors"]
+
+
+class MapChoice(Protocol):
+    """What becomes a feature map once a sample of the data has been seen."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class AcceleratedState:
+    """Everything that evolves; never written into.
+
+    rows : mapped, cheap; chosen : the map's choices
+    solved : weights, bias and record of the classes that are done; current : where the class in work stands, None if
+        there is none left
+    """
+
+    rows: MappedRows
+    chosen: dict[str, Any]
+    solved: tuple[Solved, ...]
+    current: Standpoint | None
+
+    @property
+    def iterations(self) -> int:
+        """Of all classes."""
+        here = () if self.current is None else (self.current.fapg,)
+        return sum(one.history[-1].iteration for one in (*(solved.fapg for solved in self.solved), *here))
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """One class against the rest, done.
+
+    weights : (n_columns,); bias : chosen; certificate : of the model's own bias; value : of its parameter
+    """
+
+    weights: FloatArray
+    bias: float
+    certificate: Certificate
+    outcome: Outcome
+    value: float
+    fapg: FapgState
+
+
+@dataclass(frozen=True)
+class AcceleratedSolver:
+    """Solve a model to a certified duality gap; several classes one after the other, each against the rest.
+
+    Parameters
+    ----------
+    task : which model, with which parameter
+    maps : which feature map; class_weights : of each class, in the order of the labels, None for all 1
+    bias : "own", or "errors" for the one of fewest training errors
+    method : the accelerated method, and when it stops
+    seed, precision : of the map
+    scratch : folder for what brings back a dead worker's vectors, which all workers see; None: it is computed again
+    """
+
+    task: Task
+    maps: MapChoice
+    class_weights: tuple[float, ...] | None = None
+    bias: Bias = "own"
+    method: Fapg = field(default_factory=Fapg)
+    seed: int = 0
+    precision: Precision = "float32"
+    scratch: Path | None = None
+
+    mode = "sum"
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what can be known without reading rows.
+
+        Raises
+        ------
+        ConfigError : not a classification, or a parameter outside its valid range for these classes
+        DataError : a class without rows
+        """
+        if schema.task == "regression":
+            raise ConfigError(
+                f"The solver {self.task.name} tells classes apart, but {schema.target!r} makes this a regression. "
+                "Choose another solver, such as fogd, or ingest with --task binary."
+            )
+        for label, count in zip(schema.labels, schema.class_counts, strict=True):
+            if count == 0:
+                raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
+        for one in self._classes(schema):
+            if one.classes.rows != (0, 0):  # of a source that was not read yet, nothing is known
+                one.check()
+
+    def start(self, data: Dataset, execution: Execution) -> AcceleratedState:
+        """Draw the map, and bring the shards to the first point of the first class.
+
+        Raises
+        ------
+        ConfigError, DataError : what `check` raises, and a kappa above what the rows allow
+        """
+        self.check(data.schema)
+        sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
+        feature_map, chosen = self.maps.draw(data.schema, sample.inputs, self.seed, self.precision)
+        rows = MappedRows(data, feature_map, secrets.token_hex(8))
+        state = AcceleratedState(rows, chosen, (), None)
+        return replace(state, current=self._begin(state, data, execution))
+
+    def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
+        """Go on to the next check of the class in work, or to the next class."""
+        assert state.current is not None, "there is a class in work"
+        one = self._classes(data.schema)[len(state.solved)]
+        current = one.advance(state.current, self.method, execution)
+        outcome = self.method.finished(current.fapg)
+        if outcome is None or outcome.kind == "diverged":
+            return replace(state, current=current)
+        state = replace(state, solved=(*state.solved, self._solved(state, one, current, outcome, execution)))
+        return replace(state, current=self._begin(state, data, execution))
+
+    def finished(self, state: AcceleratedState) -> Outcome | None:
+        """Done after the last class; diverged as soon as one is."""
+        if state.current is not None:
+            outcome = self.method.finished(state.current.fapg)
+            return outcome if outcome is not None and outcome.kind == "diverged" else None
+        outcomes = [one.outcome for one in state.solved]
+        worst = next((outcome for outcome in outcomes if outcome.kind != "done"), outcomes[-1])
+        return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
+
+    def standing(self, state: AcceleratedState) -> Convergence:
+        """Iterations, the gap and the objectives of the class that was worked on last."""
+        last = state.solved[-1].fapg if state.current is None else state.current.fapg
+        record = last.history[-1]
+        gap = record.certificate.relative_gap
+        return Convergence(state.iterations, gap, record.certificate.primal, record.certificate.dual)
+
+    def predictor(self, state: AcceleratedState) -> Predictor:
+        """The map with the weights and biases of all classes."""
+        weights = np.stack([one.weights for one in state.solved]).astype(self.precision)
+        offsets = np.array([-one.bias for one in state.solved]).astype(self.precision)
+        return LinearPredictor(state.rows.feature_map, weights, offsets)
+
+    def chosen(self, state: AcceleratedState) -> dict[str, Any]:
+        """The map's choices, the parameter, and what the method made of it."""
+        values = [one.value for one in state.solved] or ([] if state.current is None else [state.current.value])
+        parameter = self.task.parameter
+        told: dict[str, Any] = {parameter: values[0] if len(values) == 1 else values}
+        return state.chosen | told | {f"{parameter}_reason": self.task.reason}
+
+    def certificate(self, state: AcceleratedState) -> dict[str, Any]:
+        """The proof as JSON: of several classes gaps and objectives are added up, the relative gap is the largest."""
+        proofs = [one.certificate for one in state.solved]
+        return {
+            "kind": "duality gap",
+            "gap": sum(one.gap for one in proofs),
+            "relative_gap": max(one.relative_gap for one in proofs),
+            "objective": sum(one.primal for one in proofs),
+            "dual_objective": sum(one.dual for one in proofs),
+            "floor": sum(one.floor for one in proofs),
+            "iterations": state.iterations,
+            "outcome": "; ".join(dict.fromkeys(one.outcome.reason for one in state.solved)),
+        }
+
+    def _classes(self, schema: Schema) -> list[OneClass]:
+        """One problem for two classes, otherwise one for each class against the rest."""
+        counts = schema.class_counts or (0,) * len(schema.labels)
+        weights = self.class_weights or (1.0,) * len(counts)
+        if schema.task == "binary":
+            classes = Classes((counts[1], counts[0]), (weights[1], weights[0]))
+            return [OneClass(self.task, classes, None, self.scratch)]
+        return [
+            OneClass(self.task, Classes((count, sum(counts) - count), (weight, 1.0)), index, self.scratch)
+            for index, (count, weight) in enumerate(zip(counts, weights, strict=True))
+        ]
+
+    def _begin(self, state: AcceleratedState, data: Dataset, execution: Execution) -> Standpoint | None:
+        classes = self._classes(data.schema)
+        if len(state.solved) == len(classes):
+            return None
+        return classes[len(state.solved)].begin(state.rows, self.method, execution)
+
+    def _solved(
+        self, state: AcceleratedState, one: OneClass, current: Standpoint, outcome: Outcome, execution: Execution
+    ) -> Solved:
+        weights, certificate = one.solution(current)
+        bias = certificate.bias
+        if self.bias == "errors":
+            bias = error_minimising_threshold(execution, state.rows, weights, one.positive)
+        return Solved(weights, bias, certificate, outcome, current.value, current.fapg)
