@@ -71,7 +71,8 @@ INGEST = Options(
 TRAIN = Options(
     TrainSettings,
     (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
-     *("class_weights", "passes", "rounds", "order", "seed", "precision", "mode"), *WHERE, "out", "name"),
+     *("class_weights", "radius", "certify", "passes", "rounds", "order", "seed", "precision", "mode"), *WHERE,
+     "out", "name"),
 )  # fmt: skip
 STORE = Options(IngestSettings, (*INGEST.fields, "compression"))
 EXECUTION = Options(TrainSettings, WHERE)

@@ -14,7 +14,7 @@ IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
 OF_KERNELS = frozenset({"degree", "offset"})
 OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
 OPTIONS: dict[str, frozenset[str]] = {
-    "fogd": IN_A_MAP | {"frequencies", "map"},
+    "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify"},
     "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
 } | {
     name: OF_KERNELS
@@ -43,6 +43,11 @@ def check_options(settings: TrainSettings) -> None:
                 "out, or choose another solver."
             )
     _check_kernel(settings)
+    if settings.step_rule == "sqrt" and settings.radius is None:
+        raise ConfigError(
+            "step_rule = 'sqrt' was given, but steps decay with the rows seen in a ball only. Leave it out, or set a "
+            "radius."
+        )
     if solver not in ("fogd", "nogd") and settings.loss == "logistic":
         raise ConfigError(
             f"loss = 'logistic', but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."

@@ -95,7 +95,16 @@ class TrainSettings(BaseModel):
     average: bool = Field(True, description="predict with the average of the weights, not the last ones")
     passes: int = Field(1, ge=1, description="passes over the training rows")
     rounds: Count | Literal["auto"] = Field("auto", description="mix and sum: rounds a pass")
-    step_rule: Literal["adagrad", "plain"] = Field("adagrad", description="sum: how the caller steps")
+    step_rule: Literal["adagrad", "plain", "sqrt"] = Field(
+        "adagrad", description="sum: how the caller steps; sqrt: with a radius, step_size / sqrt(t), as is auto's there"
+    )
+    radius: Positive | None = Field(
+        None, description="fogd, two classes: weights stay in the ball of this radius, on the scaled map"
+    )
+    certify: bool = Field(
+        False,
+        description="prove how good the run was; of fogd: regret against the best weights of the ball in hindsight",
+    )
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
     precision: Precision = Field("float32", description="of inputs, maps and weights")

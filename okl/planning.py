@@ -13,7 +13,7 @@ from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
 from okl.online.recipe import Mode
-from okl.online.solver import OnlineSolver, check_mode
+from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
 from okl.recipes import check_recipe, make_recipe
 from okl.runfolder import check_place
 from okl.store.dataset import Dataset, Schema
@@ -23,6 +23,7 @@ from okl.types import Task
 
 DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 512, "sum": 1024}
 LEAST_ROUND_ROWS = 64
+CERTIFIED_SEGMENTS = 64  # a pass: regret is told at a sixteenth of the rows, an eighth, ...
 IN_MAPS = ("fogd", "nogd")  # whose state is a vector in a map that shards share
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 CONNECT_SECONDS = 3.0
@@ -45,6 +46,7 @@ def check(settings: TrainSettings) -> None:
             f"step_rule = 'plain' belongs to the mode sum; this run's is {mode_of(settings)}. Leave it out, or set "
             "--mode sum."
         )
+    _check_certify(settings)
     if is_dataset(settings.data):
         if settings.ingest is not None:
             raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
@@ -55,6 +57,22 @@ def check(settings: TrainSettings) -> None:
         check_source(settings.data, ingest)
         _check_unread(settings, ingest)
     check_place(run_folder(settings))  # last: it may make okl's home folder
+
+
+def _check_certify(settings: TrainSettings) -> None:
+    """Refuse a proof of regret of rows that are not learnt once, one after the other."""
+    if not settings.certify or settings.solver != "fogd":
+        return
+    if (mode := mode_of(settings)) != "stream":
+        raise ConfigError(
+            f"certify was given, but regret is about rows that are learnt one after the other, and this run's mode is "
+            f"{mode}. Set --mode stream, or leave certify out."
+        )
+    if settings.passes != 1:
+        raise ConfigError(
+            f"passes = {settings.passes} and certify were given, but regret is about rows that are seen once. Leave "
+            "one of them out."
+        )
 
 
 def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
@@ -85,6 +103,7 @@ def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
         precision=settings.precision,
         mode=mode,
         rounds=default_rounds(mode, data.rows("train")) if settings.rounds == "auto" else settings.rounds,
+        segments=CERTIFIED_SEGMENTS if settings.certify else SEGMENTS,
     )
 
 

@@ -16,6 +16,7 @@ from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.online.budget.recipe import BudgetRecipe
 from okl.online.budget.strategies import STRATEGIES
 from okl.online.experts.recipe import ExpertRecipe
+from okl.online.learner import check_ball
 from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice, LinearChoice, NystromChoice
 from okl.online.nogdrecipe import NOGDRecipe
@@ -101,10 +102,12 @@ def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
     maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
     learning = _linear(settings, schema)
     # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
-    untold = settings.bandwidth == settings.step_size == "auto" and settings.average
+    untold = settings.bandwidth == settings.step_size == "auto" and settings.average and settings.radius is None
     if untold and settings.map == "independent":
         return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
-    return LinearRecipe(maps, step_size=_number(settings.step_size), **learning)
+    check_ball(settings.radius, settings.step_rule == "sqrt", learning["loss"])
+    ball: dict[str, Any] = {"radius": settings.radius, "decaying": settings.step_rule == "sqrt"}
+    return LinearRecipe(maps, step_size=_number(settings.step_size), **ball, **learning)
 
 
 def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:

@@ -56,6 +56,7 @@ class OnlineSolver:
     ----------
     recipe : which learner
     passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
+    segments : that a pass is cut into at least, as far as there are rows (stream); the same bits for any
     """
 
     recipe: Recipe
@@ -65,6 +66,7 @@ class OnlineSolver:
     precision: Precision = "float32"
     mode: Mode = "stream"
     rounds: int = 1
+    segments: int = SEGMENTS
 
     def start(self, data: Dataset, execution: Execution) -> OnlineState:
         """Settle the learner on a sample, and lay out the passes.
@@ -80,7 +82,7 @@ class OnlineSolver:
         situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision)
         learner, chosen, optimiser = recipe.settle(situation)
         windows = self._windows(data) if self.mode == "stream" else ()
-        segments = _segments(windows, rows)
+        segments = _segments(windows, rows, self.segments)
         if self.mode == "stream":
             first_pass = windows[: len(windows) // self.passes]
             chosen = chosen | {"mixing_share": mixing_share(first_pass) if self.order == "shuffle" else 0.0}
@@ -117,7 +119,15 @@ class OnlineSolver:
     def standing(self, state: OnlineState) -> Standing:
         """Rows learnt and the progressive errors."""
         progress: Progress = state.learned.progress
-        return Standing(progress.rows, state.total_rows, progress.error, progress.baseline_error)
+        return Standing(
+            progress.rows,
+            state.total_rows,
+            progress.error,
+            progress.baseline_error,
+            progress.surrogate,
+            progress.squared_gradients,
+            progress.stepped_gradients,
+        )
 
     def predictor(self, state: OnlineState) -> Predictor:
         """What the learner makes of its state."""
@@ -163,9 +173,9 @@ def check_mode(recipe: Recipe, mode: Mode) -> None:
         )
 
 
-def _segments(windows: tuple[Window, ...], rows: int) -> tuple[tuple[int, slice], ...]:
-    """Windows cut at multiples of a block, SEGMENTS a pass or so: the same bits, and progress within a window."""
-    wanted = max(1, min(rows // SEGMENTS, MOST_SEGMENT_ROWS))
+def _segments(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[tuple[int, slice], ...]:
+    """Windows cut at multiples of a block, so many a pass or so: the same bits, and progress within a window."""
+    wanted = max(1, min(rows // segments, MOST_SEGMENT_ROWS))
     size = -(-wanted // BLOCK_ROWS) * BLOCK_ROWS
     return tuple(
         (index, slice(first, min(first + size, window.rows)))
