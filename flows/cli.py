@@ -18,7 +18,8 @@ def main() -> None:
     Exit codes: 0; 2 for what the user gave, 1 for what went wrong here (diverged, disk full), 130 for Ctrl-C.
     """
     with interruptible():
-        import flows.commands_reproduce  # noqa: F401  adds its command
+        import flows.commands_compare
+        import flows.commands_reproduce  # noqa: F401  each adds its command
         from flows.commands import app
         from okl.errors import OklError
 

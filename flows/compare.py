@@ -1,0 +1,24 @@
+"""The flow `okl-compare`: many models on the same folds of a data set, the best one saved, recorded in Prefect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+
+from flows.stages import follow_stages
+from okl.comparison.run import COMPARE_STAGES, ComparisonRun, check
+from okl.comparison.settings import CompareSettings
+
+
+@flow(name="okl-compare", persist_result=False, retries=0)
+def okl_compare(settings: CompareSettings) -> dict[str, Any] | State[Any]:
+    """Compare models, and save the best one.
+
+    Parameters
+    ----------
+    settings : models, data and how they are told apart; paths are absolute, as a worker runs in a temporary folder
+    """
+    check(settings)
+    return follow_stages("okl-compare", lambda observer: ComparisonRun(settings, observer), COMPARE_STAGES)

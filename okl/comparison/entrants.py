@@ -1,0 +1,98 @@
+"""Who takes part: models and solvers by name, and what each of them is."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from okl.accelerated.catalogue import MODEL_NAMES
+from okl.comparison.settings import CompareSettings
+from okl.configuration import SolverName, TrainSettings
+from okl.errors import ConfigError
+from okl.recipes import make_recipe
+from okl.store.dataset import Dataset, Schema
+
+ONLINE_NAMES = tuple(name for name in get_args(SolverName) if name not in MODEL_NAMES)
+GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
+
+
+def entrants(settings: CompareSettings) -> tuple[str, ...]:
+    """Names of those who take part, in the order of asking, each once.
+
+    Raises
+    ------
+    ConfigError : an unknown name, or none
+    """
+    names = [name for word in settings.models for name in GROUPS.get(word, (word,))]
+    if unknown := [name for name in names if name not in MODEL_NAMES + ONLINE_NAMES]:
+        raise ConfigError(
+            f"models = {', '.join(unknown)}: unknown. Name some of all ({', '.join(MODEL_NAMES)}) "
+            f"or online ({', '.join(ONLINE_NAMES)})."
+        )
+    if not names:
+        raise ConfigError("models is empty. Name some, or all.")
+    return tuple(dict.fromkeys(names))
+
+
+def is_certified(name: str) -> bool:
+    """Whether it is one of the nine models with a duality gap; the others are online solvers."""
+    return name in MODEL_NAMES
+
+
+def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
+    """What `okl train --solver NAME` would be told: what the comparison says, all else as it is by default."""
+    told: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
+    if name == "fogd":
+        told["map"] = settings.map
+        if settings.frequencies is not None:
+            told["frequencies"] = settings.frequencies
+    told |= {"data": settings.data, "solver": name, "seed": settings.seed, "precision": settings.precision}
+    return TrainSettings(**told)
+
+
+def check_entrants(settings: CompareSettings, data: Dataset) -> None:
+    """Refuse what can be known to be wrong before a row is read.
+
+    Raises
+    ------
+    ConfigError : names, a task that is no classification, settings that one of them does not take
+    """
+    names = entrants(settings)
+    schema = data.schema
+    if schema.task == "regression":
+        raise ConfigError(
+            f"{data.folder}: the target {schema.target!r} makes this a regression, but okl compare is for classes. Use "
+            "okl train with fogd or nogd, or ingest with --task binary or multiclass."
+        )
+    if settings.holdout == "test" and not data.rows("test"):
+        raise ConfigError(
+            f"holdout = test, but {data.folder} has no test rows. Give a share such as --holdout 0.2, or use --folds."
+        )
+    _check_map(settings, names, schema)
+    smallest = min(schema.class_counts)
+    if settings.holdout is None and smallest < settings.folds:
+        raise ConfigError(
+            f"folds = {settings.folds}, but the smallest class has {smallest} training rows: each fold takes one of "
+            "every class. Use fewer folds, or --holdout."
+        )
+
+
+def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
+    online = [name for name in names if not is_certified(name)]
+    for name in online:
+        make_recipe(train_settings(settings, name), schema)
+    if settings.frequencies is None and not online:
+        given = [name for name in ("bandwidth", "kernel", "map") if _changed(settings, name)]
+        if given:
+            raise ConfigError(
+                f"{given[0]} = {getattr(settings, given[0])!r} was given, but the nine models take inputs as they are "
+                "unless there is a map. Set frequencies too, or leave it out."
+            )
+    if settings.frequencies is not None and not online and settings.kernel in ("polynomial", "linear"):
+        raise ConfigError(
+            f"kernel = {settings.kernel!r} has no Fourier map. Use gaussian, laplacian, matern32 or matern52, or leave "
+            "frequencies out."
+        )
+
+
+def _changed(settings: CompareSettings, name: str) -> bool:
+    return bool(getattr(settings, name) != CompareSettings.model_fields[name].default)

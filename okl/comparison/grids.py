@@ -1,0 +1,100 @@
+"""Values of each model's parameter: over its valid range, in units of the data, the easiest problem first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.accelerated.catalogue import make_model, parameter_of, valid_range
+from okl.accelerated.models.nusvm import nu_max
+from okl.accelerated.operators import DenseRows
+from okl.types import FloatArray
+
+COST = (1e-2, 1e3)  # C, for rows of length 1
+SPARSE_COST = (2.0, 2e4)  # C, in units of the least one that leaves a weight
+MARGIN = (1.0, 10**-2.5)  # of DWD, where 1 / z gives way to its tangent, for rows of length 1
+LEAST_SHARE = 0.01  # of the range of nu
+SAMPLE_ROWS = 2000  # that tell where the range of nu begins
+
+Kind = Literal["value", "share", "margin"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Places of one parameter, in the order in which a path takes them: from much regularisation to little.
+
+    Parameters
+    ----------
+    model : name; places : in the unit of the kind
+    kind : "value": C itself; "share": of the open valid range, of each class against the rest; "margin": sqrt(m nu)
+    ranges : (low, high) of each class against the rest; one for two classes
+    """
+
+    model: str
+    places: tuple[float, ...]
+    kind: Kind
+    ranges: tuple[tuple[float, float], ...] = ((0.0, math.inf),)
+
+    @property
+    def parameter(self) -> str:
+        """C, nu or kappa."""
+        return parameter_of(self.model)
+
+    def high(self, rows: DenseRows) -> float:
+        """Where the range of these rows ends, if it ends by their labels: nu_max; else infinite."""
+        return nu_max(rows.signs, np.ones(rows.n_points)) if self.model == "nu-svm" else math.inf
+
+    def value(self, place: float, class_index: int = 0, n_rows: int = 1, high: float = math.inf) -> float:
+        """The parameter at a place, for rows whose own range ends at `high`."""
+        if self.kind == "value":
+            return place
+        if self.kind == "margin":
+            return place**2 / n_rows
+        low, end = self.ranges[class_index]
+        return min(low + place * (min(end, high) - low), high)
+
+
+def make_grid(model: str, features: FloatArray, signs: list[NDArray[np.float64]], n: int) -> Grid:
+    """The grid of a model.
+
+    Parameters
+    ----------
+    model : name; n : places
+    features : (rows, n_columns), a sample of rows; signs : -1 or +1 a row, for each class against the rest
+    """
+    rows = DenseRows(features, signs[0])
+    length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
+    if model == "dwd":
+        return Grid(model, _spread(MARGIN, n, length), "margin")
+    if parameter_of(model) == "kappa":
+        # dense towards the end, where MM-FDA becomes Fisher's discriminant
+        return Grid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
+    if parameter_of(model) == "nu":
+        few = slice(SAMPLE_ROWS)
+        ranges = tuple(valid_range(model, DenseRows(features[few], sign[few])) for sign in signs)
+        return Grid(model, _spread((1.0, LEAST_SHARE), n), "share", ranges)
+    if model.startswith("l1-"):
+        least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
+        return Grid(model, _spread(SPARSE_COST, n, least), "value")
+    return Grid(model, _spread(COST, n, 1.0 / length**2), "value")
+
+
+def _least_cost(model: str, rows: DenseRows) -> float:
+    """C up to which all weights of a model with an l1 penalty are 0: no column is steeper than the penalty.
+
+    Source: Yuan, Chang, Hsieh & Lin, JMLR 11, 2010, section 2.
+    """
+    problem = make_model(model, C=1.0).problem(rows)
+    steepness = np.empty(rows.n_image)
+    problem.pull(steepness, np.zeros(rows.n_points))
+    return 1.0 / max(float(np.abs(steepness).max()), float(np.finfo(np.float32).tiny))
+
+
+def _spread(ends: tuple[float, float], n: int, unit: float = 1.0) -> tuple[float, ...]:
+    """n places from one end to the other, each the same multiple of the one before; the middle one if n is 1."""
+    first, last = unit * ends[0], unit * ends[1]
+    return tuple(np.geomspace(first, last, n).tolist()) if n > 1 else (math.sqrt(first * last),)

@@ -1,0 +1,68 @@
+"""What is asked of a comparison: which models, on which rows, how they are told apart."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from okl.configuration import Count, KernelName, MapName, Positive
+from okl.types import Precision
+
+
+def _words(value: object) -> object:
+    """A list of words from one text, commas between them."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+def _number_or_test(value: object) -> object:
+    """A share from text, but for the word test."""
+    if not isinstance(value, str) or value == "test":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_test)]
+
+
+class CompareSettings(BaseModel):
+    """Everything that decides a comparison, and where its work runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: str = Field(description="folder of a data set, as okl ingest makes it")
+    models: Words = Field(
+        ("all",), description="names, commas between; all: the nine with a certificate; online: every online solver"
+    )
+    folds: int = Field(5, ge=2, le=100, description="of stratified cross validation")
+    holdout: Holdout = Field(
+        None, description="instead of folds: a share of the training rows, or test: the data set's own test rows"
+    )
+    grid: int = Field(10, ge=1, le=1000, description="values of each model's parameter, over its valid range")
+    halving: bool = Field(
+        True, description="try all values on a share of many rows, keep the better half, and double the rows"
+    )
+    rows: Count = Field(10_000, description="training rows that take part in the search, a seeded sample of more")
+    kernel: KernelName = Field("gaussian", description="of the Fourier map, and of online solvers")
+    bandwidth: Positive | Literal["auto"] = Field(
+        "auto", description="in units of scaled inputs; auto: median distance, or as an online solver chooses it"
+    )
+    frequencies: Count | None = Field(
+        None, description="of the Fourier map that the nine learn in; none: they take the inputs as they are"
+    )
+    map: MapName = Field("independent", description="how frequencies are drawn; auto: what suits the inputs")
+    tolerance: Positive = Field(1e-3, description="relative duality gap of the search; the winner's is a tenth of it")
+    iterations: int = Field(300, ge=1, description="most of them a value in the search; the winner takes 20 times more")
+    memory: Positive = Field(1.0, description="GiB for the rows that the winner is learnt from again; else a sample")
+    seed: int = Field(0, ge=0, description="of the sample, the folds, frequencies and orders")
+    precision: Precision = Field("float32", description="of inputs and maps; sums are float64")
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: threads of this process")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
+    name: str | None = Field(None, description="name of the winner's model")

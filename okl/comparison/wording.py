@@ -1,0 +1,152 @@
+"""A comparison as text: the cells of its table, and what it comes to in sentences; all from the result alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from okl.store.wording import number, seconds
+
+HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
+BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
+SIGNIFICANT = 0.05
+LOOSE_GAP = 10.0  # times the tolerance
+
+
+def table_row(row: Mapping[str, Any]) -> list[str]:
+    """A row of the table as text, a column each of HEADER."""
+    if row["mean"] is None:
+        return [row["model"], "failed", *["-"] * 3, seconds(row["seconds"]), "-", "-"]
+    return [
+        row["model"],
+        percent(row["mean"], row["spread"]),
+        parameter_words(row),
+        row["bias"] if row["kind"] == "certified" else "-",
+        "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}",
+        seconds(row["seconds"]),
+        "best" if row["best"] else f"{-100 * row['difference'] + 0.0:.2f}",
+        "-" if row["best"] else f"{row['p_value']:.2g}",
+    ]
+
+
+def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """For each model that has both kinds of bias, the best mean of either, a column each of BIAS_HEADER."""
+    rows = []
+    for row in result["models"]:
+        found = row.get("biases") or {}
+        if "own" in found and "error-minimising" in found:
+            own, other = found["own"], found["error-minimising"]
+            difference = f"{100 * (other['mean'] - own['mean']):+.2f}"
+            cells = [percent(one["mean"], one["spread"]) for one in (own, other)]
+            rows.append([row["model"], *cells, difference])
+    return rows
+
+
+def parameter_words(row: Mapping[str, Any]) -> str:
+    """The chosen parameter.
+
+    >>> parameter_words({"kind": "certified", "parameter": "nu", "value": 0.25, "place": 0.4})
+    'nu 0.25'
+    """
+    if row["kind"] != "certified":
+        return "-"
+    if row["value"] is not None:
+        return f"{row['parameter']} {row['value']:.3g}"
+    if row["parameter"] == "C":
+        return f"C {row['place']:.3g}"
+    return f"{row['parameter']} of each class, at {row['place']:.3g}"
+
+
+def percent(mean: float, spread: float | None) -> str:
+    """A mean and its spread.
+
+    >>> percent(0.8512, 0.0034), percent(0.8512, None)
+    ('85.12 ± 0.34 %', '85.12 %')
+    """
+    return f"{100 * mean:.2f} %" if spread is None else f"{100 * mean:.2f} ± {100 * spread:.2f} %"
+
+
+def sentences(result: Mapping[str, Any]) -> list[str]:
+    """What was compared, how, and what came of it."""
+    data, settings, winner = result["dataset"], result["settings"], result["winner"]
+    parts = result["parts"]
+    how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} rows held out"
+    said = [
+        f"{len(result['models'])} models learnt to predict {data['target']} from {number(data['features'])} columns, "
+        f"judged by {how} on {number(result['search_rows'])} of {number(data['train_rows'])} training rows, in "
+        f"{seconds(result['search_seconds'])}; everything together took {seconds(result['total_seconds'])}.",
+        _winner_sentence(result),
+        f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
+        f"p: {result['test_name']} against the best, two-sided, not corrected for how many there are. Chosen values "
+        "are the best ones on the very rows that the table reports, for every model alike.",
+    ]
+    if len(result["rungs"]) > 1:
+        steps = ", ".join(number(rows) for rows in result["rungs"])
+        said.append(
+            f"All {settings['grid']} values of a model were tried on few rows, the better half of them on twice as "
+            f"many: {steps} training rows."
+        )
+    return said
+
+
+def warning_sentences(result: Mapping[str, Any]) -> list[str]:
+    """What a reader must not overlook."""
+    data, winner, tolerance = result["dataset"], result["winner"], result["settings"]["tolerance"]
+    warnings = []
+    best = result["models"][0]
+    if best["mean"] <= result["majority"]:
+        warnings.append(
+            f"The best model is not better than always naming the majority class ({percent(result['majority'], None)})."
+        )
+    if winner["rows"] < data["train_rows"]:
+        warnings.append(
+            f"The winner was learnt from a sample of {number(winner['rows'])} of {number(data['train_rows'])} rows, as "
+            f"many as fit {result['settings']['memory']:g} GiB. Raise --memory for more."
+        )
+    loose = [row for row in result["models"] if (row.get("relative_gap") or 0.0) > LOOSE_GAP * tolerance]
+    if loose:
+        names = ", ".join(f"{row['model']} ({row['relative_gap']:.1g})" for row in loose)
+        warnings.append(
+            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. Scale the columns, or raise "
+            "--iterations."
+        )
+    warnings += [f"{row['model']} failed: {row['note']}" for row in result["models"] if row["mean"] is None]
+    return warnings
+
+
+def text_summary(result: Mapping[str, Any]) -> str:
+    """Aligned lines for a terminal."""
+    lines = _aligned([list(HEADER), *(table_row(row) for row in result["models"])])
+    said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
+    return "\n".join([*lines, *said, f"Model: {result['model']}", f"Report: {result['run']}/report.html"])
+
+
+def _winner_sentence(result: Mapping[str, Any]) -> str:
+    best, *others = result["models"]
+    alike = [row["model"] for row in others if row["mean"] is not None and row["p_value"] > SIGNIFICANT]
+    told = f"The best is {best['model']}, right in {percent(best['mean'], best['spread'])} of cases"
+    told += f" against {percent(result['majority'], None)} for the majority class"
+    if not others:
+        return told + "."
+    if not alike:
+        return f"{told}, and significantly better than every other one (p <= {SIGNIFICANT})."
+    return f"{told}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+
+
+def _certified(result: Mapping[str, Any]) -> str:
+    proof = result["certificate"]
+    return "" if proof is None else f", within {proof['relative_gap']:.1e} of the least objective, which is certified"
+
+
+def _test(result: Mapping[str, Any]) -> str:
+    test = result["test"]
+    if not test:
+        return ""
+    rows = number(result["dataset"]["test_rows"])
+    unseen = "" if result["settings"]["holdout"] == "test" else ", which took no part in the search,"
+    return f"; on the {rows} test rows{unseen} it is right in {percent(test['accuracy'], None)} of cases"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
