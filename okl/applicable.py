@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from okl.accelerated.catalogue import MODEL_NAMES, has_own_bias, parameter_of
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.kernels import kernel_parameters
@@ -13,15 +14,26 @@ from okl.online.budget.strategy import BudgetStrategy
 IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
 OF_KERNELS = frozenset({"degree", "offset"})
 OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
-OPTIONS: dict[str, frozenset[str]] = {
-    "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify"},
-    "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
-} | {
-    name: OF_KERNELS
-    | (OF_STRATEGIES & {field.name for field in fields(strategy)})
-    | ({"budget"} if issubclass(strategy, BudgetStrategy) else set())
-    for name, strategy in STRATEGIES.items()
-}
+OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
+OF_MODELS = frozenset({"frequencies", "map", "class_weights", "tol", "max_iterations", "bias"})
+OF_FOURIER_MAPS = ("frequencies", "map")
+MOST_TOLD = 6
+OPTIONS: dict[str, frozenset[str]] = (
+    {
+        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify"},
+        "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
+    }
+    | {
+        name: OF_KERNELS
+        | (OF_STRATEGIES & {field.name for field in fields(strategy)})
+        | ({"budget"} if issubclass(strategy, BudgetStrategy) else set())
+        for name, strategy in STRATEGIES.items()
+    }
+    | {
+        name: OF_MODELS | {parameter_of(name)} | ({"fit_intercept"} if has_own_bias(name) else set())
+        for name in MODEL_NAMES
+    }
+)
 """Of the options that only some solvers take, those that each takes."""
 
 
@@ -48,7 +60,9 @@ def check_options(settings: TrainSettings) -> None:
             "step_rule = 'sqrt' was given, but steps decay with the rows seen in a ball only. Leave it out, or set a "
             "radius."
         )
-    if solver not in ("fogd", "nogd") and settings.loss == "logistic":
+    if solver in MODEL_NAMES:
+        _check_model(settings)
+    elif solver not in ("fogd", "nogd") and settings.loss == "logistic":
         raise ConfigError(
             f"loss = 'logistic', but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
         )
@@ -57,6 +71,22 @@ def check_options(settings: TrainSettings) -> None:
             f"rank = {settings.rank:,}, but a budget of {settings.budget:,} landmarks gives a Nystrom map of at most "
             f"that rank. Set the rank to {settings.budget:,} or less, or raise the budget."
         )
+
+
+def _check_model(settings: TrainSettings) -> None:
+    if settings.mode not in ("auto", "sum"):
+        raise ConfigError(
+            f"mode = {settings.mode!r}, but {settings.solver} goes over all rows in every iteration: its mode is sum. "
+            "Leave it out."
+        )
+    for name in OF_ONLINE:
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but {settings.solver} is no online learner: it has no {name}. Leave it out."
+            )
+    for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
+        if _changed(settings, name):
+            raise ConfigError(f"{_told(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")
 
 
 def _check_kernel(settings: TrainSettings) -> None:
@@ -80,4 +110,6 @@ def _told(settings: TrainSettings, name: str) -> str:
 
 
 def _list(names: list[str]) -> str:
+    if len(names) > MOST_TOLD:
+        return f"{', '.join(names[: MOST_TOLD // 2])} and {len(names) - MOST_TOLD // 2} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

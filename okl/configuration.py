@@ -15,6 +15,7 @@ Count = Annotated[int, Field(ge=1)]
 SolverName = Literal[
     "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
     "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron", "tvm",
+    "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm",
 ]  # fmt: skip
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]
@@ -56,7 +57,9 @@ class TrainSettings(BaseModel):
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     solver: SolverName = Field(
-        "fogd", description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows"
+        "fogd",
+        description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows; from "
+        "c-svm on: solved to a certified duality gap",
     )
     kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
     bandwidth: Positive | Literal["auto"] = Field(
@@ -64,8 +67,27 @@ class TrainSettings(BaseModel):
     )
     degree: int = Field(3, ge=1, description="of the polynomial kernel")
     offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="of the polynomial kernel")
-    frequencies: int = Field(400, ge=1, description="fogd: random frequencies; the map has twice as many columns")
-    map: MapName = Field("independent", description="fogd: how frequencies are drawn; auto: what suits the inputs")
+    frequencies: int = Field(
+        400, ge=1, description="fogd, c-svm to l1-l2-svm: random frequencies; the map has twice as many columns"
+    )
+    map: MapName = Field(
+        "independent", description="of the same: how frequencies are drawn; auto: what suits the inputs"
+    )
+    C: Positive | Literal["auto"] = Field(
+        "auto", description="c-svm, l2-svm, logistic, l1-logistic, l1-l2-svm: weight of the losses, LIBSVM's; auto: 1"
+    )
+    nu: Positive | Literal["auto"] = Field(
+        "auto", description="nu-svm, dwd: share of rows in the margin, at most; auto: half of the largest valid one, .5"
+    )
+    kappa: Positive | Literal["auto"] = Field(
+        "auto", description="mm-fda, mm-mpm: deviations from the class means; auto: half of the largest valid one"
+    )
+    tol: Positive = Field(1e-4, description="c-svm to l1-l2-svm: relative duality gap to stop at")
+    max_iterations: int = Field(20_000, ge=1, description="of the same: iterations at most, for each class")
+    fit_intercept: bool = Field(True, description="c-svm to dwd, mm-fda, mm-mpm: whether the model has a bias")
+    bias: Literal["own", "errors"] = Field(
+        "own", description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors"
+    )
     budget: int = Field(100, ge=1, description="support vectors or landmarks at most")
     rank: Count | Literal["auto"] = Field("auto", description="nogd: columns of the map; auto: .3 of the budget")
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(

@@ -9,12 +9,14 @@ from itertools import chain, count
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from okl.accelerated.catalogue import MODEL_NAMES
+from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
 from okl.online.recipe import Mode
 from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
-from okl.recipes import check_recipe, make_recipe
+from okl.recipes import check_recipe, make_accelerated, make_recipe
 from okl.runfolder import check_place
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
@@ -51,7 +53,11 @@ def check(settings: TrainSettings) -> None:
         if settings.ingest is not None:
             raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
         data = open_dataset(settings.data)
-        check_recipe(make_solver(settings, data).recipe, data.schema, data.rows("train"))
+        solver = make_solver(settings, data)
+        if isinstance(solver, AcceleratedSolver):
+            solver.check(data.schema)
+        else:
+            check_recipe(solver.recipe, data.schema, data.rows("train"))
     else:
         ingest = settings.ingest or IngestSettings()
         check_source(settings.data, ingest)
@@ -81,6 +87,8 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     for task in TASKS if ingest.task == "auto" else (ingest.task,):
         schema = Schema(("x",), ingest.target, task, (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)])
         try:
+            if settings.solver in MODEL_NAMES:
+                return make_accelerated(settings.model_copy(update={"class_weights": "none"}), schema).check(schema)
             recipe = make_recipe(settings.model_copy(update={"class_weights": "none"}), schema)
             check_mode(recipe, mode_of(settings))
             return check_recipe(recipe, schema, None)
@@ -89,8 +97,15 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     raise refused[0]
 
 
-def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
+def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | AcceleratedSolver:
     """The solver that the settings mean for a data set."""
+    if settings.solver in MODEL_NAMES:
+        return make_accelerated(settings, data.schema)
+    return make_online_solver(settings, data)
+
+
+def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
+    """The online learner that the settings mean for a data set."""
     schema = data.schema
     mode = mode_of(settings)
     recipe = make_recipe(settings, schema)
@@ -111,6 +126,8 @@ def mode_of(settings: TrainSettings) -> Mode:
     """The mode: as given; otherwise stream in one process, and with workers what was measured to learn sooner."""
     if settings.mode != "auto":
         return settings.mode
+    if settings.solver in MODEL_NAMES:
+        return "sum"
     if not (settings.workers or settings.scheduler):
         return "stream"
     return "sum" if settings.solver in IN_MAPS else "mix"

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from okl.accelerated.catalogue import parameter_of
+from okl.accelerated.fapg import Fapg
+from okl.accelerated.sharded.problems import Task
+from okl.accelerated.solver import AcceleratedSolver, MapChoice
 from okl.applicable import check_options
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
@@ -18,12 +22,13 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.online.experts.recipe import ExpertRecipe
 from okl.online.learner import check_ball
 from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice, LinearChoice, NystromChoice
+from okl.online.maps import FourierChoice, InputsChoice, LinearChoice, NystromChoice
 from okl.online.nogdrecipe import NOGDRecipe
 from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
 from okl.online.solver import SAMPLE_ROWS
 from okl.store.dataset import Schema
 
+BASELINE_TOLERANCE = 1e-3
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
 
@@ -46,6 +51,36 @@ def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
     if settings.solver == "nogd":
         return _nogd(settings, schema)
     return _budget(settings, schema)
+
+
+def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolver:
+    """The solver of one of the models that are solved to a certified gap.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    maps: MapChoice = InputsChoice()
+    if settings.kernel != "linear":
+        maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
+    return AcceleratedSolver(
+        task=Task(settings.solver, _number(getattr(settings, parameter_of(settings.solver))), settings.fit_intercept),
+        maps=maps,
+        class_weights=class_weights(settings, schema),
+        bias=settings.bias,
+        method=Fapg(tolerance=settings.tol, max_iterations=settings.max_iterations),
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def linear_alternative(solver: AcceleratedSolver) -> AcceleratedSolver | None:
+    """The same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
+    if isinstance(solver.maps, InputsChoice):
+        return None
+    method = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
+    return replace(solver, maps=LinearChoice(), method=method)
 
 
 def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from okl.errors import ConfigError, DataError, ExecutionError
-from okl.planning import check, check_workers, make_solver, mode_of, run_folder
+from okl.planning import check, check_workers, make_online_solver, mode_of, run_folder
 from okl.recipes import class_weights
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
@@ -90,5 +90,5 @@ def test_the_mode_follows_the_workers(data: Dataset, tmp_path: Path) -> None:
     assert mode_of(train_settings(data.folder, tmp_path)) == "stream"
     assert mode_of(train_settings(data.folder, tmp_path, workers=2)) in ("mix", "sum")
     assert mode_of(train_settings(data.folder, tmp_path, workers=2, mode="stream")) == "stream"
-    solver = make_solver(train_settings(data.folder, tmp_path, mode="mix", rounds=7), data)
+    solver = make_online_solver(train_settings(data.folder, tmp_path, mode="mix", rounds=7), data)
     assert (solver.mode, solver.rounds) == ("mix", 7)

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from okl.accelerated.catalogue import MODEL_NAMES
 from okl.applicable import OPTIONS, check_options
 from okl.configuration import SolverName, TrainSettings, settings_from
 from okl.errors import ConfigError
@@ -19,7 +20,7 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.solver import OnlineSolver
-from okl.planning import check, make_solver, mode_of
+from okl.planning import check, make_online_solver, mode_of
 from okl.recipes import make_recipe
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
@@ -52,6 +53,13 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "step_rule": {"step_rule": "plain", "mode": "sum"},
     "radius": {"radius": 0.5},
     "certify": {"certify": True},
+    "C": {"C": 0.1},
+    "nu": {"nu": 0.3},
+    "kappa": {"kappa": 0.01},
+    "tol": {"tol": 0.05},
+    "max_iterations": {"max_iterations": 3},
+    "fit_intercept": {"fit_intercept": False},
+    "bias": {"bias": "errors"},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},
@@ -92,17 +100,18 @@ def learnt_bits(solver: OnlineSolver, data: Dataset) -> Any:
 
 def test_every_strategy_is_a_solver() -> None:
     assert get_args(SolverName) == tuple(dict.fromkeys(get_args(SolverName)))
-    assert set(get_args(SolverName)) == {"fogd", "nogd", *STRATEGIES} == set(OPTIONS)
+    assert set(get_args(SolverName)) == {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES} == set(OPTIONS)
 
 
-CASES = [(solver, task) for solver in OPTIONS for task in defined(solver)]
+ONLINE = [solver for solver in OPTIONS if solver not in MODEL_NAMES]
+CASES = [(solver, task) for solver in ONLINE for task in defined(solver)]
 
 
 @pytest.mark.parametrize(("solver", "task"), CASES)
 def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
     solver: str, task: Task, data: dict[Task, Dataset], tmp_path: Path
 ) -> None:
-    learning = make_solver(settings_of(solver, passes=2, order="stored"), data[task])
+    learning = make_online_solver(settings_of(solver, passes=2, order="stored"), data[task])
     with open_execution() as execution:
         state = last_state(learning, data[task], execution)
     predictor, schema = learning.predictor(state), data[task].schema
@@ -122,13 +131,13 @@ def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
 @pytest.mark.parametrize("solver", ["nogd", "rbp", "perceptron"])
 def test_precision_reaches_the_model(solver: str, data: dict[Task, Dataset]) -> None:
     task = defined(solver)[-1]
-    learning = make_solver(settings_of(solver, precision="float64"), data[task])
+    learning = make_online_solver(settings_of(solver, precision="float64"), data[task])
     with open_execution() as execution:
         assert learning.predictor(last_state(learning, data[task], execution)).precision == "float64"
 
 
 @pytest.mark.parametrize(
-    ("solver", "option"), [(solver, option) for solver in OPTIONS for option in sorted(OPTIONS[solver])]
+    ("solver", "option"), [(solver, option) for solver in ONLINE for option in sorted(OPTIONS[solver])]
 )
 def test_every_option_that_a_solver_takes_changes_what_it_learns(
     solver: str, option: str, data: dict[Task, Dataset]
@@ -141,7 +150,7 @@ def test_every_option_that_a_solver_takes_changes_what_it_learns(
     task: Task = "multiclass" if "multiclass" in defined(solver) and option not in ("radius", "certify") else "binary"
     usual = settings_of(solver, **BESIDE.get(option, {}))
     changed = settings_of(solver, **BESIDE.get(option, {}) | values)
-    before, after = (learnt_bits(make_solver(given, data[task]), data[task]) for given in (usual, changed))
+    before, after = (learnt_bits(make_online_solver(given, data[task]), data[task]) for given in (usual, changed))
     # a proof changes nothing; it only looks at the learner more often
     assert (before != after) == (option != "certify")
 
@@ -179,13 +188,13 @@ def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
 
 @pytest.mark.parametrize("solver", STRATEGIES)
 def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: str, data: dict[Task, Dataset]) -> None:
-    learning = make_solver(settings_of(solver, mode="mix", rounds=3), data["binary"])
+    learning = make_online_solver(settings_of(solver, mode="mix", rounds=3), data["binary"])
     with open_execution() as execution:
         state = last_state(learning, data["binary"], execution)
     held = learning.chosen(state)["support_vectors"]
     assert 0 < held <= (SMALL["budget"] if "budget" in OPTIONS[solver] else data["binary"].rows("train"))
     with pytest.raises(ConfigError, match=rf"but {re_escaped(solver)} learns in stream or mix only"):
-        make_solver(settings_of(solver, mode="sum"), data["binary"])
+        make_online_solver(settings_of(solver, mode="sum"), data["binary"])
     assert mode_of(settings_of(solver, workers=2)) == "mix"
 
 
@@ -208,7 +217,7 @@ def test_a_step_size_that_changes_no_decision_is_not_raced() -> None:
 def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: Task, data: dict[Task, Dataset]) -> None:
     errors = set()
     for step_size in (0.25, 1.0, 8.0):
-        learning = make_solver(settings_of(solver, step_size=step_size), data[task])
+        learning = make_online_solver(settings_of(solver, step_size=step_size), data[task])
         with open_execution() as execution:
             errors.add(learning.standing(last_state(learning, data[task], execution)).error)
     assert len(errors) == 1
@@ -257,8 +266,8 @@ def test_a_strategy_is_refused_where_it_is_not_defined(
 
 
 def test_seeds_and_orders_reach_a_budget(data: dict[Task, Dataset]) -> None:
-    learning = make_solver(settings_of("rbp"), data["binary"])
-    same = make_solver(settings_of("rbp"), data["binary"])
+    learning = make_online_solver(settings_of("rbp"), data["binary"])
+    same = make_online_solver(settings_of("rbp"), data["binary"])
     others = replace(learning, seed=1), replace(learning, order="stored"), replace(learning, passes=2)
     here = learnt_bits(learning, data["binary"])
     assert learnt_bits(same, data["binary"]) == here

@@ -23,7 +23,7 @@ from okl.execution.protocol import Execution
 from okl.features.linear import StandardisedLinear
 from okl.features.protocol import FeatureMap
 from okl.features.scoring import transform_rows
-from okl.planning import make_solver
+from okl.planning import make_online_solver
 from okl.predictors import LinearPredictor, Predictor
 from okl.store.dataset import Dataset
 from okl.store.reading import sample_rows
@@ -131,7 +131,7 @@ def _fit(rows: DenseRows, grid: Grid, place: float, class_index: int, method: Fa
 
 def _learn_online(settings: CompareSettings, data: Dataset, name: str, execution: Execution, tell: Tell) -> Winner:
     """As `okl train` does in one process: all rows, one pass, whatever the memory."""
-    solver = make_solver(train_settings(settings, name), data)
+    solver = make_online_solver(train_settings(settings, name), data)
     state = solver.start(data, execution)
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)

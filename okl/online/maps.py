@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args
 
+import numpy as np
+
 from okl.checks import check_at_least, check_choice
 from okl.errors import ConfigError
 from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
@@ -133,6 +135,18 @@ class NystromChoice:
         if isinstance(self.kernel, str):
             return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return self.kernel, {}
+
+
+@dataclass(frozen=True)
+class InputsChoice:
+    """No kernel: inputs as they are, scaled as the data set says; the constant column is 0, for models with a bias."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map; nothing was chosen."""
+        shift, factor = np.zeros(schema.n_features, dtype=precision), np.ones(schema.n_features, dtype=precision)
+        return StandardisedLinear(shift, factor, 0.0), {}
 
 
 @dataclass(frozen=True)

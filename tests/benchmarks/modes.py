@@ -20,7 +20,7 @@ from okl.evaluation import predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.online.solver import OnlineState
-from okl.planning import make_solver
+from okl.planning import make_online_solver
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset
@@ -41,7 +41,7 @@ class Run:
 
 def learn(data: Dataset, settings: TrainSettings, execution: Execution) -> Run:
     """Learn, and measure on the test rows."""
-    solver, before = make_solver(settings, data), execution.traffic
+    solver, before = make_online_solver(settings, data), execution.traffic
     state = solver.start(data, execution)
     begun = time.perf_counter()
     while solver.finished(state) is None:
