@@ -9,16 +9,21 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.accelerated.catalogue import make_model, parameter_of, valid_range
+from okl.accelerated.catalogue import make_model, parameter_of
+from okl.accelerated.fapg import Fapg
 from okl.accelerated.models.nusvm import nu_max
 from okl.accelerated.operators import DenseRows
+from okl.accelerated.paths import path
+from okl.comparison.trials import raw_scores
 from okl.types import FloatArray
 
 COST = (1e-2, 1e3)  # C, for rows of length 1
 SPARSE_COST = (2.0, 2e4)  # C, in units of the least one that leaves a weight
 MARGIN = (1.0, 10**-2.5)  # of DWD, where 1 / z gives way to its tangent, for rows of length 1
 LEAST_SHARE = 0.01  # of the range of nu
-SAMPLE_ROWS = 2000  # that tell where the range of nu begins
+SAMPLE_ROWS = 4000  # of the planes that tell where the range of nu begins
+PLANES = 4
+ROUGHLY = Fapg(tolerance=1e-2, max_iterations=200)
 
 Kind = Literal["value", "share", "margin"]
 
@@ -46,7 +51,7 @@ class Grid:
 
     def high(self, rows: DenseRows) -> float:
         """Where the range of these rows ends, if it ends by their labels: nu_max; else infinite."""
-        return nu_max(rows.signs, np.ones(rows.n_points)) if self.model == "nu-svm" else math.inf
+        return _nu_max(rows.signs) if self.model == "nu-svm" else math.inf
 
     def value(self, place: float, class_index: int = 0, n_rows: int = 1, high: float = math.inf) -> float:
         """The parameter at a place, for rows whose own range ends at `high`."""
@@ -74,13 +79,33 @@ def make_grid(model: str, features: FloatArray, signs: list[NDArray[np.float64]]
         # dense towards the end, where MM-FDA becomes Fisher's discriminant
         return Grid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
     if parameter_of(model) == "nu":
-        few = slice(SAMPLE_ROWS)
-        ranges = tuple(valid_range(model, DenseRows(features[few], sign[few])) for sign in signs)
+        ranges = tuple((least_known_nu(features, sign), _nu_max(sign)) for sign in signs)
         return Grid(model, _spread((1.0, LEAST_SHARE), n), "share", ranges)
     if model.startswith("l1-"):
         least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
         return Grid(model, _spread(SPARSE_COST, n, least), "value")
     return Grid(model, _spread(COST, n, 1.0 / length**2), "value")
+
+
+def least_known_nu(features: FloatArray, signs: NDArray[np.float64]) -> float:
+    """A nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
+
+    The linear program that gives nu_min itself takes minutes where this takes a second; any plane's loss is a bound.
+
+    features : (rows, n_columns); signs : (rows,); the planes are those of the first rows, the losses of all
+    """
+    few = DenseRows(features[:SAMPLE_ROWS], signs[:SAMPLE_ROWS])
+    length = math.sqrt(max(float(few.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
+    points = path("c-svm", few, _spread(COST, PLANES, 1.0 / length**2), ROUGHLY)
+    losses = []
+    for point in points:
+        margins = signs * (raw_scores(features, point.solution.weights) - point.solution.bias)
+        losses.append(float(np.maximum(0.0, 1.0 - margins).mean()))
+    return min(*losses, _nu_max(signs))
+
+
+def _nu_max(signs: NDArray[np.float64]) -> float:
+    return nu_max(signs, np.ones(len(signs)))
 
 
 def _least_cost(model: str, rows: DenseRows) -> float:
