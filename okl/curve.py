@@ -1,10 +1,10 @@
-"""The learning curve of a run, at a bounded number of points however long the run is."""
+"""The curve of a run, at a bounded number of points however long the run is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from okl.solvers import Standing
+from okl.solvers import Convergence, Standing
 
 MOST_POINTS = 400
 
@@ -41,3 +41,23 @@ class LearningCurve:
             points.append([standing.done_rows, standing.error, recent, standing.baseline_error])
             rows, total = standing.done_rows, error_sum
         return points
+
+
+@dataclass
+class ConvergenceCurve:
+    """The gap as iterations go by; a check comes every ten to a hundred of them, so that there are not many."""
+
+    standings: list[Convergence] = field(default_factory=list)
+
+    def add(self, standing: Convergence) -> None:
+        """Note where the solver stands."""
+        if standing.iterations or not self.standings:
+            self.standings.append(standing)
+
+    def points(self) -> list[list[float]]:
+        """A list of [iterations, relative gap, objective, dual objective], the last one always among them."""
+        stride = -(-len(self.standings) // MOST_POINTS)
+        return [
+            [standing.iterations, standing.relative_gap, standing.objective, standing.dual_objective]
+            for standing in self.standings[::-1][:: max(1, stride)][::-1]
+        ]

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import IngestSettings, TrainSettings
-from okl.curve import LearningCurve
-from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, learnt_unit, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
+from okl.learning import Learnt, learn, learn_linear, progressive_metric
 from okl.metrics import Tally
-from okl.online.solver import OnlineSolver, OnlineState
-from okl.planning import check, make_solver, run_folder
+from okl.online.solver import OnlineSolver
+from okl.planning import check, make_solver, mode_of, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
-from okl.recipes import linear_baseline
 from okl.runfolder import RunFolder
+from okl.solvers import Solver, Standing
 from okl.store.dataset import Shard
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset
@@ -32,7 +33,6 @@ from okl.store.wording import scalars
 __all__ = ["TRAIN_STAGES", "TrainingRun", "check", "train"]
 
 TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
-LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
 
 
 def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -60,21 +60,6 @@ def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str
     finally:
         run.close()
         run.observer.finish()
-
-
-@dataclass(eq=False)
-class Learnt:
-    """A solver that has finished: its state, the seconds of the loop alone, and its curve."""
-
-    solver: OnlineSolver
-    state: OnlineState
-    seconds: float
-    curve: LearningCurve
-
-    @property
-    def predictor(self) -> Predictor:
-        """What it learnt."""
-        return self.solver.predictor(self.state)
 
 
 @dataclass(eq=False)
@@ -111,13 +96,13 @@ class TrainingRun:
         """Start workers, draw the map, settle bandwidth and step size, and compile."""
         settings = self.settings
         self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
-        self.solver = make_solver(settings, self.data)
+        self.solver = self._make_solver()
         self._state = self.solver.start(self.data, self._execution)
         return self.solver.chosen(self._state)
 
     def learn(self) -> dict[str, Any]:
         """The loop."""
-        self.learnt = self._loop(self.solver, self._state)
+        self.learnt = learn(self.solver, self._state, self.data, self._running(), self.observer)
         self._traffic = self._running().traffic  # the linear model of `evaluate` has rounds of its own
         seconds, rows = self.learnt.seconds, self.data.rows("train")
         return {"rows": rows, "seconds": seconds, "rows_per_second": rows * self.settings.passes / max(seconds, 1e-9)}
@@ -128,7 +113,7 @@ class TrainingRun:
             "model": self.learnt.predictor,
             self._constant: ConstantPredictor(self.data.schema),
         }
-        self.linear = self._learn_linear()
+        self.linear = learn_linear(self.settings, self.solver, self.data, self._running())
         if self.linear is not None:
             predictors["linear"] = self.linear.predictor
         execution, precision = self._running(), self.settings.precision
@@ -154,6 +139,7 @@ class TrainingRun:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
         self._result = self._collect()
         write_report(self._result, self._place.beside / "report.html")
+        shutil.rmtree(self._scratch, ignore_errors=True)
         (self._place.beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"run": str(self.folder)}
@@ -191,6 +177,18 @@ class TrainingRun:
             if isinstance(value, (int, float)) and not isinstance(value, bool)
         ]
 
+    def _make_solver(self) -> Solver[Any]:
+        solver = make_solver(self.settings, self.data)
+        if isinstance(solver, OnlineSolver):
+            return solver
+        self._scratch.mkdir()
+        return replace(solver, scratch=self._scratch)
+
+    @property
+    def _scratch(self) -> Path:
+        """Where workers keep what brings back the vectors of one that dies."""
+        return self._place.beside / "checkpoints"
+
     @property
     def _constant(self) -> str:
         return "mean" if self.data.schema.task == "regression" else "majority"
@@ -202,30 +200,6 @@ class TrainingRun:
     def _ingest_progress(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})
 
-    def _loop(self, solver: OnlineSolver, state: OnlineState, shown: bool = True) -> Learnt:
-        execution, curve = self._running(), LearningCurve()
-        metric = "squared_loss" if self.data.schema.task == "regression" else "mistake_rate"
-        begun = time.perf_counter()
-        while solver.finished(state) is None:
-            state = solver.advance(state, self.data, execution)
-            standing = solver.standing(state)
-            curve.add(standing)
-            if shown:
-                self.observer.advance(standing.done_rows, standing.total_rows, {metric: standing.error})
-        return Learnt(solver, state, time.perf_counter() - begun, curve)
-
-    def _learn_linear(self) -> Learnt | None:
-        """A linear model learnt the same way; long rows can make its step too large, so smaller ones follow."""
-        solver = replace(self.solver, recipe=linear_baseline(self.settings, self.data.schema))
-        start = solver.start(self.data, self._running())
-        for factor in LINEAR_STEP_FACTORS:
-            learner = replace(start.learner, step_size=start.learner.step_size * factor)
-            try:
-                return self._loop(solver, replace(start, learner=learner), shown=False)
-            except DivergedError:
-                continue
-        return None
-
     def _metrics(self, split: str, name: str) -> dict[str, Any] | None:
         tallies: dict[str, Tally] | None = self.tallies[split]
         if tallies is None or name not in tallies:
@@ -235,13 +209,10 @@ class TrainingRun:
         return report if name == "model" else scalars(report)
 
     def _collect(self) -> dict[str, Any]:
-        schema, settings, learnt = self.data.schema, self.settings, self.learnt
-        metric = "squared_loss" if schema.task == "regression" else "mistake_rate"
-        standing = learnt.solver.standing(learnt.state)
+        settings, learnt, linear = self.settings, self.learnt, self.linear
         rows = self.data.rows("train")
-        baselines: dict[str, Any] = {self._constant: self._figures(self._constant, {metric: standing.baseline_error})}
-        linear = self.linear
-        baselines["linear"] = linear and self._figures("linear", {metric: linear.solver.standing(linear.state).error})
+        baselines: dict[str, Any] = {self._constant: self._figures(self._constant, learnt, of_baseline=True)}
+        baselines["linear"] = linear and self._figures("linear", linear)
         return {
             "model": str(self.folder / "model"),
             "run": str(self.folder),
@@ -251,21 +222,32 @@ class TrainingRun:
             "total_seconds": time.perf_counter() - self._begun,
             "rows_per_second": rows * settings.passes / max(learnt.seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(),
-            **self._figures("model", {metric: standing.error}),
+            **self._figures("model", learnt),
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,
-            "mode": learnt.solver.mode,
+            "mode": mode_of(settings),
             "workers": self._running().n_workers,
             "rounds": self._traffic.rounds,
             "bytes_sent": self._traffic.bytes_sent,
             "bytes_received": self._traffic.bytes_received,
             "chosen": learnt.solver.chosen(learnt.state),
-            "curve": learnt.curve.points(),
+            **self._proof(),
             "settings": settings.model_dump(mode="json"),
             "dataset": self._describe_data(),
         }
 
-    def _figures(self, name: str, progressive: dict[str, float]) -> dict[str, Any]:
+    def _proof(self) -> dict[str, Any]:
+        """The curve of an online run; how another one converged, and its certificate."""
+        points = self.learnt.curve.points()
+        if isinstance(self.solver, AcceleratedSolver):
+            return {"convergence": points, "certificate": self.solver.certificate(self.learnt.state)}
+        return {"curve": points}
+
+    def _figures(self, name: str, learnt: Learnt, of_baseline: bool = False) -> dict[str, Any]:
+        standing, progressive = learnt.standing, None
+        if isinstance(standing, Standing):
+            error = standing.baseline_error if of_baseline else standing.error
+            progressive = {progressive_metric(self.data.schema.task): error}
         return {
             "progressive": progressive,
             "train": self._metrics("train", name),

@@ -1,0 +1,103 @@
+"""The only loop in the house: any solver, advanced until it has finished; and the linear model beside it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from okl.accelerated.solver import AcceleratedSolver
+from okl.configuration import TrainSettings
+from okl.curve import ConvergenceCurve, LearningCurve
+from okl.errors import ConfigError, DivergedError
+from okl.execution.protocol import Execution
+from okl.online.solver import OnlineSolver
+from okl.predictors import Predictor
+from okl.progress import NullObserver, Observer
+from okl.recipes import linear_alternative, linear_baseline
+from okl.solvers import Convergence, Solver, Standing
+from okl.store.dataset import Dataset
+from okl.types import Task
+
+LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
+
+
+@dataclass(eq=False)
+class Learnt:
+    """A solver that has finished: its state, the seconds of the loop alone, and its curve."""
+
+    solver: Solver[Any]
+    state: Any
+    seconds: float
+    curve: LearningCurve | ConvergenceCurve
+
+    @property
+    def predictor(self) -> Predictor:
+        """What it learnt."""
+        return self.solver.predictor(self.state)
+
+    @property
+    def standing(self) -> Standing | Convergence:
+        """Where it ended."""
+        return self.solver.standing(self.state)
+
+
+def learn(
+    solver: Solver[Any], state: Any, data: Dataset, execution: Execution, observer: Observer | None = None
+) -> Learnt:
+    """Advance until the solver has finished.
+
+    Raises
+    ------
+    DivergedError : what is learnt is no longer finite
+    """
+    observer = observer or NullObserver()
+    learning, converging = LearningCurve(), ConvergenceCurve()
+    begun = time.perf_counter()
+    while (outcome := solver.finished(state)) is None:
+        state = solver.advance(state, data, execution)
+        standing = solver.standing(state)
+        if isinstance(standing, Convergence):
+            converging.add(standing)
+            observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap})
+        else:
+            learning.add(standing)
+            metrics = {progressive_metric(data.schema.task): standing.error}
+            observer.advance(standing.done_rows, standing.total_rows, metrics)
+    if outcome.kind == "diverged":
+        raise DivergedError(
+            f"The solver diverged: {outcome.reason}. Scale the columns of the data set (okl ingest --scale standard), "
+            "or take a smaller C."
+        )
+    seconds = time.perf_counter() - begun
+    return Learnt(solver, state, seconds, converging if converging.standings else learning)
+
+
+def progressive_metric(task: Task) -> str:
+    """Name of the error of online learners while they learn."""
+    return "squared_loss" if task == "regression" else "mistake_rate"
+
+
+def learn_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Learnt | None:
+    """A linear model learnt the same way, what a kernel must beat; None where there is none to compare with."""
+    if isinstance(solver, OnlineSolver):
+        return _learn_linear_online(replace(solver, recipe=linear_baseline(settings, data.schema)), data, execution)
+    other = linear_alternative(solver) if isinstance(solver, AcceleratedSolver) else None
+    if other is None:
+        return None
+    try:
+        return learn(other, other.start(data, execution), data, execution)
+    except (ConfigError, DivergedError):  # a kappa that the inputs themselves do not allow
+        return None
+
+
+def _learn_linear_online(solver: OnlineSolver, data: Dataset, execution: Execution) -> Learnt | None:
+    """Long rows can make the step too large, so smaller ones follow."""
+    start = solver.start(data, execution)
+    for factor in LINEAR_STEP_FACTORS:
+        learner = replace(start.learner, step_size=start.learner.step_size * factor)
+        try:
+            return learn(solver, replace(start, learner=learner), data, execution)
+        except DivergedError:
+            continue
+    return None
