@@ -69,7 +69,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         growing(Perceptron), _perceptron(growing(Perceptron)).stated, {"regression": STEPS}, _unbudgeted
     ),
     "OGD": Algorithm(
-        growing(OnlineGradientDescent), _stated(0.42, 0.5, 0.25), dict.fromkeys(TASKS, STEPS), _unbudgeted
+        growing(OnlineGradientDescent), _stated(0.43, 0.5, 0.25), dict.fromkeys(TASKS, STEPS), _unbudgeted
     ),
     "Norma": Algorithm(growing(Norma), {"regression": NORMA}, {"regression": NORMA_STEPS}, _unbudgeted),
     "RBP": _perceptron(budgeted(RandomizedBudgetPerceptron)),
