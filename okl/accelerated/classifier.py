@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
-from okl.accelerated.protocol import Problem
+from okl.accelerated.protocol import Problem, Solution
+from okl.checks import check_positive
+from okl.errors import ConfigError
 from okl.types import FloatArray
 
 ParameterName = Literal["C", "nu", "kappa"]
@@ -42,3 +45,16 @@ class Classifier(ABC):
     @abstractmethod
     def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> Problem:
         """What is minimised over rows, an operator, each weighing sample_weight (m,) or 1."""
+
+    def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
+        """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""
+
+
+def check_cost(value: float) -> float:
+    """Return a C that is finite and above 0, or raise ConfigError."""
+    if value == math.inf:
+        raise ConfigError(
+            "C = inf leaves no regularisation, and the weights no bound where a plane tells the classes apart: "
+            "it takes a finite number above 0."
+        )
+    return check_positive("C", value)

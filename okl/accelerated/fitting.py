@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from okl.accelerated.classifier import Classifier
 from okl.accelerated.fapg import Fapg, solve
+from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.protocol import Problem, Solution
 from okl.errors import DivergedError
 from okl.solvers import Outcome
@@ -26,6 +28,7 @@ class Fitted(Solution):
         is the negated dual objective
     iterations, reads : of the method, and of the data
     outcome : why the method stopped: "done" may be a numerical floor above the gap asked for, as its reason says
+    note : what the user should know of the problem, such as what was added to a singular covariance; mostly empty
     """
 
     point: FloatArray
@@ -33,6 +36,7 @@ class Fitted(Solution):
     iterations: int
     reads: int
     outcome: Outcome
+    note: str = ""
 
     @property
     def converged(self) -> bool:
@@ -67,7 +71,10 @@ def fit_one(
     DataError : rows or weights that do not fit
     DivergedError : the objective is no longer finite
     """
-    return solve_problem(model.problem(rows, sample_weight), method, start)
+    found = solve_problem(model.problem(rows, sample_weight), method, start)
+    if isinstance(model, Classifier):
+        model.check(found, rows, sample_weight)
+    return found
 
 
 def solve_problem(problem: Problem, method: Fapg, start: FloatArray | None = None) -> Fitted:
@@ -86,4 +93,5 @@ def solve_problem(problem: Problem, method: Fapg, start: FloatArray | None = Non
         iterations=record.iteration,
         reads=state.reads,
         outcome=outcome,
+        note=problem.note if isinstance(problem, MinimaxProblem) else "",
     )

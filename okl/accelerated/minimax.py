@@ -32,6 +32,7 @@ class MinimaxProblem:
     centre : (n,), where w is to give 0 but for the spreads; own bias = <w, centre> + kappa / 2 (last - first spread)
         for two balls, <w, centre> for one
     intercept : whether there is a bias
+    note : what the user should know of the covariances
 
     Source: Ito et al., 2017, sections 3.2.6 and 3.2.7, (16) and (17), times 1/2 as in (9) with C = 1.
     """
@@ -42,6 +43,7 @@ class MinimaxProblem:
     kappa: float
     centre: FloatArray
     intercept: bool = True
+    note: str = ""
 
     @property
     def n_points(self) -> int:

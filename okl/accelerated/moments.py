@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from okl.errors import DataError
 from okl.types import FloatArray
 
 _BLOCK = 4096
+_ADDED = 1e-6  # of the mean variance
+_OUTSIDE = 1e-9  # of the length of a vector: that of rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,8 @@ def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> 
 class ClassMoments:
     """Moments of the rows of either class.
 
+    added : >= 0, to the diagonal of both covariances
+
     Raises
     ------
     DataError : the rows of a class do not weigh more than one row does
@@ -67,6 +72,7 @@ class ClassMoments:
 
     positive: Moments
     negative: Moments
+    added: float = 0.0
 
     def __post_init__(self) -> None:
         if min(self.positive.count, self.negative.count) <= 1.0:
@@ -79,6 +85,38 @@ class ClassMoments:
     def difference(self) -> NDArray[np.float64]:
         """Mean of the positives minus mean of the negatives, (n,)."""
         return self.positive.mean - self.negative.mean
+
+    @property
+    def covariances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of the positives and of the negatives, (n, n), with what is added."""
+        ridge = self.added * np.eye(len(self.positive.mean))
+        return self.positive.covariance + ridge, self.negative.covariance + ridge
+
+    @property
+    def total_covariance(self) -> NDArray[np.float64]:
+        """The sum of both, (n, n)."""
+        positive, negative = self.covariances
+        return positive + negative
+
+    def mended(self) -> ClassMoments:
+        """The same where the means differ only in directions in which rows spread; else with a millionth of their
+        mean variance added, as kappa_max is infinite where it does not.
+        """
+        total = self.total_covariance
+        if inverse_form(total, self.difference) < math.inf:
+            return self
+        variance = 0.5 * float(np.trace(total)) / len(total)
+        return replace(self, added=self.added + _ADDED * (variance if variance > 0.0 else 1.0))
+
+    @property
+    def note(self) -> str:
+        """What was added and why, for the user; empty where nothing was."""
+        if self.added == 0.0:
+            return ""
+        return (
+            f"The covariances are singular in a direction in which the means of the classes differ: {self.added:.3g} "
+            "was added to their diagonals."
+        )
 
 
 def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> ClassMoments:
@@ -93,7 +131,7 @@ def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> C
             counted = None if weights is None else weights[block][chosen]
             total = total.merged(moments_of(rows.rows[block][chosen], counted))
         found.append(total)
-    return ClassMoments(*found)
+    return ClassMoments(found[0], found[1])
 
 
 def square_root(covariance: FloatArray) -> NDArray[np.float64]:
@@ -102,3 +140,14 @@ def square_root(covariance: FloatArray) -> NDArray[np.float64]:
         values, vectors = np.linalg.eigh(covariance)
         root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return np.ascontiguousarray(root)
+
+
+def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
+    """v'M^(-1) v of a positive semidefinite matrix; infinite where v leaves its range."""
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(matrix)
+        parts = vectors.T @ vector
+    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    if np.linalg.norm(parts[~kept]) > _OUTSIDE * np.linalg.norm(parts):
+        return math.inf
+    return float(np.sum(parts[kept] ** 2 / values[kept]))

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from okl.accelerated.classifier import Classifier, ParameterName
+from okl.accelerated.classifier import Classifier, ParameterName, check_cost
 from okl.accelerated.operators import DenseRows, SparseRows
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.weighting import weights_of
-from okl.checks import check_positive
 from okl.types import FloatArray
 
 
@@ -73,7 +72,7 @@ class L1LogisticRegression(Classifier):
     C: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("C", self.C)
+        check_cost(self.C)
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> L1LogisticRegression:

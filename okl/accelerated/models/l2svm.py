@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from okl.accelerated.classifier import Classifier, ParameterName
+from okl.accelerated.classifier import Classifier, ParameterName, check_cost
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
@@ -16,7 +16,6 @@ from okl.accelerated.regions import Box, BoxHyperplane
 from okl.accelerated.risks import SumOfLosses
 from okl.accelerated.separable import Quadratic
 from okl.accelerated.weighting import weights_of
-from okl.checks import check_positive
 from okl.types import FloatArray
 
 
@@ -55,7 +54,7 @@ class L2SVM(Classifier):
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
-        check_positive("C", self.C)
+        check_cost(self.C)
 
     @classmethod
     def of(cls, parameter: float | None, fit_intercept: bool = True) -> L2SVM:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from okl.accelerated.barriers import EntropyBarrier
-from okl.accelerated.classifier import Classifier, ParameterName
+from okl.accelerated.classifier import Classifier, ParameterName, check_cost
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
@@ -17,7 +17,6 @@ from okl.accelerated.regions import Box, BoxHyperplane, Region
 from okl.accelerated.risks import SumOfLosses
 from okl.accelerated.separable import Entropy, Linear, Separable
 from okl.accelerated.weighting import weights_of
-from okl.checks import check_positive
 from okl.errors import ConfigError
 from okl.types import FloatArray
 
@@ -62,7 +61,7 @@ class LogisticRegression(Classifier):
     margin: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive("C", self.C)
+        check_cost(self.C)
         if self.margin is not None and not 0.0 < self.margin < 0.5:
             raise ConfigError(f"margin = {self.margin!r}, but it takes a number between 0 and 1/2, or None.")
 

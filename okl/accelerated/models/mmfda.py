@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.minimax import MinimaxProblem
-from okl.accelerated.moments import ClassMoments, class_moments, square_root
+from okl.accelerated.moments import ClassMoments, class_moments, inverse_form, square_root
 from okl.accelerated.operators import DenseRows
 from okl.checks import check_positive
 from okl.errors import ConfigError
@@ -61,29 +59,25 @@ class MMFDA(Classifier):
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
         """The same of the classes' moments."""
+        moments = moments.mended()
         largest = fda_kappa_max(moments)
         if self.kappa >= largest:
-            raise ConfigError(f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows.")
+            raise ConfigError(
+                f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows."
+                + (f" {moments.note}" if moments.note else "")
+            )
         return MinimaxProblem(
             difference=moments.difference,
-            roots=square_root(moments.positive.covariance + moments.negative.covariance),
+            roots=square_root(moments.total_covariance),
             n_balls=1,
             kappa=self.kappa,
             centre=0.5 * (moments.positive.mean + moments.negative.mean),
             intercept=self.fit_intercept,
+            note=moments.note,
         )
 
 
 def fda_kappa_max(moments: ClassMoments) -> float:
-    """sqrt(d'(S+ + S-)^(-1) d); infinite where the means differ in a direction without spread."""
-    return math.sqrt(inverse_form(moments.positive.covariance + moments.negative.covariance, moments.difference))
-
-
-def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
-    """v'M^(-1) v of a positive semidefinite matrix; infinite where v leaves its range."""
-    values, vectors = np.linalg.eigh(matrix)
-    parts = vectors.T @ vector
-    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-    if np.linalg.norm(parts[~kept]) > 1e-9 * np.linalg.norm(parts):
-        return math.inf
-    return float(np.sum(parts[kept] ** 2 / values[kept]))
+    """sqrt(d'(S+ + S-)^(-1) d), of the moments as mended."""
+    moments = moments.mended()
+    return math.sqrt(inverse_form(moments.total_covariance, moments.difference))

@@ -11,8 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.minimax import MinimaxProblem
-from okl.accelerated.models.mmfda import inverse_form
-from okl.accelerated.moments import ClassMoments, class_moments, square_root
+from okl.accelerated.moments import ClassMoments, class_moments, inverse_form, square_root
 from okl.accelerated.operators import DenseRows
 from okl.checks import check_positive
 from okl.errors import ConfigError
@@ -63,10 +62,15 @@ class MMMPM(Classifier):
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
         """The same of the classes' moments."""
+        moments = moments.mended()
         largest = mpm_kappa_max(moments)
         if self.kappa >= largest:
-            raise ConfigError(f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows.")
-        roots = [square_root(moments.positive.covariance), -square_root(moments.negative.covariance)]
+            raise ConfigError(
+                f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows."
+                + (f" {moments.note}" if moments.note else "")
+            )
+        positive, negative = moments.covariances
+        roots = [square_root(positive), -square_root(negative)]
         return MinimaxProblem(
             difference=moments.difference,
             roots=np.hstack(roots),
@@ -74,23 +78,22 @@ class MMMPM(Classifier):
             kappa=self.kappa,
             centre=0.5 * (moments.positive.mean + moments.negative.mean),
             intercept=self.fit_intercept,
+            note=moments.note,
         )
 
 
 def mpm_kappa_max(moments: ClassMoments) -> float:
-    """1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}; infinite where means differ in a direction without spread.
+    """1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the moments as mended.
 
     The square of the sum is the minimum over t in (0, 1) of w'S+ w / t + w'S- w / (1 - t), jointly convex in w and t,
     and the best w for a t is known: what is left is a search along t.
     """
-    difference = moments.difference
+    moments = moments.mended()
+    positive, negative = moments.covariances
 
     def squared(t: float) -> float:
-        matrix = moments.positive.covariance / t + moments.negative.covariance / (1.0 - t)
-        return inverse_form(matrix, difference)
+        return inverse_form(positive / t + negative / (1.0 - t), moments.difference)
 
-    if squared(0.5) == math.inf:
-        return math.inf
     found = minimize_scalar(
         lambda t: 1.0 / squared(t), bounds=(1e-6, 1.0 - 1e-6), method="bounded", options={"xatol": 1e-9}
     )

@@ -11,6 +11,8 @@ from okl.accelerated.classifier import Classifier, ParameterName
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import HalfSquare
+from okl.accelerated.protocol import Solution
+from okl.accelerated.ranges import nu_min
 from okl.accelerated.regions import BoxHyperplane, Region, SimplexPair
 from okl.accelerated.separable import Linear
 from okl.accelerated.weighting import weights_of
@@ -58,8 +60,8 @@ class NuSVM(Classifier):
 
     Parameters
     ----------
-    nu : in (0, nu_max], where nu_max = 2 min(m+, m-) / m with a bias, m+ and m- the weights of the classes, and 1
-        without; where the classes overlap less than nu allows, w = 0 is best
+    nu : in (nu_min, nu_max], where nu_max = 2 min(m+, m-) / m with a bias, m+ and m- the weights of the classes, and 1
+        without; at nu_min and below, w = 0 is best
     fit_intercept : whether there is a bias b
 
     Source: Ito et al., 2017, section 3.2.4, (14), where nu_max is printed with max for min.
@@ -85,9 +87,20 @@ class NuSVM(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Above 0, up to nu_max."""
+        """(nu_min, nu_max]: below, the reduced hulls of the classes meet; above, they are empty."""
         weights = weights_of(rows, sample_weight)
-        return 0.0, nu_max(rows.signs, weights) if fit_intercept else 1.0
+        return nu_min(rows, weights, fit_intercept), nu_max(rows.signs, weights) if fit_intercept else 1.0
+
+    def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
+        """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
+        if found.certificate.primal < 0.0:
+            return
+        low, high = self.valid_range(rows, sample_weight, self.fit_intercept)
+        if self.nu <= low:
+            raise ConfigError(
+                f"nu = {self.nu} is outside ({low:.6g}, {high:.6g}], the valid range for these rows: at {low:.6g} and "
+                "below, the best weights are all 0."
+            )
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """The dual on rows, each weighing sample_weight (m,) or 1, or ConfigError where nu is above nu_max."""
