@@ -14,6 +14,7 @@ CATALOGUE = {
     "lu2016-table9": ("okl.reproduction.lu2016.online", "TABLE9"),
     "lu2016-figure3": ("okl.reproduction.lu2016.studies", "FIGURE3"),
     "lu2016-figure4": ("okl.reproduction.lu2016.studies", "FIGURE4"),
+    "ito2017-table11": ("okl.reproduction.ito2017.ability", "TABLE11"),
 }
 
 

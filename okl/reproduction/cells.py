@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 HIGHER_IS_BETTER = frozenset({"accuracy"})
+EXACT = frozenset({"kappa_max", "lipschitz"})  # quantities of the data: another value is wrong on either side
 MEASURED, NO_DATA, NO_LEARNER, DIVERGED = "measured", "no data", "no learner", "diverged"
 HAIR = 0.02
 
@@ -48,7 +49,8 @@ class Cell:
     mean, sd : over repeats orders; sd with repeats - 1 in the denominator, None for one order; None if not measured
     seconds : mean seconds of learning alone, an order; relative_seconds : of FOGD's on the same set, in the same run
     difference : okl minus paper, in the metric's unit; deviations : the same in units of the root of both variances
-    verdict : "within", "better" (by more than the tolerance), "worse", None where there is nothing to compare
+    verdict : "within", "better" (by more than the tolerance), "worse", None where there is nothing to compare; a
+        quantity of the data is never better
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not known
     like_constant : the mean is a hair from that of the constant predictor: nothing was learnt, whatever the verdict
     setting : all that was set, and how it was chosen; point : where in a study, such as {"budget": 100}
@@ -92,6 +94,8 @@ class Cell:
         difference, allowed = mean - self.paper_mean, tolerance.of(self.paper_mean, self.paper_sd, sd)
         spread = math.hypot(self.paper_sd or 0.0, sd or 0.0)
         worse = -difference if self.metric in HIGHER_IS_BETTER else difference
+        if self.metric in EXACT:
+            worse = abs(difference)
         return replace(
             cell,
             difference=difference,

@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from okl.reproduction.tables import Picture
-from okl.reproduction.wording import HEADER, SIDE_HEADER, cell_row, sentences, side_rows, tried_rows
+from okl.reproduction.wording import cell_table, sentences, side_table, tried_rows
 from okl.store.figures import DARK, LIGHT
 from okl.store.page import HEAD
 from okl.store.wording import flat
@@ -54,8 +54,8 @@ def html_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
 
 def _tables(result: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[list[str]]]]:
     tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
-        ("Cells", HEADER, [cell_row(cell) for cell in result["cells"]]),
-        ("Data sets", SIDE_HEADER, side_rows(result)),
+        ("Cells", *cell_table(result)),
+        ("Data sets", *side_table(result)),
     ]
     if tried := tried_rows(result):
         tables.append(("Candidates", TRIED_HEADER, tried))

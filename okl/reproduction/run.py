@@ -184,6 +184,7 @@ class ReproductionRun:
             "title": self.table.title,
             "run": str(self._place.folder),
             "rule": self.table.rule,
+            "remarks": list(self.table.remarks),
             "matches": sum(verdict != "worse" for verdict in verdicts),
             "compared": len(verdicts),
             "cells": [cell.as_json() for cell in cells],

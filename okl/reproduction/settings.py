@@ -27,7 +27,9 @@ class ReproduceSettings(BaseModel):
     data: str = Field(description="folder of NAME.parquet (inputs, y, split), with orders of rows in perms/")
     datasets: Words = Field((), description="data sets, commas between; none: all that the table has")
     algorithms: Words = Field((), description="algorithms, commas between; none: all that the table has")
-    repeats: int | None = Field(None, ge=1, description="orders of the rows; none: as many as the paper")
+    repeats: int | None = Field(
+        None, ge=1, description="orders of the rows, or seeds of the folds; none: as many as the paper, or 5"
+    )
     orders: Literal["authors", "seeded"] = Field(
         "authors", description="authors: their own orders of a set that has them in perms/; seeded: ours for all"
     )

@@ -39,6 +39,12 @@ class Known:
         return self.outcomes[item.name]
 
 
+ORDERS_REMARK = (
+    "Mean and standard deviation over orders of the rows; seconds of learning alone, an order on one thread, measured "
+    "beside each other."
+)
+
+
 class Picture(NamedTuple):
     """A picture to draw in a theme."""
 
@@ -76,6 +82,11 @@ class Table(Protocol):
     @property
     def rule(self) -> str:
         """When a cell is a match, in a sentence; "" where there is nothing to compare."""
+        ...
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on how the numbers came about."""
         ...
 
     def trials(self, request: Request) -> Sequence[Item]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-HEADER = ("Data set", "Algorithm", "Paper", "okl", "Difference", "in sd", "Verdict", "Seconds", "per FOGD", "Setting")
+HEADER = ("Data set", "Algorithm", "Metric", "Paper", "okl", "Difference", "in sd", "Verdict", "Seconds",
+          "Paper's seconds", "per FOGD", "Setting", "Beside")  # fmt: skip
 SIDE_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Linear", "Remark")
 PERCENT = frozenset({"mistake_rate", "accuracy"})
 UNSAID = ("tried", "choice", "orders", "budget", "frequencies", "rank")
@@ -22,15 +23,41 @@ def cell_row(cell: Mapping[str, Any]) -> list[str]:
     return [
         cell["dataset"],
         f"{cell['algorithm']} ({point})" if point else cell["algorithm"],
+        metric.replace("_", " "),
         _spread(metric, cell["paper_mean"], cell["paper_sd"]),
         _spread(metric, cell["mean"], cell["sd"]),
         _signed(metric, cell["difference"]),
         "-" if cell["deviations"] is None else f"{cell['deviations']:+.1f}",
         verdict,
-        "-" if cell["seconds"] is None else f"{cell['seconds']:.3g}",
+        *("-" if cell[name] is None else f"{cell[name]:.3g}" for name in ("seconds", "paper_seconds")),
         "-" if cell["relative_seconds"] is None else f"{cell['relative_seconds']:.2f}",
         setting_words(cell["setting"]),
+        ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in cell["more"].items() if value is not None),
     ]
+
+
+def cell_table(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of the cells, without columns that say nothing."""
+    rows = [cell_row(cell) for cell in result["cells"]]
+    dull = () if len({cell["metric"] for cell in result["cells"]}) > 1 else ("Metric",)
+    return _telling(HEADER, rows, dull)
+
+
+def side_table(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of what stands beside each data set, without columns that say nothing."""
+    metric = result["cells"][0]["metric"] if result["cells"] else ""
+    return _telling(SIDE_HEADER, [side_row(row, metric) for row in result["beside"]], ())
+
+
+def _telling(
+    header: Sequence[str], rows: Sequence[Sequence[str]], dull: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    kept = [
+        column
+        for column, name in enumerate(header)
+        if name not in dull and (column < 2 or any(row[column] not in ("-", "") for row in rows))
+    ]
+    return [header[column] for column in kept], [[row[column] for column in kept] for row in rows]
 
 
 def side_row(row: Mapping[str, Any], metric: str) -> list[str]:
@@ -69,24 +96,15 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     if hollow:
         names = ", ".join(dict.fromkeys(f"{cell['algorithm']} on {cell['dataset']}" for cell in hollow))
         said.append(f"No better than the constant predictor (within 2%): {names}.")
-    said.append(
-        f"Mean and standard deviation over orders of the rows; seconds of learning alone, an order on one thread, "
-        f"measured beside each other on {result['processor']}."
-    )
-    return said
+    return [*said, *result["remarks"], f"Measured on {result['processor']}."]
 
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Aligned lines for a terminal."""
-    rows = [list(HEADER), *(cell_row(cell) for cell in result["cells"])]
-    lines = [*_aligned(rows), "", *_aligned([list(SIDE_HEADER), *side_rows(result)]), ""]
+    lines: list[str] = []
+    for header, rows in (cell_table(result), side_table(result)):
+        lines += [*_aligned([header, *rows]), ""]
     return "\n".join([*lines, *sentences(result), f"Report: {result['run']}/report.html"])
-
-
-def side_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """What stands beside each data set."""
-    metric = result["cells"][0]["metric"] if result["cells"] else ""
-    return [side_row(row, metric) for row in result["beside"]]
 
 
 def tried_rows(result: Mapping[str, Any]) -> list[list[str]]:
@@ -102,20 +120,21 @@ def tried_rows(result: Mapping[str, Any]) -> list[list[str]]:
 def _spread(metric: str, mean: float | None, sd: float | None) -> str:
     """A mean and its spread, mistake rates and accuracies in percent.
 
-    >>> _spread("mistake_rate", 0.299, 0.007), _spread("squared_loss", 0.0401, None)
-    ('29.90 ± 0.70 %', '0.04010')
+    >>> _spread("mistake_rate", 0.299, 0.007), _spread("squared_loss", 0.0401, None), _spread("kappa_max", 1.2344, None)
+    ('29.90 ± 0.70 %', '0.04010', '1.234')
     """
     if mean is None:
         return "-"
     if metric in PERCENT:
         return f"{100 * mean:.2f} ± {100 * sd:.2f} %" if sd is not None else f"{100 * mean:.2f} %"
-    return f"{mean:.5f} ± {sd:.5f}" if sd is not None else f"{mean:.5f}"
+    digits = ".5f" if metric == "squared_loss" else ".4g"
+    return f"{mean:{digits}} ± {sd:{digits}}" if sd is not None else f"{mean:{digits}}"
 
 
 def _signed(metric: str, value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{100 * value:+.2f}" if metric in PERCENT else f"{value:+.5f}"
+    return f"{100 * value:+.2f}" if metric in PERCENT else f"{value:+{'.5f' if metric == 'squared_loss' else '.3g'}}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

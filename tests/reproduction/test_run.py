@@ -148,8 +148,10 @@ def test_every_table_runs_on_its_kind_of_data(
 def test_every_table_of_the_catalogue_can_be_named(name: str) -> None:
     table = table_named(name)
     assert table.name == name
-    assert len(set(table.datasets)) == len(table.datasets) > 3
-    assert {"FOGD", "NOGD"} <= set(table.algorithms)
+    assert len(set(table.datasets)) == len(table.datasets) > 0
+    assert len(set(table.algorithms)) == len(table.algorithms) > 0
+    if name.startswith("lu2016"):
+        assert {"FOGD", "NOGD"} <= set(table.algorithms)
 
 
 def test_the_printed_numbers_are_all_there() -> None:

@@ -15,7 +15,7 @@ from okl.reproduction.lu2016.cases import PACKAGE, Sizes
 from okl.reproduction.lu2016.onlinetable import CODE, REFERENCE
 from okl.reproduction.lu2016.problems import Setting
 from okl.reproduction.printed import Printed, read_printed, read_records
-from okl.reproduction.tables import Known, Picture, Request
+from okl.reproduction.tables import ORDERS_REMARK, Known, Picture, Request
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class BatchTable:
     def rule(self) -> str:
         """When a cell is a match."""
         return f"better, or worse by at most {self.tolerance.describe()}"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How the numbers came about."""
+        return (ORDERS_REMARK,)
 
     def trials(self, request: Request) -> list[BatchItem]:
         """Every candidate on every fold."""

@@ -23,7 +23,7 @@ from okl.reproduction.lu2016.learning import EXTRA_ORDER, LearnItem, mean_curve
 from okl.reproduction.lu2016.problems import BANDWIDTH
 from okl.reproduction.pictures import draw_lines
 from okl.reproduction.printed import Printed
-from okl.reproduction.tables import Known, Picture, Request
+from okl.reproduction.tables import ORDERS_REMARK, Known, Picture, Request
 
 CODE = ("compiled", "features", "online", "kernels", "losses", "reproduction.folder", "reproduction.lu2016.algorithms",
         "reproduction.lu2016.cases", "reproduction.lu2016.learning", "reproduction.lu2016.makers",
@@ -72,6 +72,11 @@ class OnlineTable:
     def rule(self) -> str:
         """When a cell is a match."""
         return f"better, or worse by at most {self.tolerance.describe()}" if self.printed else ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """How the numbers came about."""
+        return (ORDERS_REMARK,)
 
     def trials(self, request: Request) -> list[LearnItem]:
         """Candidates of what has several, on the extra order."""
