@@ -9,15 +9,28 @@ from okl.accelerated.projections.hyperplane import (
     project_truncated_simplex_pair,
 )
 from okl.accelerated.projections.rivals import RIVALS, Rival, project_box_hyperplane_by
+from okl.accelerated.projections.sharded import (
+    MultiplierSearch,
+    Question,
+    ShardSums,
+    merge_sums,
+    multiplier_sums,
+    write_projection,
+)
 from okl.accelerated.projections.threshold import soft_threshold
 
 __all__ = [
     "RIVALS",
+    "MultiplierSearch",
     "Projected",
     "ProjectedPair",
+    "Question",
     "Rival",
+    "ShardSums",
     "align_with",
     "dual_norm",
+    "merge_sums",
+    "multiplier_sums",
     "project_ball",
     "project_ball_pair",
     "project_box_hyperplane",
@@ -25,4 +38,5 @@ __all__ = [
     "project_truncated_simplex",
     "project_truncated_simplex_pair",
     "soft_threshold",
+    "write_projection",
 ]

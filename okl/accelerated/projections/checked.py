@@ -28,17 +28,23 @@ class Sums(NamedTuple):
 
 def check_point(out: FloatArray, point: FloatArray) -> FloatArray:
     """Return the point as compiled code reads it, or raise DataError unless out can take its projection."""
-    point = np.asarray(point)
-    if point.ndim != 1 or len(point) == 0 or point.dtype not in (np.float32, np.float64):
-        raise DataError(
-            f"A point to project is a vector of at least one float32 or float64, but it has shape {point.shape} and "
-            f"precision {point.dtype}."
-        )
+    point = check_values(point)
     if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
         raise DataError(
             f"A projection is written into a contiguous, writable array of the point's shape {point.shape} and "
             f"precision {point.dtype}, but out has shape {out.shape}, precision {out.dtype}, "
             f"contiguous: {out.flags.c_contiguous}, writable: {out.flags.writeable}."
+        )
+    return point
+
+
+def check_values(point: FloatArray) -> FloatArray:
+    """Return the point as compiled code reads it, or raise DataError unless it is a vector of floats."""
+    point = np.asarray(point)
+    if point.ndim != 1 or len(point) == 0 or point.dtype not in (np.float32, np.float64):
+        raise DataError(
+            f"A point to project is a vector of at least one float32 or float64, but it has shape {point.shape} and "
+            f"precision {point.dtype}."
         )
     return as_compiled(point, point.dtype)
 

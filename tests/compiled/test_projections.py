@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.compiled import (
+    projections,
+    projectionsbends,
+    projectionschecks,
+    projectionsrivals,
+    projectionsroot,
+    projectionsthreshold,
+)
+from okl.compiled.projections import BLOCK, Entries, Gathered, Windows
+from okl.types import Precision
+from tests.compiled.cases import PRECISIONS, TOLERANCE
+from tests.naive import projections as naive
+
+SIZE = BLOCK + 700  # a whole block and a part of one, no multiple of 8
+WINDOWS = {
+    "narrow": Windows(-0.1, 0.2, -0.1, 0.2),
+    "of each sign": Windows(-0.5, -0.3, 0.1, 0.7),
+    "half infinite": Windows(-math.inf, 0.0, 0.4, math.inf),
+    "closed": Windows(0.25, 0.25, 0.25, 0.25),
+}
+
+
+def make_entries(precision: Precision, arrays: bool, size: int = SIZE) -> Entries:
+    rng = np.random.default_rng(7)
+    point = np.round(rng.standard_normal(size), 2).astype(precision)
+    signs = np.where(rng.random(size) < 0.4, 1, -1).astype(np.int8)
+    if not arrays:
+        return Entries(point, signs, 0.0, 0.5)
+    lower = -np.round(rng.random(size), 1)
+    upper = lower + rng.choice([0.0, 0.3, math.inf], size)
+    return Entries(point, signs, lower, upper)
+
+
+def fresh_gathered() -> Gathered:
+    return Gathered(np.full((2, 4), np.nan), np.zeros(2, dtype=np.int64), np.zeros(2 * BLOCK, dtype=np.int32))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, name: str) -> None:
+    entries, (compiled, expected) = make_entries(precision, arrays), (fresh_gathered(), fresh_gathered())
+    flags = np.ones(BLOCK, dtype=np.uint8)
+    projections.sum_blocks(compiled, flags, entries, WINDOWS[name], 0, 2)
+    naive.sum_blocks(expected, flags, entries, WINDOWS[name], 0, 2)
+    np.testing.assert_allclose(compiled.sums, expected.sums, rtol=1e-12, atol=1e-10)
+    np.testing.assert_array_equal(compiled.found, expected.found)
+    for block, found in enumerate(expected.found):
+        part = slice(block * BLOCK, block * BLOCK + found)
+        np.testing.assert_array_equal(compiled.indices[part], expected.indices[part])
+    assert (expected.found > 0).all() == (name != "closed")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("sign", [0, 1, -1])
+def test_taken_entries_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
+    entries = make_entries(precision, arrays, 60)
+    indices, found = np.arange(59, -1, -1, dtype=np.int32), np.array([17, 20, 5])
+    (v, low, high), expected = np.zeros((3, 42)), np.zeros((3, 42))
+    size = projections.take(v, low, high, entries, indices, found, 20, sign)
+    assert size == naive.take(expected[0], expected[1], expected[2], entries, indices, found, 20, sign)
+    np.testing.assert_array_equal([v, low, high], expected)
+    assert size == 42 if sign == 0 else 0 < size < 42
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("arrays", [False, True])
+def test_clipped_entries_match_naive(precision: Precision, arrays: bool) -> None:
+    entries = make_entries(precision, arrays)
+    out, expected = np.empty_like(entries.point), np.empty_like(entries.point)
+    for part in ((0, 1), (1, 2)):
+        projections.clip_blocks(out, entries, 0.2, -0.3, *part)
+        naive.clip_blocks(expected, entries, 0.2, -0.3, *part)
+    np.testing.assert_array_equal(out, expected)
+    assert len(np.unique(out)) > 5
+
+
+@pytest.mark.parametrize("guess", [-0.7, 0.0, math.nan, math.inf])
+def test_root_matches_naive(guess: float) -> None:
+    sides = []
+    for seed in range(300):
+        rng = np.random.default_rng([seed, 8])
+        size = int(rng.integers(1, 30))
+        v = np.round(rng.standard_normal(size), int(rng.integers(1, 4)))
+        low = -np.round(rng.random(size), 1)
+        high = low + rng.choice([0.0, 0.2, 1.0, 1e-6], size)
+        start, stop = [(-math.inf, math.inf), (-0.5, 0.5), (-math.inf, 0.1), (-0.2, math.inf)][seed % 4]
+        within = np.array([any(start < bend < stop for bend in bends) for bends in zip(v - high, v - low, strict=True)])
+        v, low, high = (values[within] for values in (v, low, high))
+        total = float(low.sum() + (high - low).sum() * rng.random()) + 0.3
+        arguments: Any = (len(v), 0.3, int(rng.integers(1, 3)), total, start, stop, guess)
+        expected, side, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0)
+        root, where, _ = projectionsroot.find_root(v.copy(), low.copy(), high.copy(), *arguments)
+        if len(v):
+            assert where == side
+            assert root == pytest.approx(expected, abs=1e-12)
+            sides.append(where)
+    assert {projectionsroot.BELOW, projectionsroot.FOUND, projectionsroot.ABOVE} == set(sides)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("upper", [0.3, 1e-4, math.inf])
+def test_rival_roots_match_naive(precision: Precision, upper: float) -> None:
+    rng = np.random.default_rng(9)
+    for size in (1, 2, 7, 300):
+        point = np.round(rng.standard_normal(size), 2).astype(precision)
+        total = 0.4 * size * min(upper, 2.0)
+        kept, bends = np.empty(size), np.empty(2 * size)
+        found = {
+            "bisect": projectionsrivals.bisect(kept, point, 0.0, upper, total),
+            "bisect_finely": projectionsrivals.bisect_finely(kept, point, 0.0, upper, total),
+            "search_breakpoints": projectionsrivals.search_breakpoints(kept, bends, point, 0.0, upper, total),
+        }
+        expected = np.clip(point.astype(np.float64) - naive.bisect(kept, point, 0.0, upper, total)[0], 0.0, upper)
+        assert expected.sum() == pytest.approx(total)
+        for name, (root, _) in found.items():
+            actual = np.clip(point.astype(np.float64) - root, 0.0, upper)
+            np.testing.assert_allclose(actual, expected, atol=1e-12 * (1 + total), err_msg=name)
+
+
+def test_sums_of_bounds_and_counts_match_naive() -> None:
+    entries = make_entries("float64", True)
+    lower, upper = np.asarray(entries.lower), np.asarray(entries.upper).copy()
+    upper[3], upper[9] = -5.0, math.nan
+    for limits in (upper, np.nan_to_num(upper, nan=1.0, posinf=2.0)):
+        sums, expected = np.empty(5), np.empty(5)
+        projectionschecks.sum_bounds(sums, entries.signs, lower, limits)
+        naive.sum_bounds(expected, entries.signs, lower, limits)
+        np.testing.assert_allclose(sums, expected, rtol=1e-11)
+    assert projectionschecks.count_signs(entries.signs) == naive.count_signs(entries.signs)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_shrunk_entries_match_naive(precision: Precision) -> None:
+    point = make_entries(precision, False, 99).point
+    for thresholds in (0.3, np.linspace(0.0, 1.0, 99)):
+        out, expected = np.empty_like(point), np.empty_like(point)
+        projectionsthreshold.shrink(out, point, thresholds)
+        naive.shrink(expected, point, thresholds)
+        np.testing.assert_allclose(out, expected, atol=TOLERANCE[precision])
+        assert 5 < np.sum(out == 0) < 95
+
+
+@pytest.mark.parametrize(("precision", "arrays"), [("float64", True), ("float32", False)])
+@pytest.mark.parametrize("sign", [0, -1])
+def test_lines_between_candidates_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
+    made = make_entries(precision, arrays, 1500)
+    bounds = (np.atleast_1d(bound) for bound in (made.lower, made.upper))
+    entries = projectionsbends.Shard(made.point.astype(np.float64), made.signs, *bounds)
+    candidates = np.array([-0.5, -0.2, 0.1, 0.1000001, 0.8])
+    cutters = np.array([1.5 * 2.0**16, 1.5 * 2.0**-24, 1.5 * 2.0**-64])
+    bins, expected = np.full((2, 11, 5), np.nan)
+    extremes, bends = np.full((2, 6, 2), np.nan)
+    largest = projectionsbends.sum_bends(bins, extremes, entries, candidates, cutters, sign)
+    assert largest == naive.sum_bends(expected, bends, entries, candidates, cutters, sign)
+    np.testing.assert_array_equal(extremes, bends)
+    np.testing.assert_array_equal(bins[:, 4], expected[:, 4])
+    assert 3 < np.sum(bins[:, 4] > 0) < 8
+    straight = bins[:, 4] == 0
+    lines = np.cumsum(bins, axis=0)[straight]
+    np.testing.assert_allclose(lines[:, :3].sum(axis=1), expected[straight, 0], rtol=1e-12)
+    np.testing.assert_array_equal(lines[:, 3], expected[straight, 3])

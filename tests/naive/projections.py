@@ -1,0 +1,160 @@
+"""Slow, obvious twins of okl/compiled/projections*.py: one entry after another, sums rounded once."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.projections import BLOCK, Bounds, Entries, Gathered, Windows
+from okl.compiled.projectionsbends import Shard
+from okl.compiled.projectionsroot import ABOVE, BELOW, FOUND
+from okl.types import FloatArray
+
+Doubles = NDArray[np.float64]
+Term = tuple[float, float, float]
+
+
+def one_form(entries: Entries, i: int) -> Term:
+    """v, low and high of entry i."""
+    a, y = float(entries.point[i]), int(entries.signs[i])
+    low, high = (float(np.broadcast_to(bound, len(entries.point))[i]) for bound in (entries.lower, entries.upper))
+    return (a, low, high) if y > 0 else (-a, -high, -low)
+
+
+def clip(term: Term, t: float) -> float:
+    v, low, high = term
+    return min(max(v - t, low), high)
+
+
+def sum_blocks(gathered: Gathered, flags: object, entries: Entries, windows: Windows, first: int, last: int) -> None:
+    for block in range(first, last):
+        constants: tuple[list[float], list[float]] = ([], [])
+        falling, found = [0, 0], []
+        for i in range(block * BLOCK, min((block + 1) * BLOCK, len(entries.point))):
+            minus = int(entries.signs[i] < 0)
+            start, stop = windows[2 * minus : 2 * minus + 2]
+            v, low, high = one_form(entries, i)
+            if any(start < bend < stop for bend in (v - high, v - low)):
+                found.append(i)
+            elif v - high >= stop:
+                constants[minus].append(high)
+            elif v - low <= start:
+                constants[minus].append(low)
+            else:
+                constants[minus].append(v)
+                falling[minus] += 1
+        gathered.sums[block] = [math.fsum(constants[0]), math.fsum(constants[1]), *falling]
+        gathered.found[block] = len(found)
+        gathered.indices[block * BLOCK : block * BLOCK + len(found)] = found
+
+
+def take(
+    v: Doubles,
+    low: Doubles,
+    high: Doubles,
+    entries: Entries,
+    indices: NDArray[np.int32],
+    found: NDArray[np.int64],
+    stride: int,
+    sign: int,
+) -> int:
+    chosen = [int(indices[k * stride + j]) for k in range(len(found)) for j in range(found[k])]
+    kept = [i for i in chosen if sign in (0, entries.signs[i])]
+    for place, i in enumerate(kept):
+        v[place], low[place], high[place] = one_form(entries, i)
+    return len(kept)
+
+
+def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, first: int, last: int) -> None:
+    for i in range(first * BLOCK, min(last * BLOCK, len(out))):
+        lower, upper = (np.broadcast_to(bound, len(out))[i] for bound in (entries.lower, entries.upper))
+        t = plus if entries.signs[i] > 0 else minus
+        out[i] = min(max(float(entries.point[i]) - t, lower), upper)
+
+
+def find_root(
+    v: Doubles,
+    low: Doubles,
+    high: Doubles,
+    size: int,
+    constant: float,
+    falling: int,
+    total: float,
+    start: float,
+    stop: float,
+    guess: float,
+) -> tuple[float, int, int]:
+    """The root by looking at every bend in turn, then along the line to the next."""
+    terms = list(zip(v[:size].tolist(), low[:size].tolist(), high[:size].tolist(), strict=True))
+
+    def g(t: float) -> float:
+        return math.fsum([constant, -falling * t, -total, *(clip(term, t) for term in terms)])
+
+    if math.isfinite(start) and g(start) < 0:
+        return start, BELOW, 0
+    if math.isfinite(stop) and g(stop) > 0:
+        return stop, ABOVE, 0
+    bends = {bend for value, least, most in terms for bend in (value - most, value - least)}
+    points = sorted(bend for bend in bends | {start, stop} if start <= bend <= stop and math.isfinite(bend))
+    before = [t for t in points if g(t) >= 0]
+    at = before[-1] if before else points[0]
+    beyond = 1.0 + abs(at)
+    inside = points[len(before)] if before and len(before) < len(points) else at + (beyond if before else -beyond)
+    slope = (g(inside) - g(at)) / (inside - at)
+    return (at - g(at) / slope if g(at) else at), FOUND, 0
+
+
+def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: Doubles, upper: Doubles) -> None:
+    for place, (sign, bound) in enumerate([(1, lower), (1, upper), (-1, lower), (-1, upper)]):
+        sums[place] = math.fsum(bound[signs == sign])
+    sums[4] = sum(not least <= most for least, most in zip(lower, upper, strict=True))
+
+
+def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
+    return signs.tolist().count(1), signs.tolist().count(-1)
+
+
+def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
+    for i, a in enumerate(point.tolist()):
+        out[i] = math.copysign(max(0.0, abs(a) - np.broadcast_to(thresholds, len(out))[i]), a)
+
+
+def bisect(kept: Doubles, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+    v = point.astype(np.float64)
+    low, high = np.full(len(v), lower), np.full(len(v), upper)
+    return find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, 0.0)[0], 0
+
+
+bisect_finely = bisect
+
+
+def search_breakpoints(
+    kept: Doubles, bends: Doubles, point: FloatArray, lower: float, upper: float, total: float
+) -> tuple[float, int]:
+    return bisect(kept, point, lower, upper, total)
+
+
+def sum_bends(
+    bins: Doubles, extremes: Doubles, entries: Shard, candidates: Doubles, cutters: Doubles, sign: int
+) -> float:
+    """The line of each cell without a bend, from the terms one after another; the pieces are not told apart."""
+    whole = Entries(*entries)
+    terms = [one_form(whole, i) for i in range(len(entries.point)) if sign in (0, entries.signs[i])]
+    ends = [-math.inf, *candidates.tolist(), math.inf]
+    lines = np.zeros(bins.shape)
+    extremes[:] = [math.inf, -math.inf]
+    for cell in range(len(bins)):
+        j = cell // 2
+        start, stop = (ends[j + 1], ends[j + 1]) if cell % 2 else (ends[j], ends[j + 1])
+        bends = [bend for v, low, high in terms for bend in (v - high, v - low) if start < bend < stop]
+        if bends:
+            extremes[j] = min(bends), max(bends)
+        lines[cell, 4] = len(bends)
+        for v, low, high in terms:
+            falls = v - high <= start and v - low >= stop and not (cell % 2 and v - high == start)
+            lines[cell, 0] += v if falls else (high if v - high >= stop else low)
+            lines[cell, 3] += falls
+    bins[:] = lines
+    return max(abs(number) for term in terms for number in term if math.isfinite(number))
