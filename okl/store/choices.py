@@ -17,10 +17,13 @@ NAMES = {
     "support_vectors": "Support vectors",
     "landmarks": "Landmarks",
     "rank": "Rank",
+    "C": "C",
+    "nu": "Nu",
+    "kappa": "Kappa",
     "mixing_share": "Share of rows mixed at once",
 }
 KERNELS = {"gaussian": "Gaussian", "laplacian": "Laplacian", "matern32": "Matern 3/2", "matern52": "Matern 5/2"}
-TERMINAL = ("map", "bandwidth", "inputs", "step_size", "support_vectors", "landmarks", "rank")
+TERMINAL = ("map", "bandwidth", "inputs", "step_size", "support_vectors", "landmarks", "rank", "C", "nu", "kappa")
 
 
 def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -47,6 +50,9 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
     kernel = f"the {KERNELS.get(named, named)} kernel{_bandwidth(chosen)}"
     if solver is None:
         return ""
+    certificate = result.get("certificate") or {}
+    if certificate.get("kind") == "duality gap":
+        return _solved(str(solver), settings, kernel, certificate)
     if "maps" in chosen:
         what = f"the linear map leads{_step(chosen)}" if "map" in chosen else f"{kernel} leads{_step(chosen)}"
         return f"Of {number(chosen['maps'])} maps that {solver} raced while it learnt, one of them linear, {what}."
@@ -67,6 +73,15 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
         return f"The model of {solver} is linear{_step(chosen)}: that map led among experts on a sample."
     frequencies = number(settings.get("frequencies"))
     return f"The model of {solver} is linear in {frequencies} random frequencies of {kernel}{_step(chosen)}."
+
+
+def _solved(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
+    inputs = "the inputs" if settings.get("kernel") == "linear" else None
+    where = inputs or f"{number(settings.get('frequencies'))} random frequencies of {kernel}"
+    return (
+        f"The model of {solver} is linear in {where}; after {number(certificate.get('iterations'))} iterations its "
+        f"objective is proved to be within {number(certificate.get('relative_gap'))} of the optimum, relatively."
+    )
 
 
 def _bandwidth(chosen: Mapping[str, Any]) -> str:

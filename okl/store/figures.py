@@ -76,6 +76,27 @@ def learning_curve(curve: Sequence[Sequence[float]], error: str, baseline: str, 
     return png(figure)
 
 
+def convergence_curve(points: Sequence[Sequence[float]], theme: Theme) -> bytes:
+    """Draw the relative duality gap against the iterations, on a logarithmic scale.
+
+    Parameters
+    ----------
+    points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
+    """
+    figure, axes = _figure(4.6, 3.1, theme)
+    done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
+    shown = gaps > 0.0
+    marker = "o" if np.count_nonzero(shown) < 3 else ""
+    axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker)
+    axes.set_yscale("log")
+    axes.set_xlim(0.0, max(1.0, float(done.max())))
+    axes.xaxis.set_major_formatter(_large_numbers)
+    axes.set_xlabel("iterations")
+    _title(axes, "Relative duality gap")
+    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+    return png(figure)
+
+
 def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object], theme: Theme) -> bytes:
     """Draw how the rows of each true class (across a line) were predicted: shaded by share, with counts or percents."""
     counts = np.array(confusion, dtype=np.float64)

@@ -100,6 +100,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Learnt", _pace(result)],
         ["Total time", seconds(result.get("total_seconds"))],
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
+        *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
     ]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     widths[0] = max(widths[0], max(len(row[0]) for row in facts))
@@ -126,6 +127,8 @@ def pictures(result: Mapping[str, Any]) -> list[Picture]:
         verdict = judge({**result, "test": None})
         error = f"{metric_name(verdict.metric)} while learning"
         found.append(Picture("Learning curve", partial(figures.learning_curve, curve, error, verdict.constant_name)))
+    if convergence := result.get("convergence"):
+        found.append(Picture("Relative duality gap", partial(figures.convergence_curve, convergence)))
     measured = result.get("test") or result.get("train") or {}
     where = "test rows" if result.get("test") else "training rows"
     if confusion := measured.get("confusion"):

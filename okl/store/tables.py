@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from okl.store.choices import chosen_facts
-from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, flat, judge, metric_name, number, scalars, seconds
+from okl.store.wording import BASELINE_NAMES, MEASURED, SPLIT_NAMES, flat, judge, metric_name, number, scalars, seconds
 
-FACTS = {"chosen": "Chosen", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
-APART = {"progressive", "train", "test", "baselines", "curve", *FACTS}
+FACTS = {
+    "certificate": "Certificate",
+    "chosen": "Chosen",
+    "settings": "Settings",
+    "dataset": "Data set",
+    "provenance": "Provenance",
+}
+APART = {"progressive", "train", "test", "baselines", "curve", "convergence", *FACTS}
 
 
 class Table(NamedTuple):
@@ -22,7 +28,7 @@ class Table(NamedTuple):
 def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values of the few figures to see first, the model's own error in front."""
     verdict = judge(result)
-    where = "test" if verdict.split == "test" else "while learning"
+    where = MEASURED[verdict.split]
     name = metric_name(verdict.metric)
     measured = result.get(verdict.split) or {}
     return [

@@ -25,6 +25,7 @@ SPLIT_NAMES = {
     "progressive": "While learning, before each row was learnt",
     "train": "Training rows",
 }
+MEASURED = {"test": "test", "progressive": "while learning", "train": "training rows"}
 MOST_LISTED = 30
 MOST_DATA_WARNINGS = 3
 
@@ -92,7 +93,8 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 class Verdict:
     """The figures that a run is judged by: on test rows if there are any, otherwise as it was learning.
 
-    split : "test" or "progressive"; rows : how many, 0 if not known; metric : name of the error, less is better
+    split : "test", "progressive", or "train" for a model that predicted no row on the way
+    rows : how many, 0 if not known; metric : name of the error, less is better
     error, constant, linear : of the model, of the majority or mean predictor, of the linear model; None if not known
     """
 
@@ -121,7 +123,7 @@ class Verdict:
 
 def judge(result: Mapping[str, Any]) -> Verdict:
     """Find the figures to judge a run by."""
-    split = "test" if result.get("test") else "progressive"
+    split = next((name for name in ("test", "progressive") if result.get(name)), "train")
     figures = result.get(split) or {}
     metric = next((name for name in ("mistake_rate", "mse", "squared_loss") if name in figures), "mistake_rate")
     baselines = result.get("baselines") or {}
@@ -180,7 +182,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
     where = f"On {verdict.rows:,} test rows"
     if verdict.split != "test":
-        where = "There are no test rows; on each row before it learnt it,"
+        seen = "on each row before it learnt it" if verdict.split == "progressive" else "on the rows it learnt from"
+        where = f"There are no test rows; {seen},"
     if verdict.metric == "mistake_rate":
         right = [_percent_right(error) for error in (verdict.error, verdict.constant, verdict.linear)]
         return (
