@@ -141,13 +141,14 @@ def find_root(
     start: float,
     stop: float,
     guess: float,
-) -> tuple[float, int, int]:
+) -> tuple[float, int, float, int]:
     """Find t in [start, stop] with g(t) = 0; the first `size` of v, low and high, which bend inside, are overwritten.
 
     Returns
     -------
     t : the root; where g is 0 on an interval, a point of it; start or stop where the root is not between them
     where : BELOW, FOUND or ABOVE
+    excess : g(t), 0 but for rounding where the root was found
     visits : how many terms were read, each time counted
     """
     first, last, at_start, at_stop = start, stop, np.inf, -np.inf
@@ -160,7 +161,7 @@ def find_root(
         excess = constant - falling * t + terms - total
         slope = falling + active
         if excess == 0.0:
-            return t, FOUND, visits + size
+            return t, FOUND, 0.0, visits + size
         if excess > 0.0:
             start, at_start = t, excess
         else:
@@ -175,9 +176,10 @@ def find_root(
             pivots = _PIVOTS_AFTER_NEWTON
         t = _step(t, excess, slope, size, start, stop, at_start, at_stop)
     t = _line_root(constant, falling, total, start, stop)
+    where = FOUND
     # an end that was moved has been looked at: the root beyond it is there by rounding
     if t < start:
-        return start, BELOW if start == first and start > -np.inf else FOUND, visits
-    if t > stop:
-        return stop, ABOVE if stop == last and stop < np.inf else FOUND, visits
-    return t, FOUND, visits
+        t, where = start, BELOW if start == first and start > -np.inf else FOUND
+    elif t > stop:
+        t, where = stop, ABOVE if stop == last and stop < np.inf else FOUND
+    return t, where, constant - (falling * t if falling > 0 else 0.0) - total, visits

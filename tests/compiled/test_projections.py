@@ -98,11 +98,12 @@ def test_root_matches_naive(guess: float) -> None:
         v, low, high = (values[within] for values in (v, low, high))
         total = float(low.sum() + (high - low).sum() * rng.random()) + 0.3
         arguments: Any = (len(v), 0.3, int(rng.integers(1, 3)), total, start, stop, guess)
-        expected, side, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0)
-        root, where, _ = projectionsroot.find_root(v.copy(), low.copy(), high.copy(), *arguments)
+        expected, side, left, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0.0, 0)
+        root, where, excess, _ = projectionsroot.find_root(v.copy(), low.copy(), high.copy(), *arguments)
         if len(v):
             assert where == side
             assert root == pytest.approx(expected, abs=1e-12)
+            assert excess == pytest.approx(left, abs=1e-12)
             sides.append(where)
     assert {projectionsroot.BELOW, projectionsroot.FOUND, projectionsroot.ABOVE} == set(sides)
 

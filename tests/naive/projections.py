@@ -85,7 +85,7 @@ def find_root(
     start: float,
     stop: float,
     guess: float,
-) -> tuple[float, int, int]:
+) -> tuple[float, int, float, int]:
     """The root by looking at every bend in turn, then along the line to the next."""
     terms = list(zip(v[:size].tolist(), low[:size].tolist(), high[:size].tolist(), strict=True))
 
@@ -93,9 +93,9 @@ def find_root(
         return math.fsum([constant, -falling * t, -total, *(clip(term, t) for term in terms)])
 
     if math.isfinite(start) and g(start) < 0:
-        return start, BELOW, 0
+        return start, BELOW, g(start), 0
     if math.isfinite(stop) and g(stop) > 0:
-        return stop, ABOVE, 0
+        return stop, ABOVE, g(stop), 0
     bends = {bend for value, least, most in terms for bend in (value - most, value - least)}
     points = sorted(bend for bend in bends | {start, stop} if start <= bend <= stop and math.isfinite(bend))
     before = [t for t in points if g(t) >= 0]
@@ -103,7 +103,7 @@ def find_root(
     beyond = 1.0 + abs(at)
     inside = points[len(before)] if before and len(before) < len(points) else at + (beyond if before else -beyond)
     slope = (g(inside) - g(at)) / (inside - at)
-    return (at - g(at) / slope if g(at) else at), FOUND, 0
+    return (at - g(at) / slope if g(at) else at), FOUND, 0.0, 0
 
 
 def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: Doubles, upper: Doubles) -> None:

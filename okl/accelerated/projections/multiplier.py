@@ -3,7 +3,8 @@
 A sample says within which window the multiplier lies, with an error that depends on ranks only, so that no distribution
 of the entries is hard. A pass sums what does not bend inside the window and gathers the few per cent that do; Newton's
 method finds the root among these, exactly; a pass writes the projection. If the root is outside the window, which the
-sums show, the first pass is repeated over the side where it lies.
+sums show, they also show by how much the sample was wrong, and the first pass is repeated over a corrected window; if
+that misses, too, over all that is left.
 
 Source: the root of Ito, Takeda & Toh, JMLR 18(16), 2017, Lemma 2, for y-weighted sums; narrowing down by a sample as in
 Floyd & Rivest, CACM 18(3), 1975.
@@ -17,14 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.accelerated.projections.window import Bends, Group, Interval, sampled_interval
+from okl.accelerated.projections.window import Bends, Beside, Group, Interval, sampled_interval
 from okl.compiled.blocks import run_threads
 from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, sum_blocks
-from okl.compiled.projectionsroot import ABOVE, BELOW, FOUND, find_root
+from okl.compiled.projectionsroot import ABOVE, FOUND, find_root
 from okl.errors import DataError
 from okl.types import FloatArray
 
 _LEAST_ENTRIES = 16384  # fewer fit into the first cache levels: Newton's method takes all of them
+_ATTEMPTS = 3  # a sampled interval, another that knows by how much the first was wrong, all that is left
 _BLOCKS_PER_THREAD = 128  # two million entries: for less, starting a thread takes longer than it saves
 
 
@@ -36,12 +38,20 @@ class Multipliers(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """Where the multiplier of a group is sought, and what is known of it."""
+    """Where the multiplier of a group is sought, and what is known of it.
+
+    bracket : holds the multiplier
+    interval : the part of it to look at
+    guess : at the multiplier; the multiplier once it is found
+    beside : the end of the last interval on the side of the multiplier
+    """
 
     group: Group
+    bracket: Interval
     interval: Interval
     guess: float
-    where: int = BELOW
+    beside: Beside | None = None
+    found: bool = False
 
 
 def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int = 1) -> Multipliers:
@@ -54,27 +64,38 @@ def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int
     DataError : an entry is NaN, or infinite where its box is
     """
     size, visits = entries.point.shape[0], 0
-    searches = [_Search(group, Interval(-math.inf, math.inf), group.guess) for group in groups]
-    if size > _LEAST_ENTRIES:
-        for k, group in enumerate(groups):
-            interval, guess, read = sampled_interval(entries, group)
-            searches[k] = _Search(group, interval, guess)
-            visits += read
-    # twice at most: the second interval reaches to infinity where the first was too narrow
-    for _ in range(2):
+    line = Interval(-math.inf, math.inf)
+    searches = [_Search(group, line, line, group.guess) for group in groups]
+    # three times at most: the last intervals reach to infinity
+    for attempt in range(_ATTEMPTS):
+        for k, search in enumerate(searches):
+            if not search.found:
+                searches[k], read = _narrowed(search, entries, attempt == _ATTEMPTS - 1)
+                visits += read
         plus, minus = searches[0].interval, searches[-1].interval
         gathered = _gather(entries, Windows(plus.start, plus.stop, minus.start, minus.stop), n_threads)
         visits += size
         for k, search in enumerate(searches):
-            if search.where != FOUND:
+            if not search.found:
                 searches[k], read = _sought(search, entries, gathered)
                 visits += read
-        if all(search.where == FOUND for search in searches):
+        if all(search.found for search in searches):
             break
     roots = tuple(search.guess for search in searches)
     if not all(math.isfinite(root) for root in roots):
         raise DataError(_what_is_not_finite(entries.point))
     return Multipliers(roots, (visits + size) / size)  # written once
+
+
+def _narrowed(search: _Search, entries: Entries, last: bool) -> tuple[_Search, int]:
+    """The search with the interval to look at next, and how many terms were read."""
+    group, bracket = search.group, search.bracket
+    if last or entries.point.shape[0] <= _LEAST_ENTRIES:
+        return search._replace(interval=bracket), 0
+    sampled, guess, read = sampled_interval(entries, group, search.beside)
+    start, stop = max(bracket.start, sampled.start), min(bracket.stop, sampled.stop)
+    interval = Interval(start, stop) if start < stop else bracket
+    return search._replace(interval=interval, guess=guess), read
 
 
 def write_clipped(out: FloatArray, entries: Entries, plus: float, minus: float, n_threads: int = 1) -> None:
@@ -112,15 +133,16 @@ def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Sea
     plus_constant, minus_constant, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
     constant = (plus_constant if group.sign >= 0 else 0.0) + (minus_constant if group.sign <= 0 else 0.0)
     falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
-    root, where, visits = find_root(
+    root, where, excess, visits = find_root(
         bends.v, bends.low, bends.high, bends.size, constant, int(falling), group.total, start, stop, search.guess
     )
-    interval = Interval(root, root)  # nothing bends inside: another pass for the other group gathers none of this one
-    if where == BELOW:
-        interval = Interval(-math.inf, start)
-    elif where == ABOVE:
-        interval = Interval(stop, math.inf)
-    return _Search(group, interval, root, where), visits + bends.size
+    read = visits + bends.size
+    if where == FOUND:
+        # nothing bends inside this interval: another pass for the other group gathers none of this one
+        return search._replace(interval=Interval(root, root), guess=root, found=True), read
+    bracket = search.bracket
+    bracket = Interval(stop, bracket.stop) if where == ABOVE else Interval(bracket.start, start)
+    return search._replace(bracket=bracket, beside=Beside(root, excess)), read
 
 
 def _what_is_not_finite(point: FloatArray) -> str:

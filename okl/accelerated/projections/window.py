@@ -59,33 +59,66 @@ def _sample_indices(size: int) -> NDArray[np.int32]:
     return (edges[:-1] + places * np.diff(edges)).astype(np.int32)
 
 
-def _root(v: Doubles, low: Doubles, high: Doubles, total: float, guess: float) -> tuple[float, int]:
-    """Root of the sample's sum, and how many terms were read."""
-    t, _, visits = find_root(v.copy(), low.copy(), high.copy(), len(v), 0.0, 0, total, -math.inf, math.inf, guess)
-    return t, visits
+class Beside(NamedTuple):
+    """A multiplier beside the root, and the exact sum of the terms there, less the total."""
+
+    t: float
+    excess: float
 
 
-def sampled_interval(entries: Entries, group: Group) -> tuple[Interval, float, int]:
-    """An interval that most probably holds the group's multiplier, a guess at it, and how many terms were read."""
+class _Sample(NamedTuple):
+    """Entries of a group in their one form, n of each."""
+
+    v: Doubles
+    low: Doubles
+    high: Doubles
+
+    def root(self, total: float, guess: float) -> tuple[float, int]:
+        """Where the sample sums to the total, and how many terms were read."""
+        v, low, high = (values.copy() for values in self)
+        t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
+        return t, visits
+
+    def terms(self, t: float) -> Doubles:
+        """At a multiplier."""
+        terms: Doubles = np.clip(self.v - t, self.low, self.high)
+        return terms
+
+    def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
+        """Where the sample's sum is within a deviation of the total, and how many terms were read."""
+        start, stop, visits = -math.inf, math.inf, 0
+        if total + deviation < float(self.high.sum()):
+            start, read = self.root(total + deviation, guess)
+            visits += read
+        if total - deviation > float(self.low.sum()):
+            stop, read = self.root(total - deviation, guess)
+            visits += read
+        return Interval(start, stop), visits
+
+
+def sampled_interval(entries: Entries, group: Group, beside: Beside | None = None) -> tuple[Interval, float, int]:
+    """An interval that most probably holds the group's multiplier, a guess at it, and how many terms were read.
+
+    beside : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
+        that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
+    """
     indices = _sample_indices(entries.point.shape[0])
     bends = Bends(len(indices))
     bends.take(entries, indices, np.array([len(indices)]), len(indices), group.sign)
     n = bends.size
     if n < _LEAST_SAMPLE:
         return Interval(-math.inf, math.inf), group.guess, n
-    v, low, high = bends.v[:n], bends.low[:n], bends.high[:n]
+    sample = _Sample(bends.v[:n], bends.low[:n], bends.high[:n])
+    known = sample.terms(beside.t) if beside else np.zeros(n)
     total = group.total * n / group.size
-    guess, visits = _root(v, low, high, total, group.guess)
-    width = float(np.median(high - low)) if isinstance(entries.upper, np.ndarray) else float(high[0] - low[0])
-    margin = _DEVIATIONS * math.sqrt(n) * float(np.std(np.clip(v - guess, low, high)))
+    if beside and math.isfinite(beside.excess):
+        total = float(known.sum()) - beside.excess * n / group.size
+    guess, visits = sample.root(total, group.guess)
+    deviation = _DEVIATIONS * math.sqrt(n) * float(np.std(sample.terms(guess) - known))
+    widths = sample.high - sample.low
+    width = float(np.median(widths)) if isinstance(entries.upper, np.ndarray) else float(widths[0])
     if math.isfinite(width):
         # where all terms stand still the deviation says nothing: a few may be anywhere in their box
-        margin += _DEVIATIONS * width
-    start, stop, read = -math.inf, math.inf, n
-    if total + margin < float(high.sum()):
-        start, read = _root(v, low, high, total + margin, guess)
-        visits += read
-    if total - margin > float(low.sum()):
-        stop, read = _root(v, low, high, total - margin, guess)
-        visits += read
-    return Interval(start, stop), guess, visits + n
+        deviation += _DEVIATIONS * width
+    interval, read = sample.narrow(total, deviation, guess)
+    return interval, guess, visits + read + n
