@@ -47,7 +47,7 @@ def sharded_moments(
 
     Raises
     ------
-    DataError : a class has fewer than two rows
+    DataError : a class has no rows
     """
     return ClassMoments(*execution.sum(MomentsWork(rows, positive), shards, weights, _merged))
 
