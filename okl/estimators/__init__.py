@@ -1,4 +1,4 @@
-"""The scikit-learn face: online kernel learners as classifiers and regressors, the Fourier map as a transformer."""
+"""The scikit-learn face: online kernel learners, nine models with certificates, the Fourier map as a transformer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,39 @@ from okl.estimators.experts import ExpertKernelClassifier, ExpertKernelRegressor
 from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
 from okl.estimators.fourier_map import FourierMap
 from okl.estimators.nogd import NOGDClassifier, NOGDRegressor
+from okl.estimators.unified import UnifiedClassifier
+from okl.estimators.unifiedcolumns import (
+    L1L2SVMClassifier,
+    L1LogisticClassifier,
+    MMFDAClassifier,
+    MMMPMClassifier,
+)
+from okl.estimators.unifiedmargins import (
+    CSVMClassifier,
+    DWDClassifier,
+    L2SVMClassifier,
+    LogisticClassifier,
+    NuSVMClassifier,
+)
 
 __all__ = [
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
+    "CSVMClassifier",
+    "DWDClassifier",
     "ExpertKernelClassifier",
     "ExpertKernelRegressor",
     "FOGDClassifier",
     "FOGDRegressor",
     "FourierMap",
+    "L1L2SVMClassifier",
+    "L1LogisticClassifier",
+    "L2SVMClassifier",
+    "LogisticClassifier",
+    "MMFDAClassifier",
+    "MMMPMClassifier",
     "NOGDClassifier",
     "NOGDRegressor",
+    "NuSVMClassifier",
+    "UnifiedClassifier",
 ]

@@ -1,0 +1,237 @@
+"""What all classifiers of the accelerated method share: fitting with a certificate, and scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from okl.accelerated.catalogue import parameter_of, takes_kernel
+from okl.accelerated.fapg import Fapg
+from okl.checks import check_choice
+from okl.errors import ConfigError, DataError
+from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto
+from okl.estimators.unifiedcalibration import Calibration, calibrate
+from okl.estimators.unifiedchoice import MapGiven, SpaceChoice
+from okl.estimators.unifiedfit import Bias, ClassFit, Fitting
+from okl.estimators.unifiedspaces import Inputs, KernelSpace
+from okl.estimators.unifiedweights import Labelled, label_rows
+from okl.estimators.unifiedwords import became_of_auto, one_or_all, warn_of
+from okl.kernels import Kernel
+
+_LEARNT = ("coef_", "support_", "support_vectors_", "dual_coef_", "calibration_")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A model of two classes, or of several one against the rest, with a proof of how good its solution is.
+
+    Inputs may be sparse where kernel = "linear", without a feature map. Equal rows count as one of their weights' sum.
+    The same rows in any order, parameters and random_state give the same bits where rows have weights or repeat, and
+    whatever n_jobs and memory_budget are.
+
+    Parameters
+    ----------
+    kernel : "linear" for the inputs themselves; "gaussian", "laplacian", "matern32", "matern52", "polynomial" or a
+        kernel of okl.kernels, exactly or through a feature map
+    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
+    degree, offset : of the polynomial kernel
+    feature_map : None; "fourier", "orthogonal", "quasi", "structured" or "nystrom" for a map of the kernel; or a map of
+        okl.features
+    n_columns : int >= 1, of a map that is named
+    fit_intercept : whether there is a bias
+    probability : whether to calibrate probabilities, by five more fits
+    tol : float > 0, of the duality gap, relative to the objective
+    max_iter : int >= 1
+    method : "practical", or "proven" for the one with a bound on its iterations
+    n_jobs : threads, None for 1, -1 for all cores; no result depends on it
+    random_state : int, RandomState or None, of maps, samples and folds
+
+    Attributes
+    ----------
+    classes_ : labels in order, the second of two has positive scores
+    coef_ : (1 or n_classes, n_features or columns of the map), unless the kernel is exact
+    dual_coef_, support_, support_vectors_ : (1 or n_classes, n_supports), numbers and rows, for an exact kernel
+    intercept_ : (1 or n_classes,); scores are X @ coef_.T + intercept_
+    objective_, dual_objective_, duality_gap_ : of the solution with the model's own bias; no solution has an objective
+        below dual_objective_; n_iter_ : iterations; each a number, or one a class
+    certificates_ : one a class, with the part of the gap that is due to smoothing, and that to expect of rounding
+    chosen_ : what "auto" parameters became, each with its reason; space_ : where weights live
+    n_features_in_, feature_names_in_ : of the inputs
+    """
+
+    kernel: str | Kernel = "linear"
+    bandwidth: float | Auto = "auto"
+    degree: int = 3
+    offset: float = 1.0
+    feature_map: MapGiven = None
+    n_columns: int = 800
+    fit_intercept: bool = True
+    probability: bool = False
+    tol: float = 1e-6
+    max_iter: int = 10_000
+    method: Literal["practical", "proven"] = "practical"
+    n_jobs: int | None = None
+    random_state: RandomState = None
+
+    @property
+    def _model_name(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        """C, nu and kappa as far as the estimator has them; None or "auto" for a default."""
+        raise NotImplementedError
+
+    @property
+    def _bias(self) -> Bias:
+        return "own"
+
+    @property
+    def _weighting(self) -> Any:
+        """Weights of the classes as scikit-learn has them: None, "balanced", or by label."""
+        return None
+
+    @property
+    def _memory_budget(self) -> int:
+        return 1
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
+
+        Warns
+        -----
+        ConvergenceWarning : the gap did not fall to tol, by max_iter or at the numerical floor; it says how far it fell
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range; that of nu and kappa depends on the rows
+        DataError, a ValueError : y holds one class only, or a class has no weight
+        DivergedError : the solution is no longer finite
+        """
+        fitting, choice = self._fitting(), self._space_choice()
+        labelled = self._labelled(X, y, sample_weight)
+        rng = check_random_state(self.random_state)
+        seed, order = draw_seed(rng), rng.permutation(labelled.n_rows)[:SAMPLE_ROWS]
+        # a plain space looks at no row, and sparse rows are no sample
+        sample = np.empty((0, labelled.n_features)) if choice.is_plain else labelled.inputs[order]
+        self.space_, self.chosen_ = choice.settle(sample, seed, labelled.precision)
+        n_threads = effective_n_jobs(self.n_jobs)
+        fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
+        self._keep(fits, labelled)
+        if self.probability:
+            self.calibration_ = calibrate(fitting, self.space_, labelled, seed, n_threads)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        check_is_fitted(self)
+        inputs = self._validated(X, reset=False)
+        n_threads = effective_n_jobs(self.n_jobs)
+        exact = isinstance(self.space_, KernelSpace)
+        supports, weights = (self.support_vectors_, self.dual_coef_) if exact else (None, self.coef_)
+        scores = self.space_.scores(inputs, supports, weights, n_threads) + self.intercept_
+        return scores if len(self.classes_) > 2 else np.ascontiguousarray(scores[:, 0])
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Labels (rows,)."""
+        scores = self.decision_function(X)
+        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+        labels: NDArray[Any] = self.classes_[chosen]
+        return labels
+
+    @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Calibrated probabilities (rows, n_classes); monotone in the scores, of two classes exactly."""
+        check_is_fitted(self, "calibration_")
+        calibration: Calibration = self.calibration_
+        return calibration.probabilities(self.decision_function(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
+    @property
+    def _takes_sparse(self) -> bool:
+        plain = isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
+        return plain and parameter_of(self._model_name) != "kappa"  # covariances are dense
+
+    def _fitting(self) -> Fitting:
+        parameters = {name: _number(name, value) for name, value in self._parameters.items()}
+        method = Fapg(
+            check_choice("method", self.method, ("practical", "proven")),  # type: ignore[arg-type]
+            tolerance=_number("tol", self.tol) or 0.0,
+            max_iterations=self.max_iter,
+        )
+        bias = check_choice("bias", self._bias, ("own", "error-minimising"))
+        return Fitting(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
+
+    def _space_choice(self) -> SpaceChoice:
+        bandwidth = number_or_auto("bandwidth", self.bandwidth)
+        shape = (self.degree, self.offset, self.feature_map, self.n_columns, self._memory_budget)
+        choice = SpaceChoice(self.kernel, bandwidth, *shape)
+        if choice.is_exact_kernel and not takes_kernel(self._model_name):
+            raise ConfigError(
+                f"kernel = {self.kernel!r} came for the model {self._model_name!r}, which takes explicit columns: "
+                'give a feature_map, such as "orthogonal", or leave the kernel linear.'
+            )
+        return choice
+
+    def _validated(self, X: ArrayLike, reset: bool) -> Inputs:
+        sparse = "csr" if self._takes_sparse else False
+        # float32 stays: half the memory, while sums are float64
+        return validate_data(self, X, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=reset)
+
+    def _labelled(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Labelled:
+        sparse = "csr" if self._takes_sparse else False
+        inputs, labels = validate_data(
+            self, X, y, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=True
+        )
+        check_classification_targets(labels)
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
+            )
+        return label_rows(inputs, labels, self.classes_, sample_weight, self._weighting)
+
+    def _keep(self, fits: list[ClassFit], labelled: Labelled) -> None:
+        for name in _LEARNT:  # of an earlier fit in another space
+            self.__dict__.pop(name, None)
+        weights = np.stack([fit.weights for fit in fits])
+        if isinstance(self.space_, KernelSpace):
+            support = np.flatnonzero((weights != 0.0).any(axis=0))
+            self.support_, self.support_vectors_ = labelled.numbers[support], labelled.inputs[support]
+            self.dual_coef_ = np.ascontiguousarray(weights[:, support])
+        else:
+            self.coef_ = weights
+        self.intercept_ = np.array([fit.intercept for fit in fits])
+        self.certificates_ = tuple(fit.fitted.certificate for fit in fits)
+        self.objective_ = one_or_all([found.primal for found in self.certificates_])
+        self.dual_objective_ = one_or_all([found.dual for found in self.certificates_])
+        self.duality_gap_ = one_or_all([found.gap for found in self.certificates_])
+        # the check of the first point counts: a start may be the solution
+        self.n_iter_ = one_or_all([max(1, fit.fitted.iterations) for fit in fits])
+        own = parameter_of(self._model_name)
+        if self._parameters.get(own) in (None, "auto"):
+            self.chosen_ |= became_of_auto(self._model_name, one_or_all([fit.parameter for fit in fits]))
+        warn_of(type(self).__name__, fits, self.tol)
+
+
+def _number(name: str, value: Any) -> float | None:
+    """A float of any numeric type, None for "auto"; what is no number is left to whoever takes it."""
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ConfigError(f"{name} = {value!r}, but it takes a number.")
+    return float(value)
