@@ -14,6 +14,7 @@ from okl.accelerated.protocol import Certificate, Solution
 from okl.accelerated.regions import Region
 from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
+from okl.accelerated.sweeps import Sweep, sweep_of
 from okl.types import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -124,6 +125,25 @@ class DualProblem:
         """The w = slope A a of the certificate."""
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
+
+    def sweep(
+        self,
+        out: FloatArray,
+        out_image: FloatArray,
+        gradient: FloatArray,
+        point: FloatArray,
+        image: FloatArray,
+        lipschitz: float,
+    ) -> bool:
+        """A whole step in one read, or False."""
+        if self._sweep is None:
+            return False
+        self._sweep.run(out, out_image, gradient, point, image, lipschitz)
+        return True
+
+    @cached_property
+    def _sweep(self) -> Sweep | None:
+        return sweep_of(self.rows, self.outer, self.separable, self.region)
 
     def at_level(self, level: int) -> DualProblem:
         """Less smoothed."""

@@ -80,25 +80,33 @@ class MemoryIterates:
         self._gradient, self._target = np.empty(problem.n_points), np.empty(problem.n_points)
         self._penalty = problem.penalty(self._current.point)
         self._new_penalty = self._penalty
+        self._has_gradient = False
         self.reads = 0
 
     def extrapolate(self, momentum: float) -> None:
-        """Go to b = current + momentum (current - previous), and compute the gradient there: one read."""
+        """Go to b = current + momentum (current - previous): no read."""
         current, previous, there = self._current, self._previous, self._extrapolated
         extrapolate(there.point, current.point, previous.point, momentum)
         # images are affine: that of the extrapolated point needs no read
         extrapolate(there.image, current.image, previous.image, momentum)
-        self._problem.pull(self._gradient, there.image)
-        self._problem.gradient(self._gradient, there.point, there.image, self._gradient)
-        self.reads += 1
+        self._has_gradient = False
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
-        """Compute a = prox(b - gradient / lipschitz) and its image: one read."""
+        """Compute a = prox(b - gradient / lipschitz) and its image: one read, or two for the first step from b."""
         there, new, problem = self._extrapolated, self._new, self._problem
-        descend(self._target, there.point, self._gradient, 1.0 / lipschitz)
-        problem.prox(new.point, self._target, lipschitz)
-        problem.image(new.image, new.point)
+        at_once = not self._has_gradient and problem.sweep(
+            new.point, new.image, self._gradient, there.point, there.image, lipschitz
+        )
+        if not (at_once or self._has_gradient):
+            problem.pull(self._gradient, there.image)
+            problem.gradient(self._gradient, there.point, there.image, self._gradient)
+            self.reads += 1
+        if not at_once:
+            descend(self._target, there.point, self._gradient, 1.0 / lipschitz)
+            problem.prox(new.point, self._target, lipschitz)
+            problem.image(new.image, new.point)
         self.reads += 1
+        self._has_gradient = True
         squared, turn = step_sums(new.point, there.point, self._gradient, self._current.point)
         excess = problem.excess(new.point, new.image, there.point, there.image) if with_excess else math.nan
         self._new_penalty = problem.penalty(new.point)

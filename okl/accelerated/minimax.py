@@ -113,6 +113,18 @@ class MinimaxProblem:
         """The w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
 
+    def sweep(
+        self,
+        out: FloatArray,
+        out_image: FloatArray,
+        gradient: FloatArray,
+        point: FloatArray,
+        image: FloatArray,
+        lipschitz: float,
+    ) -> bool:
+        """False: two reads."""
+        return False
+
     def at_level(self, level: int) -> MinimaxProblem:
         """Itself."""
         return self

@@ -105,6 +105,18 @@ class Problem(Protocol):
         """The primal solution that the certificate vouches for."""
         ...
 
+    def sweep(
+        self,
+        out: FloatArray,
+        out_image: FloatArray,
+        gradient: FloatArray,
+        point: FloatArray,
+        image: FloatArray,
+        lipschitz: float,
+    ) -> bool:
+        """Pull, gradient, prox of the step from the point and its image in one read; False where it takes two."""
+        ...
+
     def at_level(self, level: int) -> Problem:
         """The same problem, `level` steps less smoothed; itself where nothing is smoothed; certificates are exact."""
         ...

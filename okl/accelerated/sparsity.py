@@ -109,6 +109,18 @@ class SparseProblem:
         """The w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
 
+    def sweep(
+        self,
+        out: FloatArray,
+        out_image: FloatArray,
+        gradient: FloatArray,
+        point: FloatArray,
+        image: FloatArray,
+        lipschitz: float,
+    ) -> bool:
+        """False: two reads."""
+        return False
+
     def at_level(self, level: int) -> SparseProblem:
         """Itself."""
         return self

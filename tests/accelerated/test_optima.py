@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -55,7 +58,7 @@ def rows_and_gram(kernel: str, cancer: tuple[Doubles, Doubles]) -> tuple[RowOper
         return DenseRows(inputs, labels), inputs @ inputs.T
     # LIBSVM's gamma is 1 / (2 bandwidth^2)
     gaussian = Gaussian(4.0)
-    return KernelMatrix(gaussian, inputs, labels), gaussian.matrix(inputs, inputs)
+    return KernelMatrix(gaussian, inputs, labels), gaussian.matrix(inputs, inputs).astype(np.float64)
 
 
 @pytest.mark.parametrize("method", ["proven", "practical"])
@@ -86,11 +89,12 @@ def test_models_without_bias_match_liblinear(cancer: tuple[Doubles, Doubles]) ->
     logistic = Liblinear(C=2.0, solver="liblinear", **common).fit(inputs, labels).coef_[0]
     squared = LinearSVC(C=0.5, dual=False, **common).fit(inputs, labels).coef_[0]
     hinge = LinearSVC(C=0.1, loss="hinge", random_state=0, **common).fit(inputs, labels).coef_[0]
-    for model, weights, loss in (
+    cases: list[tuple[Any, Doubles, Callable[[Doubles], Doubles]]] = [
         (LogisticRegression(2.0, fit_intercept=False), logistic, lambda z: 2.0 * np.logaddexp(0, -z)),
         (L2SVM(0.5, fit_intercept=False), squared, lambda z: 0.5 * np.maximum(0, 1 - z) ** 2),
         (CSVM(0.1, fit_intercept=False), hinge, lambda z: 0.1 * np.maximum(0, 1 - z)),
-    ):
+    ]
+    for model, weights, loss in cases:
         expected = 0.5 * weights @ weights + loss(labels * (inputs @ weights)).sum()
         assert solved(model.problem(rows)).primal == pytest.approx(expected, rel=1e-6)
 
@@ -100,10 +104,11 @@ def test_sparse_weights_match_liblinear(cancer: tuple[Doubles, Doubles]) -> None
     common = {"fit_intercept": False, "tol": 1e-10, "max_iter": 10**6}
     logistic = Liblinear(C=0.5, solver="liblinear", l1_ratio=1.0, random_state=0, **common).fit(inputs, labels)
     squared = LinearSVC(C=0.1, penalty="l1", dual=False, random_state=0, **common).fit(inputs, labels)
-    for model, weights, loss in (
+    cases: list[tuple[Any, Doubles, Callable[[Doubles], Doubles]]] = [
         (L1LogisticRegression(0.5), logistic.coef_[0], lambda z: 0.5 * np.logaddexp(0, -z)),
         (L1SquaredHinge(0.1), squared.coef_[0], lambda z: 0.1 * np.maximum(0, 1 - z) ** 2),
-    ):
+    ]
+    for model, weights, loss in cases:
         problem = model.problem(DenseRows(inputs, labels))
         state, _ = solve(problem, Fapg(method="proven", tolerance=1e-7))
         solution = Fapg().solution(state, problem)

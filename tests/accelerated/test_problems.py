@@ -53,6 +53,27 @@ def test_prox_minimises(name: str) -> None:
         assert value >= least - 1e-9 * abs(least)
 
 
+@pytest.mark.parametrize("name", ["c-svm without bias", "l2-svm without bias", "logistic without bias"])
+def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: str) -> None:
+    rows = two_classes(4, n_rows=700)
+    found = []
+    for n_threads in (1, 2, 3):
+        problem = ALL[name](DenseRows(rows.rows, rows.signs, n_threads))
+        point = problem.start() + 0.3 * np.random.default_rng(4).standard_normal(problem.n_points)
+        image = image_of(problem, point)
+        out, gradient, out_image = np.empty(700), np.empty(700), np.empty(problem.n_image)
+        assert problem.sweep(out, out_image, gradient, point, image, 40.0)
+        found.append(np.concatenate([out, gradient, out_image]))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    expected, target = np.empty(700), np.empty(700)
+    problem.gradient(expected, point, image, pulled_of(problem, image))
+    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12)
+    problem.prox(target, point - expected / 40.0, 40.0)
+    np.testing.assert_allclose(out, target, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(out_image, image_of(problem, target), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("model", [CSVM(0.7), L2SVM(0.5), LogisticRegression(2.0), DWD(0.02), NuSVM(0.5)])
 def test_weighted_row_counts_as_often_as_it_weighs(
     model: CSVM | L2SVM | LogisticRegression | DWD | NuSVM,
@@ -61,11 +82,7 @@ def test_weighted_row_counts_as_often_as_it_weighs(
     weights = rng.integers(0, 3, rows.n_points).astype(float)
     repeated = np.repeat(np.arange(rows.n_points), weights.astype(int))
     again = DenseRows(rows.rows[repeated], rows.signs[repeated])
-    if isinstance(model, DWD):  # its nu is a share of all rows, weighted or not
-        model = DWD(model.nu * rows.n_points / len(repeated))
     problem, other = model.problem(rows, weights), model.problem(again)
-    if isinstance(model, DWD):
-        other = DWD(model.nu * rows.n_points / len(repeated)).problem(again)
     point = feasible_point(problem, rng)
     spread = point[repeated] / weights[repeated]
     image, other_image = image_of(problem, point), image_of(other, spread)

@@ -18,7 +18,8 @@ from okl.types import FloatArray
 
 _SegmentWork = Callable[[FloatArray, slice], None]
 
-SEGMENT = 4096  # rows summed in one go: fixed, so that bits do not depend on the number of threads
+SEGMENT = 4096  # most rows summed in one go: of the shape only, so that bits do not depend on the number of threads
+_SEGMENTS, _LEAST_SEGMENT = 16, 256  # enough for threads to share evenly; a multiple of four, as add_rows takes them
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,13 @@ class DenseRows:
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Overwrite out (n_columns,) by A a, summed segment by segment."""
-        self._by_segments(lambda part, cut: add_rows(part, self.rows[cut], self.signs[cut], point[cut]))
+        self.sum_segments(out, lambda part, cut: add_rows(part, self.rows[cut], self.signs[cut], point[cut]))
+
+    def sum_segments(self, out: FloatArray, work: _SegmentWork) -> None:
+        """Overwrite out (n_columns,) by what work adds to zeros for every segment, summed in their order."""
+        self._by_segments(work)
         out[:] = 0.0
-        for part in self._parts:  # in order of the segments, whoever summed them
+        for part in self._parts:  # whoever summed them
             out += part
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
@@ -98,15 +103,20 @@ class DenseRows:
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
-        return np.zeros((-(-self.n_points // SEGMENT), self.n_image))
+        return np.zeros((-(-self.n_points // self._segment), self.n_image))
+
+    @cached_property
+    def _segment(self) -> int:
+        even = 4 * -(-self.n_points // (4 * _SEGMENTS))
+        return min(max(even, _LEAST_SEGMENT), SEGMENT)
 
     def _by_segments(self, work: _SegmentWork) -> None:
-        parts = self._parts
+        parts, rows = self._parts, self._segment
         n_threads = min(self.n_threads, len(parts))
 
         def run(thread: int) -> None:
             for index in range(thread, len(parts), n_threads):
                 parts[index] = 0.0
-                work(parts[index], slice(index * SEGMENT, (index + 1) * SEGMENT))
+                work(parts[index], slice(index * rows, (index + 1) * rows))
 
         run_threads(n_threads, run)
