@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.accelerated.catalogue import make_model, parameter_of
 from okl.accelerated.fapg import Fapg
@@ -63,7 +63,7 @@ class Grid:
         return min(low + place * (min(end, high) - low), high)
 
 
-def make_grid(model: str, features: FloatArray, signs: list[NDArray[np.float64]], n: int) -> Grid:
+def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> Grid:
     """The grid of a model.
 
     Parameters
@@ -87,7 +87,7 @@ def make_grid(model: str, features: FloatArray, signs: list[NDArray[np.float64]]
     return Grid(model, _spread(COST, n, 1.0 / length**2), "value")
 
 
-def least_known_nu(features: FloatArray, signs: NDArray[np.float64]) -> float:
+def least_known_nu(features: FloatArray, signs: FloatArray) -> float:
     """A nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
 
     The linear program that gives nu_min itself takes minutes where this takes a second; any plane's loss is a bound.
@@ -104,7 +104,7 @@ def least_known_nu(features: FloatArray, signs: NDArray[np.float64]) -> float:
     return min(*losses, _nu_max(signs))
 
 
-def _nu_max(signs: NDArray[np.float64]) -> float:
+def _nu_max(signs: FloatArray) -> float:
     return nu_max(signs, np.ones(len(signs)))
 
 

@@ -1,0 +1,142 @@
+"""A comparison from a data set to a saved model and a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from okl.comparison.run import compare
+from okl.comparison.settings import CompareSettings
+from okl.configuration import settings_from
+from okl.errors import ConfigError, DataError
+from okl.functions import evaluate
+from okl.progress import NullObserver
+from okl.store.dataset import Dataset
+from okl.store.model import load_model
+
+QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
+
+
+def settings(data: Dataset, out: Path, **values: Any) -> CompareSettings:
+    return settings_from(CompareSettings, {"data": str(data.folder), "out": str(out), **QUICK, **values}, "test")
+
+
+@pytest.fixture(scope="module")
+def result(cancer: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return compare(settings(cancer, tmp_path_factory.mktemp("run") / "run", models="all,nogd"))
+
+
+def test_the_winner_predicts_as_reported(result: dict[str, Any], cancer: Dataset) -> None:
+    measured = evaluate(result["model"], cancer.folder)["metrics"]
+    assert measured["accuracy"] == result["test"]["accuracy"] > 0.9
+    assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.2
+    model, source = load_model(result["model"]), pq.read_table(cancer.folder.with_suffix(".parquet"))
+    values = np.column_stack([source[name].to_numpy() for name in cancer.schema.features])
+    assert (model.predict(values) == source["y"].to_numpy()).mean() > 0.9
+    assert model.provenance["chosen"]["model"] == result["winner"]["model"] == result["models"][0]["model"]
+
+
+def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, Any]) -> None:
+    rows = result["models"]
+    assert len(rows) == 10
+    assert [row["mean"] for row in rows] == sorted((row["mean"] for row in rows), reverse=True)
+    assert rows[0]["best"]
+    assert sum(row["best"] for row in rows) == 1
+    for row in rows:
+        assert row["spread"] > 0
+        assert row["seconds"] > 0
+        assert np.isclose(np.mean(row["accuracies"]), row["mean"])
+        assert 0 <= row["p_value"] <= 1
+        if row["kind"] == "certified":
+            assert row["relative_gap"] >= 0
+            assert {"C", "nu", "kappa"} >= {row["parameter"]}
+            assert row["bias"] in row["biases"]
+            assert {"error-minimising"} < set(row["biases"])
+            assert len(row["path"]) == 3
+    assert "Nadeau & Bengio" in result["test_name"]
+    certificate = result["certificate"]
+    assert certificate is None or 0 <= certificate["relative_gap"] < 0.2
+
+
+def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> None:
+    folder = Path(result["run"])
+    assert sorted(path.name for path in folder.iterdir()) == ["model", "report.html", "result.json"]
+    assert json.loads((folder / "result.json").read_text()) == result
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "error-minimising" in page
+
+
+def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: Dataset, tmp_path: Path) -> None:
+    asked = {"models": "logistic,mm-mpm", "frequencies": 30, "holdout": "test"}
+    result = compare(settings(wine, tmp_path / "run", **asked))
+    assert result["parts"] == 1
+    assert "McNemar" in result["test_name"]
+    assert result["models"][0]["spread"] is None
+    assert len(result["winner"]["values"]) == 3
+    assert result["winner"]["chosen"]["bandwidth"] > 0
+    # the winner is judged on the same rows with the same training rows: the same fit but for the tolerance
+    assert result["test"]["accuracy"] == pytest.approx(result["models"][0]["mean"], abs=0.06)
+    assert result["test"]["accuracy"] > 0.9
+    assert evaluate(result["model"], wine.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:
+    result = compare(settings(cancer, tmp_path / "run", models="perceptron"))
+    assert result["certificate"] is None
+    assert result["winner"]["chosen"]["support_vectors"] > 1
+    assert evaluate(result["model"], cancer.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+class Impatient(NullObserver):
+    """Types Ctrl-C in a stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.last = stage
+
+    def stage(self, name: str) -> None:
+        if name == self.last:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stage", ["search", "report"])
+def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        compare(settings(cancer, tmp_path / "deep" / "run", models="mm-fda"), Impatient(stage))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"models": "c-svm,svm"}, "models = svm: unknown. Name some of all"),
+        ({"models": ","}, "models is empty"),
+        ({"holdout": 1.5}, "holdout = 1.5"),
+        ({"holdout": "tset"}, "holdout = 'tset'"),
+        ({"folds": 1}, "folds = 1"),
+        ({"bandwidth": 2.0}, "bandwidth = 2.0 was given, but the nine models take inputs as they are"),
+        ({"frequencies": 9, "kernel": "linear"}, "kernel = 'linear' has no Fourier map"),
+        ({"kernel": "linear", "models": "fogd"}, "linear"),
+        ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "Give one of them"),
+    ],
+)
+def test_what_can_be_known_to_be_wrong_is_told_at_once(
+    values: dict[str, Any], sentence: str, cancer: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        compare(settings(cancer, tmp_path / "run", **values))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="okl train with fogd or nogd"):
+        compare(settings(learnable["regression"], tmp_path / "run"))
+    with pytest.raises(DataError, match="has no manifest"):
+        compare(CompareSettings(data=str(tmp_path), out=str(tmp_path / "run")))

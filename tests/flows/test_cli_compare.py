@@ -1,0 +1,57 @@
+"""`okl compare` as a person types it: recorded by Prefect, a table and a model at the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flows.server import OwnServer
+from okl.comparison.run import compare
+from okl.comparison.settings import CompareSettings
+from tests.comparison.sets import make_set
+from tests.flows.commandline import Terminal
+from tests.flows.conftest import query
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+def test_models_are_compared_recorded_and_the_best_one_scores(
+    configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    data = make_set(tmp_path, "cancer")
+    asked = {"models": "mm-fda,mm-mpm", "grid": 3, "folds": 3, "seed": 4}
+    words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+    result = terminal.okl_json("compare", data.folder, *words, "--no-halving", "--out", tmp_path / "run")
+    here = compare(CompareSettings(data=str(data.folder), halving=False, out=str(tmp_path / "here"), **asked))
+    assert [row["accuracies"] for row in result["models"]] == [row["accuracies"] for row in here["models"]]
+    assert result["weights_sha256"] == here["weights_sha256"]
+    assert result["certificate"]["kind"] == "duality gap"
+
+    artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-compare-%'"))
+    assert set(artifacts) == {"okl-compare-progress", "okl-compare-metrics", "okl-compare-report"}
+    assert "data:image/png" in artifacts["okl-compare-report"]
+    names = [row["model"] for row in json.loads(json.loads(artifacts["okl-compare-metrics"]))]
+    assert sorted(names) == ["mm-fda", "mm-mpm"]
+
+    scored = terminal.okl("predict", tmp_path / "run" / "model", data.folder, "--out", tmp_path / "scores")
+    assert (scored.code, scored.err) == (0, "")
+    assert len(list((tmp_path / "scores").glob("*.parquet"))) > 0
+
+
+def test_bad_input_is_one_sentence_and_starts_nothing(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    nothing = terminal.okl("compare", tmp_path / "nowhere")
+    assert (nothing.code, "does not exist" in nothing.sentence) == (2, True)
+    number = terminal.okl("compare", tmp_path, "--folds", "1")
+    assert (number.code, "folds = '1'" in number.sentence) == (2, True)
+    shown = terminal.okl("compare", "--help").out
+    assert "--holdout" in shown
+    assert "--models" in shown
+    assert list(tmp_path.iterdir()) == []
