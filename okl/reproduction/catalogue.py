@@ -14,6 +14,10 @@ CATALOGUE = {
     "lu2016-table9": ("okl.reproduction.lu2016.online", "TABLE9"),
     "lu2016-figure3": ("okl.reproduction.lu2016.studies", "FIGURE3"),
     "lu2016-figure4": ("okl.reproduction.lu2016.studies", "FIGURE4"),
+    "ito2017-table4": ("okl.reproduction.ito2017.benchmarks", "TABLE4"),
+    "ito2017-table5": ("okl.reproduction.ito2017.benchmarks", "TABLE5"),
+    "ito2017-table8": ("okl.reproduction.ito2017.benchmarks", "TABLE8"),
+    "ito2017-table10": ("okl.reproduction.ito2017.benchmarks", "TABLE10"),
     "ito2017-table11": ("okl.reproduction.ito2017.ability", "TABLE11"),
 }
 
