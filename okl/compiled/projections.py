@@ -2,8 +2,9 @@
 
 Every entry i is brought to one form: v = y_i a_i between low and high, which are l_i and u_i for y_i = 1, -u_i and
 -l_i for y_i = -1. At a multiplier t its term is clip(v - t, low, high): high up to t = v - high, low from t = v - low
-on, falling in between. Over a window of multipliers most terms are one of the three throughout and need only be summed;
-the few that bend inside are gathered for `find_root`.
+on, falling in between. Over a window of multipliers most terms are one of the three throughout: of all terms only the
+line is summed that holds just after the window's start; the few that bend inside are gathered, and their bends handed
+to `find_root`.
 
 Blocks are fixed, and their sums are added in block order by the caller: any number of threads gives the same bits.
 
@@ -47,9 +48,9 @@ class Windows(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What a pass leaves, all changed in place: for each block, how much was constant and what bends.
+    """What a pass leaves, all changed in place: for each block, the line at the window's start and what bends inside.
 
-    sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall throughout, of either
+    sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall, of either
     found : (n_blocks,) int64, how many bend inside their window
     indices : (n_blocks * BLOCK,) int32, which; those of block k from k * BLOCK on
     """
@@ -120,18 +121,16 @@ def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: Entries, window
         low = lower if positive else -upper
         high = upper if positive else -lower
         leaves, arrives = v - high, v - low
-        bends = ((leaves > start) & (leaves < stop)) | ((arrives > start) & (arrives < stop))
-        still = (leaves >= stop) | (arrives <= start)
-        # v, not 0, where nothing holds: a NaN spreads to the sum, and is seen there
-        term = low if arrives <= start else v
-        term = high if leaves >= stop else term
-        term = 0.0 if bends else term
-        falls = 0.0 if (bends | still) else 1.0
+        stands, gone = leaves > start, arrives <= start
+        # v where nothing holds: a NaN spreads to the sum, and is seen there
+        term = low if gone else v
+        term = high if stands else term
+        falls = 0.0 if (stands | gone) else 1.0
         constant_plus += term if positive else 0.0
         constant_minus += 0.0 if positive else term
         falling_plus += falls if positive else 0.0
         falling_minus += 0.0 if positive else falls
-        flags[i] = bends
+        flags[i] = (stands & (leaves < stop)) | ((not gone) & (arrives < stop))
     sums[0], sums[1], sums[2], sums[3] = constant_plus, constant_minus, falling_plus, falling_minus
 
 
@@ -162,32 +161,31 @@ def sum_blocks(
 
 
 @compiled
-def take(
-    v: Doubles,
-    low: Doubles,
-    high: Doubles,
+def take_bends(
+    leaving: Doubles,
+    arriving: Doubles,
+    gathered: Gathered,
     entries: Entries,
-    indices: NDArray[np.int32],
-    found: NDArray[np.int64],
-    stride: int,
     sign: int,
-) -> int:
-    """Overwrite v, low and high by entries in their one form, those of one sign or of both (0); returns how many.
+    start: float,
+    stop: float,
+) -> tuple[int, int]:
+    """Overwrite leaving and arriving by the bends between start and stop of what was gathered; returns their numbers.
 
-    indices : found[k] entries from k * stride on, for each k
+    sign : of the entries to take; 0 for both
     """
-    size = 0
-    for block in range(found.shape[0]):
-        for j in range(block * stride, block * stride + found[block]):
-            i = indices[j]
-            y = entries.signs[i]
-            if sign == 0 or sign == y:
-                a, lower, upper = np.float64(entries.point[i]), bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
-                v[size] = a if y > 0 else -a
-                low[size] = lower if y > 0 else -upper
-                high[size] = upper if y > 0 else -lower
-                size += 1
-    return size
+    n_leaving, n_arriving = 0, 0
+    for block in range(gathered.found.shape[0]):
+        for j in range(block * BLOCK, block * BLOCK + gathered.found[block]):
+            i = gathered.indices[j]
+            y, a = entries.signs[i], np.float64(entries.point[i])
+            lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
+            leaves, arrives = (a - upper, a - lower) if y > 0 else (lower - a, upper - a)
+            counts = (sign == 0) | (sign == y)
+            leaving[n_leaving], arriving[n_arriving] = leaves, arrives
+            n_leaving += counts & (leaves > start) & (leaves < stop)
+            n_arriving += counts & (arrives > start) & (arrives < stop)
+    return n_leaving, n_arriving
 
 
 @compiled

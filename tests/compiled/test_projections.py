@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -62,14 +61,16 @@ def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, nam
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("sign", [0, 1, -1])
-def test_taken_entries_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
-    entries = make_entries(precision, arrays, 60)
-    indices, found = np.arange(59, -1, -1, dtype=np.int32), np.array([17, 20, 5])
-    (v, low, high), expected = np.zeros((3, 42)), np.zeros((3, 42))
-    size = projections.take(v, low, high, entries, indices, found, 20, sign)
-    assert size == naive.take(expected[0], expected[1], expected[2], entries, indices, found, 20, sign)
-    np.testing.assert_array_equal([v, low, high], expected)
-    assert size == 42 if sign == 0 else 0 < size < 42
+def test_taken_bends_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
+    entries, gathered, (start, stop) = make_entries(precision, arrays), fresh_gathered(), (-0.1, 0.2)
+    gathered.found[:] = 17, 20
+    gathered.indices[:17], gathered.indices[BLOCK : BLOCK + 20] = np.arange(17), np.arange(90, 70, -1)
+    (leaving, arriving), expected = np.zeros((2, 38)), np.zeros((2, 38))
+    sizes = projections.take_bends(leaving, arriving, gathered, entries, sign, start, stop)
+    assert sizes == naive.take_bends(expected[0], expected[1], gathered, entries, sign, start, stop)
+    for bends, others, size in zip((leaving, arriving), expected, sizes, strict=True):
+        np.testing.assert_array_equal(bends[:size], others[:size])
+    assert 0 < sizes[1] < 37
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -94,17 +95,21 @@ def test_root_matches_naive(guess: float) -> None:
         low = -np.round(rng.random(size), 1)
         high = low + rng.choice([0.0, 0.2, 1.0, 1e-6], size)
         start, stop = [(-math.inf, math.inf), (-0.5, 0.5), (-math.inf, 0.1), (-0.2, math.inf)][seed % 4]
-        within = np.array([any(start < bend < stop for bend in bends) for bends in zip(v - high, v - low, strict=True)])
-        v, low, high = (values[within] for values in (v, low, high))
+        leaves, arrives = v - high, v - low
+        leaving, arriving = (bends[(bends > start) & (bends < stop)] for bends in (leaves, arrives))
+        sizes = len(leaving), len(arriving)
+        if not sum(sizes):
+            continue
+        falls = (leaves <= start) & (arrives > start)
+        constant = float(np.where(leaves > start, high, np.where(falls, v, low)).sum())
         total = float(low.sum() + (high - low).sum() * rng.random()) + 0.3
-        arguments: Any = (len(v), 0.3, int(rng.integers(1, 3)), total, start, stop, guess)
-        expected, side, left, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0.0, 0)
-        root, where, excess, _ = projectionsroot.find_root(v.copy(), low.copy(), high.copy(), *arguments)
-        if len(v):
-            assert where == side
-            assert root == pytest.approx(expected, abs=1e-12)
-            assert excess == pytest.approx(left, abs=1e-12)
-            sides.append(where)
+        line = constant + 0.3, float(falls.sum() + rng.integers(1, 3)), total
+        expected, side, left, _ = naive.find_root(leaving, arriving, *sizes, *line, start, stop, guess)
+        root, where, excess, _ = projectionsroot.find_root(leaving, arriving, *sizes, *line, start, stop, guess)
+        assert where == side
+        assert root == pytest.approx(expected, abs=1e-12)
+        assert excess == pytest.approx(left, abs=1e-12)
+        sides.append(where)
     assert {projectionsroot.BELOW, projectionsroot.FOUND, projectionsroot.ABOVE} == set(sides)
 
 

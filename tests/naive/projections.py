@@ -38,7 +38,7 @@ def sum_blocks(gathered: Gathered, flags: object, entries: Entries, windows: Win
             v, low, high = one_form(entries, i)
             if any(start < bend < stop for bend in (v - high, v - low)):
                 found.append(i)
-            elif v - high >= stop:
+            if v - high > start:
                 constants[minus].append(high)
             elif v - low <= start:
                 constants[minus].append(low)
@@ -50,21 +50,21 @@ def sum_blocks(gathered: Gathered, flags: object, entries: Entries, windows: Win
         gathered.indices[block * BLOCK : block * BLOCK + len(found)] = found
 
 
-def take(
-    v: Doubles,
-    low: Doubles,
-    high: Doubles,
+def take_bends(
+    leaving: Doubles,
+    arriving: Doubles,
+    gathered: Gathered,
     entries: Entries,
-    indices: NDArray[np.int32],
-    found: NDArray[np.int64],
-    stride: int,
     sign: int,
-) -> int:
-    chosen = [int(indices[k * stride + j]) for k in range(len(found)) for j in range(found[k])]
-    kept = [i for i in chosen if sign in (0, entries.signs[i])]
-    for place, i in enumerate(kept):
-        v[place], low[place], high[place] = one_form(entries, i)
-    return len(kept)
+    start: float,
+    stop: float,
+) -> tuple[int, int]:
+    chosen = [int(i) for k, n in enumerate(gathered.found) for i in gathered.indices[k * BLOCK : k * BLOCK + n]]
+    terms = [one_form(entries, i) for i in chosen if sign in (0, entries.signs[i])]
+    first = [v - high for v, _, high in terms if start < v - high < stop]
+    second = [v - low for v, low, _ in terms if start < v - low < stop]
+    leaving[: len(first)], arriving[: len(second)] = first, second
+    return len(first), len(second)
 
 
 def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, first: int, last: int) -> None:
@@ -75,29 +75,29 @@ def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, fi
 
 
 def find_root(
-    v: Doubles,
-    low: Doubles,
-    high: Doubles,
-    size: int,
+    leaving: Doubles,
+    arriving: Doubles,
+    n_leaving: int,
+    n_arriving: int,
     constant: float,
-    falling: int,
+    falling: float,
     total: float,
     start: float,
     stop: float,
     guess: float,
 ) -> tuple[float, int, float, int]:
     """The root by looking at every bend in turn, then along the line to the next."""
-    terms = list(zip(v[:size].tolist(), low[:size].tolist(), high[:size].tolist(), strict=True))
+    left, arrived = leaving[:n_leaving].tolist(), arriving[:n_arriving].tolist()
 
     def g(t: float) -> float:
-        return math.fsum([constant, -falling * t, -total, *(clip(term, t) for term in terms)])
+        line = [constant, -falling * t, -total]
+        return math.fsum(line + [min(0.0, b - t) for b in left] + [max(0.0, t - b) for b in arrived])
 
     if math.isfinite(start) and g(start) < 0:
         return start, BELOW, g(start), 0
     if math.isfinite(stop) and g(stop) > 0:
         return stop, ABOVE, g(stop), 0
-    bends = {bend for value, least, most in terms for bend in (value - most, value - least)}
-    points = sorted(bend for bend in bends | {start, stop} if start <= bend <= stop and math.isfinite(bend))
+    points = sorted(bend for bend in {*left, *arrived, start, stop} if math.isfinite(bend))
     before = [t for t in points if g(t) >= 0]
     at = before[-1] if before else points[0]
     beyond = 1.0 + abs(at)
@@ -123,8 +123,10 @@ def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
 
 def bisect(kept: Doubles, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
     v = point.astype(np.float64)
-    low, high = np.full(len(v), lower), np.full(len(v), upper)
-    return find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, 0.0)[0], 0
+    leaving = v - upper if math.isfinite(upper) else np.empty(0)
+    constant, falling = (len(v) * upper, 0.0) if math.isfinite(upper) else (math.fsum(v), float(len(v)))
+    sizes = len(leaving), len(v)
+    return find_root(leaving, v - lower, *sizes, constant, falling, total, -math.inf, math.inf, 0.0)[0], 0
 
 
 bisect_finely = bisect

@@ -1,10 +1,10 @@
 """The multiplier of a hyperplane over a box, in two passes over the data: one to narrow down, one to write.
 
 A sample says within which window the multiplier lies, with an error that depends on ranks only, so that no distribution
-of the entries is hard. A pass sums what does not bend inside the window and gathers the few per cent that do; Newton's
-method finds the root among these, exactly; a pass writes the projection. If the root is outside the window, which the
-sums show, they also show by how much the sample was wrong, and the first pass is repeated over a corrected window; if
-that misses, too, over all that is left.
+of the entries is hard. A pass sums the line at the window's start and gathers the few per cent that bend inside;
+Newton's method finds the root among their bends, exactly; a pass writes the projection. If the root is outside the
+window, which the sums show, they also show by how much the sample was wrong, and the first pass is repeated over a
+corrected window; if that misses, too, over all that is left.
 
 Source: the root of Ito, Takeda & Toh, JMLR 18(16), 2017, Lemma 2, for y-weighted sums; narrowing down by a sample as in
 Floyd & Rivest, CACM 18(3), 1975.
@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.accelerated.projections.window import Bends, Beside, Group, Interval, sampled_interval
+from okl.accelerated.projections.window import Beside, Group, Interval, sampled_interval
 from okl.compiled.blocks import run_threads
-from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, sum_blocks
+from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, sum_blocks, take_bends
 from okl.compiled.projectionsroot import ABOVE, FOUND, find_root
 from okl.errors import DataError
 from okl.types import FloatArray
@@ -128,15 +128,17 @@ def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
 def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Search, int]:
     """The search after Newton's method among what was gathered, and how many terms were read."""
     group, (start, stop) = search.group, search.interval
-    bends = Bends(int(gathered.found.sum()))
-    bends.take(entries, gathered.indices, gathered.found, BLOCK, group.sign)
-    plus_constant, minus_constant, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
-    constant = (plus_constant if group.sign >= 0 else 0.0) + (minus_constant if group.sign <= 0 else 0.0)
+    size = int(gathered.found.sum())
+    # one more: what is not counted is written, too
+    leaving, arriving = np.empty((2, size + 1))
+    n_leaving, n_arriving = take_bends(leaving, arriving, gathered, entries, group.sign, start, stop)
+    plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
+    constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
     falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
-    root, where, excess, visits = find_root(
-        bends.v, bends.low, bends.high, bends.size, constant, int(falling), group.total, start, stop, search.guess
+    root, where, excess, read = find_root(
+        leaving, arriving, n_leaving, n_arriving, constant, falling, group.total, start, stop, search.guess
     )
-    read = visits + bends.size
+    read += size
     if where == FOUND:
         # nothing bends inside this interval: another pass for the other group gathers none of this one
         return search._replace(interval=Interval(root, root), guess=root, found=True), read

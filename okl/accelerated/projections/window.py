@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.projections import Doubles, Entries, take
+from okl.compiled.projections import Doubles, Entries
 from okl.compiled.projectionsroot import find_root
 
 _DEVIATIONS = 3.0  # of the sample's sum: the window misses once in some 300 projections, and costs a pass then
@@ -35,20 +35,6 @@ class Interval(NamedTuple):
     stop: float
 
 
-class Bends:
-    """Buffers for entries in their one form, as `find_root` takes them."""
-
-    def __init__(self, size: int) -> None:
-        self.v, self.low, self.high = np.empty((3, size))
-        self.size = 0
-
-    def take(
-        self, entries: Entries, indices: NDArray[np.int32], found: NDArray[np.int64], stride: int, sign: int
-    ) -> None:
-        """Hold those of `entries` at found[k] indices from k * stride on that have the sign; both for 0."""
-        self.size = take(self.v, self.low, self.high, entries, indices, found, stride, sign)
-
-
 @lru_cache(maxsize=8)
 def _sample_indices(size: int) -> NDArray[np.int32]:
     """One entry of each of size^(2/3) stretches, at a random place of it: no sorted or periodic data can deceive."""
@@ -66,17 +52,31 @@ class Beside(NamedTuple):
     excess: float
 
 
-class _Sample(NamedTuple):
-    """Entries of a group in their one form, n of each."""
+class _Sample:
+    """Entries of a group in their one form, n of each, and their bends."""
 
-    v: Doubles
-    low: Doubles
-    high: Doubles
+    def __init__(self, entries: Entries, indices: NDArray[np.int32], sign: int) -> None:
+        signs = entries.signs[indices]
+        if sign:
+            indices, signs = indices[signs == sign], signs[signs == sign]
+        lower, upper = (
+            bound[indices] if isinstance(bound, np.ndarray) else np.full(len(indices), bound)
+            for bound in (entries.lower, entries.upper)
+        )
+        self.v: Doubles = np.multiply(signs, entries.point[indices], dtype=np.float64)
+        self.low, self.high = np.where(signs > 0, lower, -upper), np.where(signs > 0, upper, -lower)
+        leaving, arriving = self.v - self.high, self.v - self.low
+        stands = self.high < np.inf
+        self._leaving, self._arriving = leaving[stands], arriving[self.low > -np.inf]
+        self._constant = float(np.where(stands, self.high, self.v).sum())
+        self._falling = float(len(stands) - np.count_nonzero(stands))
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
-        """Where the sample sums to the total, and how many terms were read."""
-        v, low, high = (values.copy() for values in self)
-        t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
+        """Where the sample sums to the total, and how many bends were read."""
+        leaving, arriving = self._leaving.copy(), self._arriving.copy()
+        sizes = len(leaving), len(arriving)
+        line = self._constant, self._falling, total
+        t, _, _, visits = find_root(leaving, arriving, *sizes, *line, -math.inf, math.inf, guess)
         return t, visits
 
     def terms(self, t: float) -> Doubles:
@@ -103,12 +103,10 @@ def sampled_interval(entries: Entries, group: Group, beside: Beside | None = Non
         that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
     """
     indices = _sample_indices(entries.point.shape[0])
-    bends = Bends(len(indices))
-    bends.take(entries, indices, np.array([len(indices)]), len(indices), group.sign)
-    n = bends.size
+    sample = _Sample(entries, indices, group.sign)
+    n = len(sample.v)
     if n < _LEAST_SAMPLE:
         return Interval(-math.inf, math.inf), group.guess, n
-    sample = _Sample(bends.v[:n], bends.low[:n], bends.high[:n])
     known = sample.terms(beside.t) if beside else np.zeros(n)
     total = group.total * n / group.size
     if beside and math.isfinite(beside.excess):
