@@ -269,16 +269,16 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "a rank of fogd": (["--rank", "5"], r"rank = 5 was given, but the solver fogd takes no rank: nogd would"),
     "frequencies of nogd": (
         ["--solver", "nogd", "--frequencies", "50"],
-        r"frequencies = 50 was given, but the solver nogd takes no frequencies: fogd would",
+        r"frequencies = 50 was given, but the solver nogd takes no frequencies: fogd, c-svm, .* would",
     ),
-    "a map of nogd": (["--solver", "nogd", "--map", "auto"], r"the solver nogd takes no map: fogd would"),
+    "a map of nogd": (["--solver", "nogd", "--map", "auto"], r"the solver nogd takes no map: fogd, .* would"),
     "a budget of a perceptron": (
         ["--solver", "perceptron", "--budget", "50"],
         r"the solver perceptron takes no budget",
     ),
     "weights of a budget": (
         ["--solver", "rbp", "--class-weights", "balanced"],
-        r"class_weights = 'balanced' was given, but the solver rbp takes no class_weights: fogd or nogd would",
+        r"class_weights = 'balanced' was given, but the solver rbp takes no class_weights: fogd, nogd, .* would",
     ),
     "a regularisation of rbp": (["--solver", "rbp", "--set", "regularisation=0.1"], r"rbp takes no regularisation"),
     "a degree of the Gaussian kernel": (
@@ -299,6 +299,22 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "sums of support vectors": (
         ["--solver", "rbp", "--mode", "sum"],
         r"mode = 'sum', but rbp learns in stream or mix only",
+    ),
+    "a nu out of its range": (
+        ["--solver", "nu-svm", "--nu", "0.99"],
+        r"nu = 0\.99 is outside \(0, 0\.\d+\], the valid range for these labels",
+    ),
+    "no C": (["--solver", "c-svm", "--C", "0"], r"C = '0': input should be greater than 0"),
+    "an infinite C": (["--solver", "c-svm", "--C", "inf"], r"C = 'inf': input should be a finite number"),
+    "a C of nu-svm": (["--solver", "nu-svm", "--C", "1"], r"C = 1\.0 was given, but the solver nu-svm takes no C: "),
+    "passes of a certified model": (
+        ["--solver", "c-svm", "--passes", "2"],
+        r"passes = 2 .* c-svm is no online learner",
+    ),
+    "a stream of a certified model": (["--solver", "c-svm", "--mode", "stream"], r"c-svm goes over all rows in every"),
+    "frequencies of inputs": (
+        ["--solver", "c-svm", "--kernel", "linear", "--frequencies", "9"],
+        r"with kernel = 'linear' there is no map",
     ),
     "no such solver": (["--solver", "svm"], r"solver = 'svm': input should be 'fogd', 'nogd'"),
     "no place": (

@@ -56,6 +56,12 @@ CASES: dict[str, Case] = {
         "sum over 25 support vectors (all of the budget) of the polynomial kernel",
         "Support vectors",
     ),
+    "certified": Case(
+        "binary",
+        "--solver nu-svm --nu 0.4 --frequencies 30 --tol 1e-3",
+        "linear in 30 random frequencies of the Gaussian kernel",
+        "Solved",
+    ),
     "no budget": Case(
         "regression",
         "--solver ogd --step-size 0.5 --bandwidth 1.5 --set epsilon=0.2",

@@ -57,6 +57,8 @@ class RootSearch:
         stuck = before <= _ROUNDING * self._size and self._error > 0.5 * before
         # an error that is not finite is for the caller's objective to show
         found = self._error <= _LEAST_ERROR * self._size or not np.isfinite(self._error)
+        if narrow and np.isfinite(size) and not found:  # a jump: its end with the smaller error
+            self.root = min(self._low, self._high, key=lambda end: abs(end[1]))[0]
         self.done = bool(found or stuck or (narrow and np.isfinite(size)))
         self._reach *= _STRETCH ** max(1, self._n // 4)
         self.candidates = self._next()
