@@ -14,11 +14,18 @@ CATALOGUE = {
     "lu2016-table9": ("okl.reproduction.lu2016.online", "TABLE9"),
     "lu2016-figure3": ("okl.reproduction.lu2016.studies", "FIGURE3"),
     "lu2016-figure4": ("okl.reproduction.lu2016.studies", "FIGURE4"),
+    "ito2017-table2": ("okl.reproduction.ito2017.synthetic", "TABLE2"),
+    "ito2017-table3": ("okl.reproduction.ito2017.synthetic", "TABLE3"),
     "ito2017-table4": ("okl.reproduction.ito2017.benchmarks", "TABLE4"),
     "ito2017-table5": ("okl.reproduction.ito2017.benchmarks", "TABLE5"),
+    "ito2017-table6": ("okl.reproduction.ito2017.synthetic", "TABLE6"),
+    "ito2017-table7": ("okl.reproduction.ito2017.synthetic", "TABLE7"),
     "ito2017-table8": ("okl.reproduction.ito2017.benchmarks", "TABLE8"),
+    "ito2017-table9": ("okl.reproduction.ito2017.synthetic", "TABLE9"),
     "ito2017-table10": ("okl.reproduction.ito2017.benchmarks", "TABLE10"),
     "ito2017-table11": ("okl.reproduction.ito2017.ability", "TABLE11"),
+    "ito2017-figure11": ("okl.reproduction.ito2017.synthetic", "FIGURE11"),
+    "ito2017-figure12": ("okl.reproduction.ito2017.synthetic", "FIGURE12"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from okl.reproduction.cells import Cell
 from okl.reproduction.folder import Folder
 from okl.reproduction.ito2017.cases import cases
 from okl.reproduction.ito2017.grids import GRIDS
+from okl.reproduction.ito2017.measured import Figure
+from okl.reproduction.ito2017.syntheticworks import (
+    SEARCHES,
+    BreakdownItem,
+    Penalised,
+    PenalisedItem,
+    ProjectionItem,
+)
 from okl.reproduction.run import reproduce
 from okl.reproduction.settings import ReproduceSettings
 from tests.reproduction.sets import write_set
@@ -43,7 +53,7 @@ def test_a_set_is_read_as_the_paper_scaled_it(tmp_path: Path) -> None:
 def ability(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("ito")
     for name in ("heart", "ijcnn1"):
-        write_set(folder / "data", name, rows=120)
+        write_set(folder / "data", name, rows=60)
     asked = settings(folder / "data", folder / "run", "table11", repeats=2, datasets="heart,ijcnn1,a8a")
     first = reproduce(asked)
     again = reproduce(asked)
@@ -71,3 +81,66 @@ def test_doubtful_numbers_and_missing_sets_are_shown_and_not_judged(ability: dic
     assert {cell["status"] for cell in missing} == {"no data"}
     assert {cell["verdict"] for cell in [*doubtful, *missing]} == {None}
     assert ability["compared"] == len(GRIDS)
+
+
+@pytest.mark.parametrize(
+    ("printed", "ours", "same"),
+    [
+        (1.23, 1.2349, True),
+        (1.23, 1.2351, False),
+        (2.05e5, 2.0549e5, True),
+        (0.0861, 0.08616, False),
+        (9.6, 9.604, True),
+    ],
+)
+def test_a_quantity_of_the_data_is_judged_by_the_three_digits_printed(printed: float, ours: float, same: bool) -> None:
+    allowed = Figure("kappa_max", printed, digits=3).allowed()
+    assert allowed is not None
+    cell = Cell("heart", "mm_mpm", "kappa_max", printed)
+    assert cell.measured([ours], [1.0], allowed).verdict == ("within" if same else "worse")
+    assert cell.measured([2 * printed - ours], [1.0], allowed).verdict == ("within" if same else "worse")
+
+
+def test_constants_are_those_of_linear_algebra(tmp_path: Path) -> None:
+    write_set(tmp_path / "data", "liver_disorders", rows=60)
+    result = reproduce(settings(tmp_path / "data", tmp_path / "run", "table5", datasets="liver-disorders,url"))
+    found = {(c["dataset"], c["algorithm"], c["metric"]): c for c in result["cells"]}
+    rows = cases()["liver-disorders"].rows(Folder(str(tmp_path / "data")), "float64")
+    coded = rows.inputs * np.where(rows.targets > 0, 1.0, 2.0)[:, np.newaxis]
+    largest = np.linalg.norm(coded, 2) ** 2
+    linear = found["liver-disorders", "linear", "lipschitz"]
+    assert linear["mean"] == pytest.approx(largest, rel=1e-4)
+    assert linear["verdict"] == "worse", "made-up rows are not the paper's"
+    assert found["liver-disorders", "rbf", "largest_estimate"]["verdict"] is None
+    assert found["liver-disorders", "rbf", "lipschitz"]["mean"] > 1.0
+    assert found["url", "linear", "lipschitz"]["status"] == "no data"
+    assert result["compared"] == 2
+
+
+@pytest.mark.parametrize("model", ["l1-logistic", "l1-l2-svm"])
+def test_both_solvers_of_a_penalised_model_reach_one_objective(model: Penalised, tmp_path: Path) -> None:
+    objectives = [
+        PenalisedItem(model, solver, 200, 6, 1.0, seed=3).run(Folder(str(tmp_path)), lambda: None)["objective"]
+        for solver in ("FAPG", "LIBLINEAR")
+    ]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
+
+
+def test_all_searches_project_to_one_point() -> None:
+    item = ProjectionItem(64, 10.0, "newton", 0)
+    point = 10.0 * np.random.default_rng(1).random(64)
+    signs = np.where(np.arange(64) % 2 == 0, 1, -1).astype(np.int8)
+    found = np.empty((len(SEARCHES), 64))
+    for out, search in zip(found, SEARCHES, strict=True):
+        replace(item, search=search).project(out, point, signs)
+    assert np.ptp(found, axis=0).max() < 1e-12
+    assert found[0].sum() == pytest.approx(1.0)
+
+
+def test_a_stopwatch_changes_no_result(tmp_path: Path) -> None:
+    item = BreakdownItem("nu_svm", 120, 5, seed=0)
+    outcome = item.run(Folder(str(tmp_path)), lambda: None)
+    assert outcome["projection_evaluations"] >= outcome["iterations"] > 10
+    parts = sum(outcome[f"{part}_share"] for part in ("gradient", "function", "projection"))
+    assert 0.0 < parts < 1.0
+    assert outcome["residual"] <= 1e-6

@@ -77,7 +77,7 @@ def _table5() -> MeasuredTable:
         "ito2017-table5", "nu-SVM: the Lipschitz constant, and the estimates of the method", tuple(lines), DIGITS,
         (
             HOW,
-            "Estimates are looked at every ten iterations. Four sets come with labels other than -1 and +1 (1 and 2, or "
+            "Estimates are looked at every ten iterations. Four sets come with labels other than -1 and +1 (1 and 2; "
             "2 and 4 for breast-cancer): the printed constants are those of the rows times these labels.",
         ),
     )  # fmt: skip

@@ -57,6 +57,11 @@ def run(problem: Problem, check: Callable[[], None], method: Fapg = METHOD) -> R
     return Run(state, time.perf_counter() - begun, in_time=True)
 
 
+def compile_parts(problem: Problem) -> None:
+    """Ten iterations that nobody times: the first ones compile."""
+    METHOD.advance(METHOD.start(problem), problem)
+
+
 @dataclass(eq=False)
 class Stopwatch:
     """A problem that counts and times what it is asked for: gradients, function values, projections.

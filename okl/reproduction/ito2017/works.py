@@ -24,7 +24,7 @@ from okl.kernels import Gaussian
 from okl.reproduction.folder import Folder
 from okl.reproduction.items import Outcome
 from okl.reproduction.ito2017.cases import Case
-from okl.reproduction.ito2017.running import run
+from okl.reproduction.ito2017.running import compile_parts, run
 from okl.reproduction.ito2017.validation import DENSITY
 from okl.types import FloatArray, Precision
 
@@ -92,6 +92,7 @@ class MarginItem(CaseItem):
             if self.model == "nu_svm"
             else LogisticRegression(self.parameter, margin=PAPER_MARGIN).problem(operator)
         )
+        compile_parts(problem)
         outcome = run(problem, check).outcome()
         return outcome | {"lipschitz": largest_eigenvalue(operator, self.case.coded(rows.targets))}
 
@@ -110,6 +111,7 @@ class MinimaxItem(CaseItem):
         problem = MMMPM(0.5 * kappa_max).problem_of(moments)
         with one_blas_thread():
             values = np.linalg.eigvalsh(moments.positive.covariance + moments.negative.covariance)
+        compile_parts(problem)
         outcome = run(problem, check).outcome()
         return outcome | {"kappa_max": kappa_max, "lipschitz": float(values[-1]), "moment_seconds": prepared}
 
