@@ -36,7 +36,7 @@ class FapgState:
     """Where a run stands; a value.
 
     pace : scalars before the next iteration; current, previous : the last two points
-    best : the point of least gap at a check
+    best : the point of least primal objective at a check, whose gap is that to the best dual one
     improved_at : iteration at which the least gap was last a tenth below improved_gap, the one it then became
     reads : of the data so far; history : a record a check, the last one of `current`
     """
@@ -165,25 +165,26 @@ class Fapg:
 
     def finished(self, state: FapgState) -> Outcome | None:
         """Why the run is over, or None."""
-        record = state.history[-1]
-        certificate = record.certificate
-        if not (math.isfinite(certificate.gap) and math.isfinite(record.objective)):
+        record, certificate = state.history[-1], state.best_record.certificate
+        if not (math.isfinite(record.certificate.gap) and math.isfinite(record.objective)):
             return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} iterations")
         if certificate.relative_gap <= self.tolerance:
             return Outcome("done", f"relative duality gap {certificate.relative_gap:.2g}, asked for {self.tolerance:g}")
         if self.residual_tolerance is not None and record.residual <= self.residual_tolerance:
             return Outcome("done", f"optimality residual {record.residual:.2g}, asked for {self.residual_tolerance:g}")
-        least, first = state.best_record.certificate, state.history[0].certificate
+        first = state.history[0].certificate
         # an optimum of 0 is reached but for the rounding of what it began with
         rounding = max(certificate.rounding, _FLOOR * max(abs(first.primal), abs(first.dual)))
         if certificate.gap <= rounding or record.iteration > 2 * state.improved_at + 1000:
             return Outcome(
                 "done",
-                f"numerical floor: the relative duality gap stopped falling at {least.relative_gap:.2g}, "
+                f"numerical floor: the relative duality gap stopped falling at {certificate.relative_gap:.2g}, "
                 f"above the {self.tolerance:g} asked for",
             )
         if record.iteration >= self.max_iterations:
-            return Outcome("out of budget", f"{record.iteration} iterations, relative gap {least.relative_gap:.2g}")
+            return Outcome(
+                "out of budget", f"{record.iteration} iterations, relative gap {certificate.relative_gap:.2g}"
+            )
         return None
 
     def solution(self, state: FapgState, problem: Problem) -> Solution:
@@ -250,16 +251,24 @@ def _is_too_long(step: StepOutcome, pace: Pace) -> bool:
 
 
 def _next_state(state: FapgState, pace: Pace, current: Iterate, previous: Iterate, record: Record) -> FapgState:
-    gap, least = record.certificate.gap, state.best_record.certificate.gap
-    better, falling = gap < least, gap < _STILL_FALLING * state.improved_gap
+    # any point's dual objective bounds the optimum: every w may take the best bound found so far
+    dual = max(record.certificate.dual, state.best_record.certificate.dual)
+    record, best_record = _with_dual(record, dual), _with_dual(state.best_record, dual)
+    better = record.certificate.gap < best_record.certificate.gap
+    least = record if better else best_record
+    falling = least.certificate.gap < _STILL_FALLING * state.improved_gap
     return FapgState(
         pace=pace,
         current=current,
         previous=previous,
         best=current if better else state.best,
-        best_record=record if better else state.best_record,
+        best_record=least,
         improved_at=record.iteration if falling else state.improved_at,
-        improved_gap=gap if falling else state.improved_gap,
+        improved_gap=least.certificate.gap if falling else state.improved_gap,
         reads=record.reads,
         history=(*state.history, record),
     )
+
+
+def _with_dual(record: Record, dual: float) -> Record:
+    return replace(record, certificate=replace(record.certificate, dual=dual))

@@ -114,8 +114,10 @@ class DenseRows:
         parts, rows = self._parts, self._segment
         n_threads = min(self.n_threads, len(parts))
 
-        def run(thread: int) -> None:
-            for index in range(thread, len(parts), n_threads):
+        waiting = iter(range(len(parts)))  # whoever is free takes the next: a late thread holds nobody up
+
+        def run(_: int) -> None:
+            for index in waiting:
                 parts[index] = 0.0
                 work(parts[index], slice(index * rows, (index + 1) * rows))
 
