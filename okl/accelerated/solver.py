@@ -110,12 +110,14 @@ class AcceleratedSolver:
                 f"The solver {self.task.name} tells classes apart, but {schema.target!r} makes this a regression. "
                 "Choose another solver, such as fogd, or ingest with --task binary."
             )
+        if not schema.class_counts:  # of a source that was not read yet
+            self.task.model(np.inf)
+            return
         for label, count in zip(schema.labels, schema.class_counts, strict=True):
             if count == 0:
                 raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
         for one in self._classes(schema):
-            if one.classes.rows != (0, 0):  # of a source that was not read yet, nothing is known
-                one.check()
+            one.check()
 
     def start(self, data: Dataset, execution: Execution) -> AcceleratedState:
         """Draw the map, and bring the shards to the first point of the first class.
@@ -187,7 +189,7 @@ class AcceleratedSolver:
 
     def _classes(self, schema: Schema) -> list[OneClass]:
         """One problem for two classes, otherwise one for each class against the rest."""
-        counts = schema.class_counts or (0,) * len(schema.labels)
+        counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
             classes = Classes((counts[1], counts[0]), (weights[1], weights[0]))
