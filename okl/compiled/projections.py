@@ -51,13 +51,15 @@ class Gathered(NamedTuple):
     """What a pass leaves, all changed in place: for each block, the line at the window's start and what bends inside.
 
     sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall, of either
-    found : (n_blocks,) int64, how many bend inside their window
-    indices : (n_blocks * BLOCK,) int32, which; those of block k from k * BLOCK on
+    counts : (n_blocks, 4) int64, bends inside the window: leaving of the signs +1 and -1, then arriving of either
+    leaving, arriving : (n_blocks * BLOCK,), which; of block k those of sign +1 from k * BLOCK on, those of sign -1 back
+        from (k + 1) * BLOCK - 1
     """
 
     sums: Doubles
-    found: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    leaving: Doubles
+    arriving: Doubles
 
 
 def bound_at(bounds, i):  # type: ignore[no-untyped-def]
@@ -135,57 +137,94 @@ def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: Entries, window
 
 
 @compiled
-def _flagged(indices: NDArray[np.int32], flags: NDArray[np.uint8], begin: int) -> int:
-    """Overwrite the first of indices by begin + j where flags[j] is set, a multiple of 8 of them; returns how many."""
+def _flagged(indices: NDArray[np.int32], flags: NDArray[np.uint8]) -> int:
+    """Overwrite the first of indices by where flags, a multiple of 8 of them, are set; returns how many."""
     words, found = flags.view(np.uint64), 0
     for word in range(words.shape[0]):
         if words[word] != 0:
             for j in range(8 * word, 8 * word + 8):
                 # always written, kept by the count: a branch that nobody can predict costs more
-                indices[found] = begin + j
+                indices[found] = j
                 found += flags[j]
     return found
 
 
 @compiled
-def sum_blocks(
-    gathered: Gathered, flags: NDArray[np.uint8], entries: Entries, windows: Windows, first: int, last: int
+def _write_bends(
+    counts: NDArray[np.int64],
+    leaving: Doubles,
+    arriving: Doubles,
+    indices: NDArray[np.int32],
+    entries: Entries,
+    windows: Windows,
 ) -> None:
-    """Overwrite blocks first to last - 1 of gathered; flags (BLOCK,) is a buffer of this thread."""
+    """Overwrite a block's counts (4,) and its bends: those of sign +1 from the front, of sign -1 from the back."""
+    left_plus, left_minus, arrived_plus, arrived_minus = 0, 0, 0, 0
+    last = BLOCK - 1
+    for k in range(indices.shape[0]):
+        i = indices[k]
+        positive, a = entries.signs[i] > 0, np.float64(entries.point[i])
+        lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
+        start = windows.plus_start if positive else windows.minus_start
+        stop = windows.plus_stop if positive else windows.minus_stop
+        leaves = a - upper if positive else lower - a
+        arrives = a - lower if positive else upper - a
+        # always written, kept by the count; there is room, as fewer than BLOCK were kept before
+        leaving[left_plus if positive else last - left_minus] = leaves
+        arriving[arrived_plus if positive else last - arrived_minus] = arrives
+        left, arrived = (leaves > start) & (leaves < stop), (arrives > start) & (arrives < stop)
+        left_plus += positive & left
+        left_minus += (not positive) & left
+        arrived_plus += positive & arrived
+        arrived_minus += (not positive) & arrived
+    counts[0], counts[1], counts[2], counts[3] = left_plus, left_minus, arrived_plus, arrived_minus
+
+
+@compiled
+def sum_blocks(
+    gathered: Gathered,
+    flags: NDArray[np.uint8],
+    indices: NDArray[np.int32],
+    entries: Entries,
+    windows: Windows,
+    first: int,
+    last: int,
+) -> None:
+    """Overwrite blocks first to last - 1 of gathered; flags and indices (BLOCK + 1,) are buffers of this thread."""
     for block in range(first, last):
         begin = block * BLOCK
         end = min(begin + BLOCK, entries.point.shape[0])
         flags[end - begin :] = 0
-        _sum_block(gathered.sums[block], flags, _part(entries, begin, end), windows)
-        gathered.found[block] = _flagged(gathered.indices[begin : begin + BLOCK], flags, begin)
+        part, room = _part(entries, begin, end), slice(begin, begin + BLOCK)
+        _sum_block(gathered.sums[block], flags, part, windows)
+        found = _flagged(indices, flags[:BLOCK])
+        # while the block is in cache
+        leaving, arriving = gathered.leaving[room], gathered.arriving[room]
+        _write_bends(gathered.counts[block], leaving, arriving, indices[:found], part, windows)
 
 
 @compiled
-def take_bends(
-    leaving: Doubles,
-    arriving: Doubles,
-    gathered: Gathered,
-    entries: Entries,
-    sign: int,
-    start: float,
-    stop: float,
-) -> tuple[int, int]:
-    """Overwrite leaving and arriving by the bends between start and stop of what was gathered; returns their numbers.
+def _join(joined: Doubles, bends: Doubles, counts: NDArray[np.int64], sign: int) -> int:
+    """Overwrite the first of joined by the bends of one sign, or of both; counts (n_blocks, 2)."""
+    size = 0
+    for block in range(counts.shape[0]):
+        begin, end = block * BLOCK, (block + 1) * BLOCK
+        if sign >= 0:
+            for j in range(counts[block, 0]):
+                joined[size + j] = bends[begin + j]
+            size += counts[block, 0]
+        if sign <= 0:
+            for j in range(counts[block, 1]):
+                joined[size + j] = bends[end - 1 - j]
+            size += counts[block, 1]
+    return size
 
-    sign : of the entries to take; 0 for both
-    """
-    n_leaving, n_arriving = 0, 0
-    for block in range(gathered.found.shape[0]):
-        for j in range(block * BLOCK, block * BLOCK + gathered.found[block]):
-            i = gathered.indices[j]
-            y, a = entries.signs[i], np.float64(entries.point[i])
-            lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
-            leaves, arrives = (a - upper, a - lower) if y > 0 else (lower - a, upper - a)
-            counts = (sign == 0) | (sign == y)
-            leaving[n_leaving], arriving[n_arriving] = leaves, arrives
-            n_leaving += counts & (leaves > start) & (leaves < stop)
-            n_arriving += counts & (arrives > start) & (arrives < stop)
-    return n_leaving, n_arriving
+
+@compiled
+def join_bends(leaving: Doubles, arriving: Doubles, gathered: Gathered, sign: int) -> tuple[int, int]:
+    """Overwrite the first of leaving and arriving by the bends of one sign, or of both (0); returns their numbers."""
+    n_leaving = _join(leaving, gathered.leaving, gathered.counts[:, :2], sign)
+    return n_leaving, _join(arriving, gathered.arriving, gathered.counts[:, 2:], sign)
 
 
 @compiled

@@ -39,38 +39,30 @@ def make_entries(precision: Precision, arrays: bool, size: int = SIZE) -> Entrie
 
 
 def fresh_gathered() -> Gathered:
-    return Gathered(np.full((2, 4), np.nan), np.zeros(2, dtype=np.int64), np.zeros(2 * BLOCK, dtype=np.int32))
+    return Gathered(np.full((2, 4), np.nan), np.zeros((2, 4), dtype=np.int64), *np.zeros((2, 2 * BLOCK)))
+
+
+def sum_both(compiled: Gathered, expected: Gathered, entries: Entries, windows: Windows) -> None:
+    buffers = np.ones(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
+    projections.sum_blocks(compiled, *buffers, entries, windows, 0, 2)
+    naive.sum_blocks(expected, *buffers, entries, windows, 0, 2)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("name", WINDOWS)
-def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, name: str) -> None:
-    entries, (compiled, expected) = make_entries(precision, arrays), (fresh_gathered(), fresh_gathered())
-    flags = np.ones(BLOCK, dtype=np.uint8)
-    projections.sum_blocks(compiled, flags, entries, WINDOWS[name], 0, 2)
-    naive.sum_blocks(expected, flags, entries, WINDOWS[name], 0, 2)
-    np.testing.assert_allclose(compiled.sums, expected.sums, rtol=1e-12, atol=1e-10)
-    np.testing.assert_array_equal(compiled.found, expected.found)
-    for block, found in enumerate(expected.found):
-        part = slice(block * BLOCK, block * BLOCK + found)
-        np.testing.assert_array_equal(compiled.indices[part], expected.indices[part])
-    assert (expected.found > 0).all() == (name != "closed")
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("sign", [0, 1, -1])
-def test_taken_bends_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
-    entries, gathered, (start, stop) = make_entries(precision, arrays), fresh_gathered(), (-0.1, 0.2)
-    gathered.found[:] = 17, 20
-    gathered.indices[:17], gathered.indices[BLOCK : BLOCK + 20] = np.arange(17), np.arange(90, 70, -1)
-    (leaving, arriving), expected = np.zeros((2, 38)), np.zeros((2, 38))
-    sizes = projections.take_bends(leaving, arriving, gathered, entries, sign, start, stop)
-    assert sizes == naive.take_bends(expected[0], expected[1], gathered, entries, sign, start, stop)
-    for bends, others, size in zip((leaving, arriving), expected, sizes, strict=True):
-        np.testing.assert_array_equal(bends[:size], others[:size])
-    assert 0 < sizes[1] < 37
+def test_sums_and_bends_inside_match_naive(precision: Precision, arrays: bool, name: str, sign: int) -> None:
+    entries, (compiled, expected) = make_entries(precision, arrays), (fresh_gathered(), fresh_gathered())
+    sum_both(compiled, expected, entries, WINDOWS[name])
+    np.testing.assert_allclose(compiled.sums, expected.sums, rtol=1e-12, atol=1e-10)
+    np.testing.assert_array_equal(compiled.counts, expected.counts)
+    bends, others = np.zeros((2, 2 * BLOCK)), np.zeros((2, 2 * BLOCK))
+    sizes = projections.join_bends(bends[0], bends[1], compiled, sign)
+    assert sizes == naive.join_bends(others[0], others[1], expected, sign)
+    for found, wanted, size in zip(bends, others, sizes, strict=True):
+        np.testing.assert_array_equal(found[:size], wanted[:size])
+    assert (sizes[1] > 0) == (name != "closed")
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

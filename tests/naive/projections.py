@@ -28,16 +28,20 @@ def clip(term: Term, t: float) -> float:
     return min(max(v - t, low), high)
 
 
-def sum_blocks(gathered: Gathered, flags: object, entries: Entries, windows: Windows, first: int, last: int) -> None:
+def sum_blocks(
+    gathered: Gathered, flags: object, indices: object, entries: Entries, windows: Windows, first: int, last: int
+) -> None:
     for block in range(first, last):
         constants: tuple[list[float], list[float]] = ([], [])
-        falling, found = [0, 0], []
+        falling = [0, 0]
+        bends: list[list[float]] = [[], [], [], []]
         for i in range(block * BLOCK, min((block + 1) * BLOCK, len(entries.point))):
             minus = int(entries.signs[i] < 0)
             start, stop = windows[2 * minus : 2 * minus + 2]
             v, low, high = one_form(entries, i)
-            if any(start < bend < stop for bend in (v - high, v - low)):
-                found.append(i)
+            for kind, bend in enumerate((v - high, v - low)):
+                if start < bend < stop:
+                    bends[2 * kind + minus].append(bend)
             if v - high > start:
                 constants[minus].append(high)
             elif v - low <= start:
@@ -46,25 +50,25 @@ def sum_blocks(gathered: Gathered, flags: object, entries: Entries, windows: Win
                 constants[minus].append(v)
                 falling[minus] += 1
         gathered.sums[block] = [math.fsum(constants[0]), math.fsum(constants[1]), *falling]
-        gathered.found[block] = len(found)
-        gathered.indices[block * BLOCK : block * BLOCK + len(found)] = found
+        gathered.counts[block] = [len(found) for found in bends]
+        begin, end = block * BLOCK, (block + 1) * BLOCK
+        for kind, room in enumerate((gathered.leaving, gathered.arriving)):
+            plus, minus_bends = bends[2 * kind], bends[2 * kind + 1]
+            room[begin : begin + len(plus)] = plus
+            room[end - len(minus_bends) : end] = minus_bends[::-1]
 
 
-def take_bends(
-    leaving: Doubles,
-    arriving: Doubles,
-    gathered: Gathered,
-    entries: Entries,
-    sign: int,
-    start: float,
-    stop: float,
-) -> tuple[int, int]:
-    chosen = [int(i) for k, n in enumerate(gathered.found) for i in gathered.indices[k * BLOCK : k * BLOCK + n]]
-    terms = [one_form(entries, i) for i in chosen if sign in (0, entries.signs[i])]
-    first = [v - high for v, _, high in terms if start < v - high < stop]
-    second = [v - low for v, low, _ in terms if start < v - low < stop]
-    leaving[: len(first)], arriving[: len(second)] = first, second
-    return len(first), len(second)
+def join_bends(leaving: Doubles, arriving: Doubles, gathered: Gathered, sign: int) -> tuple[int, int]:
+    sizes = []
+    for kind, (joined, room) in enumerate(((leaving, gathered.leaving), (arriving, gathered.arriving))):
+        found: list[float] = []
+        for block, counts in enumerate(gathered.counts):
+            part = room[block * BLOCK : (block + 1) * BLOCK].tolist()
+            found += part[: counts[2 * kind]] if sign >= 0 else []
+            found += part[::-1][: counts[2 * kind + 1]] if sign <= 0 else []
+        joined[: len(found)] = found
+        sizes.append(len(found))
+    return sizes[0], sizes[1]
 
 
 def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, first: int, last: int) -> None:

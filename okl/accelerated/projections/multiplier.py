@@ -19,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from okl.accelerated.projections.window import Beside, Group, Interval, sampled_interval
+from okl.accelerated.projections.workspace import workspace
 from okl.compiled.blocks import run_threads
-from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, sum_blocks, take_bends
+from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, join_bends, sum_blocks
 from okl.compiled.projectionsroot import ABOVE, FOUND, find_root
 from okl.errors import DataError
 from okl.types import FloatArray
@@ -115,30 +116,31 @@ def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
     """One pass over all entries."""
     size = entries.point.shape[0]
     n_blocks = -(-size // BLOCK)
-    counts, indices = np.empty(n_blocks, dtype=np.int64), np.empty(n_blocks * BLOCK, dtype=np.int32)
-    gathered = Gathered(np.empty((n_blocks, 4)), counts, indices)
+    leaving, arriving = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("leaving", "arriving"))
+    gathered = Gathered(np.empty((n_blocks, 4)), np.empty((n_blocks, 4), dtype=np.int64), leaving, arriving)
 
     def work(first: int, last: int) -> None:
-        sum_blocks(gathered, np.empty(BLOCK, dtype=np.uint8), entries, windows, first, last)
+        flags, indices = np.empty(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
+        sum_blocks(gathered, flags, indices, entries, windows, first, last)
 
     _over_blocks(size, n_threads, work)
     return gathered
 
 
 def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Search, int]:
-    """The search after Newton's method among what was gathered, and how many terms were read."""
+    """The search after Newton's method among what was gathered, and how many bends were read."""
     group, (start, stop) = search.group, search.interval
-    size = int(gathered.found.sum())
-    # one more: what is not counted is written, too
-    leaving, arriving = np.empty((2, size + 1))
-    n_leaving, n_arriving = take_bends(leaving, arriving, gathered, entries, group.sign, start, stop)
+    n_left_plus, n_left_minus, n_arrived_plus, n_arrived_minus = gathered.counts.sum(axis=0).tolist()
+    leaving = workspace.doubles("leaving", n_left_plus + n_left_minus)
+    arriving = workspace.doubles("arriving", n_arrived_plus + n_arrived_minus)
+    n_leaving, n_arriving = join_bends(leaving, arriving, gathered, group.sign)
     plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
     constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
     falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
     root, where, excess, read = find_root(
         leaving, arriving, n_leaving, n_arriving, constant, falling, group.total, start, stop, search.guess
     )
-    read += size
+    read += n_leaving + n_arriving
     if where == FOUND:
         # nothing bends inside this interval: another pass for the other group gathers none of this one
         return search._replace(interval=Interval(root, root), guess=root, found=True), read

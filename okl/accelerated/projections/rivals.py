@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from okl.accelerated.projections.checked import check_point, check_total, checked_entries
 from okl.accelerated.projections.hyperplane import Projected
 from okl.accelerated.projections.multiplier import write_clipped
+from okl.accelerated.projections.workspace import workspace
 from okl.checks import check_choice
 from okl.compiled.projectionsrivals import bisect, bisect_finely, search_breakpoints
 from okl.errors import ConfigError
@@ -67,11 +68,12 @@ def project_box_hyperplane_by(
 
 
 def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    return search_breakpoints(np.empty(len(point)), np.empty(2 * len(point)), point, lower, upper, total)
+    kept, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
+    return search_breakpoints(kept, bends, point, lower, upper, total)
 
 
 def _by(search: Callable[[NDArray[np.float64], FloatArray, float, float, float], tuple[float, int]]) -> _Search:
-    return lambda point, lower, upper, total: search(np.empty(len(point)), point, lower, upper, total)
+    return lambda point, lower, upper, total: search(workspace.doubles("kept", len(point)), point, lower, upper, total)
 
 
 _Search = Callable[[FloatArray, float, float, float], tuple[float, int]]
