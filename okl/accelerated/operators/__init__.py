@@ -5,6 +5,7 @@ from okl.accelerated.operators.kernelmatrix import KernelMatrix
 from okl.accelerated.operators.protocol import Operator, RowOperator, signs_of
 from okl.accelerated.operators.sparse import SparseRows
 from okl.accelerated.operators.spectrum import squared_norm_of
+from okl.accelerated.operators.targets import TargetRows, target_rows
 from okl.accelerated.operators.tiledkernel import KernelTiles, TiledKernel
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "Operator",
     "RowOperator",
     "SparseRows",
+    "TargetRows",
     "TiledKernel",
     "signs_of",
     "squared_norm_of",
+    "target_rows",
 ]

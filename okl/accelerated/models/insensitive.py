@@ -1,0 +1,55 @@
+"""Support vector regression: residuals count from a width on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from okl.accelerated.classifier import check_cost
+from okl.accelerated.dual import DualProblem
+from okl.accelerated.operators.targets import TargetRows
+from okl.accelerated.outer import HalfSquare
+from okl.accelerated.residuals import InsensitiveResiduals, PricedBox, TargetQuadratic, residual_weights
+from okl.errors import ConfigError
+from okl.types import FloatArray
+
+
+@dataclass(frozen=True)
+class InsensitiveRegression:
+    """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, |t_i - <w, x_i> + b| - width).
+
+    Dual: minimise 1/2 ||A a||^2 + sum_i width |a_i| - t_i a_i over |a_i| <= C weight_i, and sum_i a_i = 0 with a bias;
+    w = A a. LIBSVM has two variables a row for a_i, its parts above and below 0; the prox needs but one.
+
+    Parameters
+    ----------
+    C : > 0, LIBSVM's
+    width : >= 0, in units of the targets: LIBSVM's epsilon
+    fit_intercept : whether there is a bias b; predictions are <w, x> - b
+
+    Source: Smola & Schoelkopf, Statistics and Computing 14, 2004, (3) and (10); the parts of Ito et al., 2017, (9).
+    """
+
+    C: float = 1.0
+    width: float = 0.1
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        check_cost(self.C)
+        if not 0.0 <= self.width < math.inf:
+            raise ConfigError(f"width = {self.width!r}, but it takes a finite number of at least 0.")
+
+    def problem(self, rows: TargetRows, sample_weight: FloatArray | None = None) -> DualProblem:
+        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        weights = self.C * residual_weights(rows, sample_weight)
+        return DualProblem(
+            rows=rows,
+            outer=HalfSquare(),
+            separable=TargetQuadratic(rows.targets, np.zeros(rows.n_points)),
+            region=PricedBox(weights, self.width, self.fit_intercept),
+            risk=InsensitiveResiduals(rows.targets, weights, self.width),
+            first=np.zeros(rows.n_points),
+            intercept=self.fit_intercept,
+        )
