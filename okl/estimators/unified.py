@@ -42,7 +42,7 @@ class UnifiedClassifier(AcceleratedClassifier):
     >>> model = UnifiedClassifier(model="nu-svm", kernel="gaussian", random_state=0).fit(X[:300], y[:300])
     >>> bool(model.score(X[300:], y[300:]) > 0.95)
     True
-    >>> bool(model.objective_ - model.dual_objective_ <= 1e-6 * model.objective_)
+    >>> bool(model.duality_gap_ <= 1e-6 * abs(model.objective_))
     True
     """
 
