@@ -78,7 +78,8 @@ def _table5() -> MeasuredTable:
         (
             HOW,
             "Estimates are looked at every ten iterations. Four sets come with labels other than -1 and +1 (1 and 2; "
-            "2 and 4 for breast-cancer): the printed constants are those of the rows times these labels.",
+            "2 and 4 for breast-cancer): the printed constants are those of the rows times these labels, but for "
+            "breast-cancer with a kernel.",
         ),
     )  # fmt: skip
 

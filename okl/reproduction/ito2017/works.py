@@ -92,9 +92,10 @@ class MarginItem(CaseItem):
             if self.model == "nu_svm"
             else LogisticRegression(self.parameter, margin=PAPER_MARGIN).problem(operator)
         )
+        codes = self.case.coded(rows.targets, kernel=self.kernel != "linear")
         compile_parts(problem)
         outcome = run(problem, check).outcome()
-        return outcome | {"lipschitz": largest_eigenvalue(operator, self.case.coded(rows.targets))}
+        return outcome | {"lipschitz": largest_eigenvalue(operator, codes)}
 
 
 @dataclass(frozen=True)
