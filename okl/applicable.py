@@ -15,7 +15,7 @@ IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
 OF_KERNELS = frozenset({"degree", "offset"})
 OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
 OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
-OF_MODELS = frozenset({"frequencies", "map", "class_weights", "tol", "max_iterations", "bias"})
+OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias"})
 OF_FOURIER_MAPS = ("frequencies", "map")
 MOST_TOLD = 6
 OPTIONS: dict[str, frozenset[str]] = (
@@ -30,7 +30,11 @@ OPTIONS: dict[str, frozenset[str]] = (
         for name, strategy in STRATEGIES.items()
     }
     | {
-        name: OF_MODELS | {parameter_of(name)} | ({"fit_intercept"} if has_own_bias(name) else set())
+        # moments of a class are the same whatever each of its rows weighs
+        name: OF_MODELS
+        | {parameter_of(name)}
+        | ({"fit_intercept"} if has_own_bias(name) else set())
+        | ({"class_weights"} if parameter_of(name) != "kappa" else set())
         for name in MODEL_NAMES
     }
 )

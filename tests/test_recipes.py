@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from okl.accelerated.catalogue import MODEL_NAMES
+from okl.accelerated.solver import AcceleratedSolver
 from okl.applicable import OPTIONS, check_options
 from okl.configuration import SolverName, TrainSettings, settings_from
 from okl.errors import ConfigError
@@ -21,7 +22,7 @@ from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.solver import OnlineSolver
 from okl.planning import check, make_online_solver, mode_of
-from okl.recipes import make_recipe
+from okl.recipes import make_accelerated, make_recipe
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.model import Model, load_model, save_model
@@ -155,6 +156,31 @@ def test_every_option_that_a_solver_takes_changes_what_it_learns(
     assert (before != after) == (option != "certify")
 
 
+MODELS = [
+    *(("c-svm", option) for option in sorted(OPTIONS["c-svm"])),
+    *(("dwd", "nu"), ("mm-fda", "kappa"), ("l1-logistic", "bias")),
+]
+
+
+@pytest.mark.parametrize(("solver", "option"), MODELS)
+def test_every_option_that_a_model_takes_changes_what_it_learns(
+    solver: str, option: str, data: dict[Task, Dataset]
+) -> None:
+    own: dict[str, Any] = {"kappa": 0.02} if option == "kappa" else {}
+    changed = own | ({"class_weights": {"1": 3.0}} if option == "class_weights" else OTHERWISE[option])
+    before, after = (
+        model_bits(make_accelerated(settings_of(solver, **values), data["binary"].schema), data["binary"])
+        for values in (own, changed)
+    )
+    assert before != after
+
+
+@cache
+def model_bits(solver: AcceleratedSolver, data: Dataset) -> Any:
+    with open_execution() as execution:
+        return bits(solver, last_state(solver, data, execution))[0]
+
+
 def check_all(settings: TrainSettings, data: Dataset) -> None:
     check(settings.model_copy(update={"data": str(data.folder)}))
 
@@ -239,6 +265,8 @@ def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: T
         ({"solver": "bsgd-merging", "kernel": "linear"}, "bsgd-merging .* kernel"),
         ({"solver": "rbp", "loss": "logistic"}, "loss = 'logistic', but rbp steps by the hinge loss"),
         ({"solver": "fogd", "epsilon": 0.3}, "epsilon = 0.3 is for a regression, but 'y' makes this binary"),
+        ({"solver": "mm-fda", "passes": 3}, "passes = 3 was given, but mm-fda is no online learner"),
+        ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
         ({"solver": "fogd", "step_rule": "plain"}, "step_rule = 'plain' belongs to the mode sum; this run's is stream"),
     ],
 )
