@@ -100,7 +100,7 @@ BATCH: dict[str, BatchAlgorithm] = {
     "LIBSVM": BatchAlgorithm(fit_libsvm, grid(C=PENALTIES, bandwidth=BANDWIDTHS), SAMPLE, ordered=False, cost=20.0),
     "LLSVM": BatchAlgorithm(fit_llsvm, grid(C=PENALTIES, bandwidth=BANDWIDTHS), SAMPLE, ordered=False, cost=10.0),
     "BSGD-M": BatchAlgorithm(one_pass(budgeted(BSGDMerging)), PEGASOS, fold_orders=4, cost=8.0),
-    "BSGD-R": BatchAlgorithm(one_pass(budgeted(BSGDRemoval)), PEGASOS, fold_orders=8),
+    "BSGD-R": BatchAlgorithm(one_pass(budgeted(BSGDRemoval)), PEGASOS, fold_orders=32),
     "FOGD": BatchAlgorithm(one_pass(make_fogd), grid(scaled_step=STEPS, bandwidth=BANDWIDTHS), cost=4.0),
     "NOGD": BatchAlgorithm(one_pass(make_nogd), grid(step_size=STEPS, bandwidth=BANDWIDTHS), cost=2.0),
 }
