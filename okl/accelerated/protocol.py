@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from okl.types import FloatArray
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,9 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap over the larger of the two objectives; 0 where both are 0."""
+        """The gap over the larger of the two objectives, never less than float64 tells apart; 0 where both are 0."""
         size = max(abs(self.primal), abs(self.dual))
-        return self.gap / size if size > 0.0 else 0.0
+        return max(self.gap / size, _EPSILON) if size > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)

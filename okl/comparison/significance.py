@@ -28,7 +28,7 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> fl
     cross validation take the place of random splits, as in Bouckaert & Frank, PAKDD 2004.
 
     >>> round(corrected_resampled_t([0.02, 0.03, 0.01, 0.02, 0.02], 0.25), 4)
-    0.0132
+    0.0135
     """
     k, mean, spread = len(differences), fmean(differences), variance(differences)
     if spread <= 1e-30:  # all folds alike: rounding is no spread

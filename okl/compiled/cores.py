@@ -26,6 +26,6 @@ def settle_apart(taken: set[int]) -> None:
         allowed = os.sched_getaffinity(0)
         if allowed - taken:
             os.sched_setaffinity(0, allowed - taken)  # it is elsewhere when this returns
+            core = this_core()  # asked before it may go back
             os.sched_setaffinity(0, allowed)
-            core = this_core()
     taken.add(core)
