@@ -2,9 +2,8 @@
 
 Every entry i is brought to one form: v = y_i a_i between low and high, which are l_i and u_i for y_i = 1, -u_i and
 -l_i for y_i = -1. At a multiplier t its term is clip(v - t, low, high): high up to t = v - high, low from t = v - low
-on, falling in between. Over a window of multipliers most terms are one of the three throughout: of all terms only the
-line is summed that holds just after the window's start; the few that bend inside are gathered, and their bends handed
-to `find_root`.
+on, falling in between. Over a window of multipliers most terms are one of the three throughout and need only be summed;
+the few that bend inside are gathered for `find_root`.
 
 Blocks are fixed, and their sums are added in block order by the caller: any number of threads gives the same bits.
 
@@ -48,18 +47,19 @@ class Windows(NamedTuple):
 
 
 class Gathered(NamedTuple):
-    """What a pass leaves, all changed in place: for each block, the line at the window's start and what bends inside.
+    """What a pass leaves, all changed in place: for each block, how much was constant and what bends.
 
-    sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall, of either
-    counts : (n_blocks, 4) int64, bends inside the window: leaving of the signs +1 and -1, then arriving of either
-    leaving, arriving : (n_blocks * BLOCK,), which; of block k those of sign +1 from k * BLOCK on, those of sign -1 back
-        from (k + 1) * BLOCK - 1
+    sums : (n_blocks, 4), constants of the signs +1 and -1, then numbers of entries that fall throughout, of either
+    counts : (n_blocks, 2) int64, entries of sign +1 and of sign -1 that bend inside their window
+    v, low, high : (n_blocks * BLOCK,), these entries in their one form; of block k those of sign +1 from k * BLOCK on,
+        those of sign -1 back from (k + 1) * BLOCK - 1
     """
 
     sums: Doubles
     counts: NDArray[np.int64]
-    leaving: Doubles
-    arriving: Doubles
+    v: Doubles
+    low: Doubles
+    high: Doubles
 
 
 def bound_at(bounds, i):  # type: ignore[no-untyped-def]
@@ -123,16 +123,18 @@ def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: Entries, window
         low = lower if positive else -upper
         high = upper if positive else -lower
         leaves, arrives = v - high, v - low
-        stands, gone = leaves > start, arrives <= start
-        # v where nothing holds: a NaN spreads to the sum, and is seen there
-        term = low if gone else v
-        term = high if stands else term
-        falls = 0.0 if (stands | gone) else 1.0
+        bends = ((leaves > start) & (leaves < stop)) | ((arrives > start) & (arrives < stop))
+        still = (leaves >= stop) | (arrives <= start)
+        # v, not 0, where nothing holds: a NaN spreads to the sum, and is seen there
+        term = low if arrives <= start else v
+        term = high if leaves >= stop else term
+        term = 0.0 if bends else term
+        falls = 0.0 if (bends | still) else 1.0
         constant_plus += term if positive else 0.0
         constant_minus += 0.0 if positive else term
         falling_plus += falls if positive else 0.0
         falling_minus += 0.0 if positive else falls
-        flags[i] = (stands & (leaves < stop)) | ((not gone) & (arrives < stop))
+        flags[i] = bends
     sums[0], sums[1], sums[2], sums[3] = constant_plus, constant_minus, falling_plus, falling_minus
 
 
@@ -150,34 +152,27 @@ def _flagged(indices: NDArray[np.int32], flags: NDArray[np.uint8]) -> int:
 
 
 @compiled
-def _write_bends(
+def _write_terms(
     counts: NDArray[np.int64],
-    leaving: Doubles,
-    arriving: Doubles,
+    v: Doubles,
+    low: Doubles,
+    high: Doubles,
     indices: NDArray[np.int32],
     entries: Entries,
-    windows: Windows,
 ) -> None:
-    """Overwrite a block's counts (4,) and its bends: those of sign +1 from the front, of sign -1 from the back."""
-    left_plus, left_minus, arrived_plus, arrived_minus = 0, 0, 0, 0
-    last = BLOCK - 1
+    """Overwrite a block's counts (2,) and v, low and high: of sign +1 from the front, of sign -1 from the back."""
+    n_plus, n_minus, last = 0, 0, BLOCK - 1
     for k in range(indices.shape[0]):
         i = indices[k]
         positive, a = entries.signs[i] > 0, np.float64(entries.point[i])
         lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
-        start = windows.plus_start if positive else windows.minus_start
-        stop = windows.plus_stop if positive else windows.minus_stop
-        leaves = a - upper if positive else lower - a
-        arrives = a - lower if positive else upper - a
-        # always written, kept by the count; there is room, as fewer than BLOCK were kept before
-        leaving[left_plus if positive else last - left_minus] = leaves
-        arriving[arrived_plus if positive else last - arrived_minus] = arrives
-        left, arrived = (leaves > start) & (leaves < stop), (arrives > start) & (arrives < stop)
-        left_plus += positive & left
-        left_minus += (not positive) & left
-        arrived_plus += positive & arrived
-        arrived_minus += (not positive) & arrived
-    counts[0], counts[1], counts[2], counts[3] = left_plus, left_minus, arrived_plus, arrived_minus
+        place = n_plus if positive else last - n_minus
+        v[place] = a if positive else -a
+        low[place] = lower if positive else -upper
+        high[place] = upper if positive else -lower
+        n_plus += positive
+        n_minus += not positive
+    counts[0], counts[1] = n_plus, n_minus
 
 
 @compiled
@@ -190,41 +185,33 @@ def sum_blocks(
     first: int,
     last: int,
 ) -> None:
-    """Overwrite blocks first to last - 1 of gathered; flags and indices (BLOCK + 1,) are buffers of this thread."""
+    """Overwrite blocks first to last - 1 of gathered; flags (BLOCK,) and indices (BLOCK + 1,) are buffers."""
     for block in range(first, last):
         begin = block * BLOCK
         end = min(begin + BLOCK, entries.point.shape[0])
         flags[end - begin :] = 0
         part, room = _part(entries, begin, end), slice(begin, begin + BLOCK)
         _sum_block(gathered.sums[block], flags, part, windows)
-        found = _flagged(indices, flags[:BLOCK])
+        found = _flagged(indices, flags)
         # while the block is in cache
-        leaving, arriving = gathered.leaving[room], gathered.arriving[room]
-        _write_bends(gathered.counts[block], leaving, arriving, indices[:found], part, windows)
+        v, low, high = gathered.v[room], gathered.low[room], gathered.high[room]
+        _write_terms(gathered.counts[block], v, low, high, indices[:found], part)
 
 
 @compiled
-def _join(joined: Doubles, bends: Doubles, counts: NDArray[np.int64], sign: int) -> int:
-    """Overwrite the first of joined by the bends of one sign, or of both; counts (n_blocks, 2)."""
+def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int) -> int:
+    """Overwrite the first of v, low and high by what was gathered of one sign, or of both (0); returns how many."""
     size = 0
-    for block in range(counts.shape[0]):
+    for block in range(gathered.counts.shape[0]):
+        n_plus = gathered.counts[block, 0] if sign >= 0 else 0
+        n_minus = gathered.counts[block, 1] if sign <= 0 else 0
         begin, end = block * BLOCK, (block + 1) * BLOCK
-        if sign >= 0:
-            for j in range(counts[block, 0]):
-                joined[size + j] = bends[begin + j]
-            size += counts[block, 0]
-        if sign <= 0:
-            for j in range(counts[block, 1]):
-                joined[size + j] = bends[end - 1 - j]
-            size += counts[block, 1]
+        for first, n_terms in ((begin, n_plus), (end - n_minus, n_minus)):
+            v[size : size + n_terms] = gathered.v[first : first + n_terms]
+            low[size : size + n_terms] = gathered.low[first : first + n_terms]
+            high[size : size + n_terms] = gathered.high[first : first + n_terms]
+            size += n_terms
     return size
-
-
-@compiled
-def join_bends(leaving: Doubles, arriving: Doubles, gathered: Gathered, sign: int) -> tuple[int, int]:
-    """Overwrite the first of leaving and arriving by the bends of one sign, or of both (0); returns their numbers."""
-    n_leaving = _join(leaving, gathered.leaving, gathered.counts[:, :2], sign)
-    return n_leaving, _join(arriving, gathered.arriving, gathered.counts[:, 2:], sign)
 
 
 @compiled

@@ -1,8 +1,8 @@
 """Three published searches for the multiplier t of sum_i clip(a_i - t, lower, upper) = total, as rivals of okl's own.
 
-All of them go over what is still undecided only, in a buffer that shrinks in place. Where the text slips, its
-definitions hold: the entries of point, not of the projection, are summed; the two partial sets of Algorithm 5 are those
-of its definitions, not of its listing; infinite bounds are multiplied only by counts above 0.
+All of them go over what is still undecided only, in an array of float64 that shrinks in place. Where the text slips,
+its definitions hold: the entries of point, not of the projection, are summed; the two partial sets of Algorithm 5 are
+those of its definitions, not of its listing; infinite bounds are multiplied only by counts above 0.
 
 Source: Ito, Takeda & Toh, JMLR 18(16), 2017, Algorithms 2 and 5; Kiwiel, Mathematical Programming 112, 2008,
 Algorithm 3.1 with random pivots.
@@ -25,7 +25,7 @@ def _times(count: int, bound: float) -> float:
 
 
 @compiled_sum
-def _copy(kept: Doubles, point: FloatArray) -> tuple[float, float]:
+def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
     """Overwrite kept by the point; returns its least and its largest entry."""
     least, most = np.inf, -np.inf
     for i in range(point.shape[0]):
@@ -68,11 +68,13 @@ def _keep(
 
 
 @compiled
-def bisect(kept: Doubles, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    """Algorithm 2: bisection that leaves out what stands still; kept (m,) is a buffer. Returns t and its iterations."""
-    size = point.shape[0]
-    start, stop = _copy(kept, point)
-    start, stop = start - total / size, stop - total / size
+def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
+    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
+
+    kept (m,) : the entries, overwritten; least and most : of them
+    """
+    size = kept.shape[0]
+    start, stop = least - total / size, most - total / size
     above, below, iterations = 0, 0, 0
     t = start
     while stop - start > _TOLERANCE:
@@ -115,11 +117,12 @@ def _drop(
 
 
 @compiled
-def bisect_finely(kept: Doubles, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+def bisect_finely(
+    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float
+) -> tuple[float, int]:
     """Algorithm 5: Algorithm 2 that also leaves out what falls throughout. Returns t and its iterations."""
-    size = point.shape[0]
-    start, stop = _copy(kept, point)
-    start, stop = start - total / size, stop - total / size
+    size = kept.shape[0]
+    start, stop = least - total / size, most - total / size
     above, below, falling, fallen, iterations = 0, 0, 0, 0.0, 0
     t = start
     while stop - start > _TOLERANCE:
@@ -154,12 +157,12 @@ def _list_bends(bends: Doubles, kept: Doubles, size: int, bound: float, count: i
 
 
 @compiled
-def search_breakpoints(
-    kept: Doubles, bends: Doubles, point: FloatArray, lower: float, upper: float, total: float
-) -> tuple[float, int]:
-    """Kiwiel's search by random breakpoints; kept (m,) and bends (2 m,) are buffers. Returns t and its iterations."""
-    size = point.shape[0]
-    _copy(kept, point)
+def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
+    """Kiwiel's search by random breakpoints; returns t and its iterations.
+
+    kept (m,) : the entries, overwritten; bends (2 m,) : a buffer
+    """
+    size = kept.shape[0]
     n_bends = _list_bends(bends, kept, size, lower, _list_bends(bends, kept, size, upper, 0))
     start, stop = -np.inf, np.inf
     above, below, falling, fallen, iterations = 0, 0, 0, 0.0, 0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.compiled.cases import PRECISIONS, TOLERANCE
 from tests.naive import projections as naive
 
 SIZE = BLOCK + 700  # a whole block and a part of one, no multiple of 8
+KINDS = [("float64", False), ("float64", True), ("float32", False)]  # bounds are arrays of float64 for both
 WINDOWS = {
     "narrow": Windows(-0.1, 0.2, -0.1, 0.2),
     "of each sign": Windows(-0.5, -0.3, 0.1, 0.7),
@@ -39,7 +41,7 @@ def make_entries(precision: Precision, arrays: bool, size: int = SIZE) -> Entrie
 
 
 def fresh_gathered() -> Gathered:
-    return Gathered(np.full((2, 4), np.nan), np.zeros((2, 4), dtype=np.int64), *np.zeros((2, 2 * BLOCK)))
+    return Gathered(np.full((2, 4), np.nan), np.zeros((2, 2), dtype=np.int64), *np.zeros((3, 2 * BLOCK)))
 
 
 def sum_both(compiled: Gathered, expected: Gathered, entries: Entries, windows: Windows) -> None:
@@ -48,25 +50,22 @@ def sum_both(compiled: Gathered, expected: Gathered, entries: Entries, windows: 
     naive.sum_blocks(expected, *buffers, entries, windows, 0, 2)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize(("precision", "arrays"), KINDS)
 @pytest.mark.parametrize("name", WINDOWS)
 @pytest.mark.parametrize("sign", [0, 1, -1])
-def test_sums_and_bends_inside_match_naive(precision: Precision, arrays: bool, name: str, sign: int) -> None:
+def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, name: str, sign: int) -> None:
     entries, (compiled, expected) = make_entries(precision, arrays), (fresh_gathered(), fresh_gathered())
     sum_both(compiled, expected, entries, WINDOWS[name])
     np.testing.assert_allclose(compiled.sums, expected.sums, rtol=1e-12, atol=1e-10)
     np.testing.assert_array_equal(compiled.counts, expected.counts)
-    bends, others = np.zeros((2, 2 * BLOCK)), np.zeros((2, 2 * BLOCK))
-    sizes = projections.join_bends(bends[0], bends[1], compiled, sign)
-    assert sizes == naive.join_bends(others[0], others[1], expected, sign)
-    for found, wanted, size in zip(bends, others, sizes, strict=True):
-        np.testing.assert_array_equal(found[:size], wanted[:size])
-    assert (sizes[1] > 0) == (name != "closed")
+    joined, others = np.zeros((2, 3, 2 * BLOCK))
+    size = projections.join(joined[0], joined[1], joined[2], compiled, sign)
+    assert size == naive.join(others[0], others[1], others[2], expected, sign)
+    np.testing.assert_array_equal(joined[:, :size], others[:, :size])
+    assert (size > 0) == (name != "closed")
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize(("precision", "arrays"), KINDS)
 def test_clipped_entries_match_naive(precision: Precision, arrays: bool) -> None:
     entries = make_entries(precision, arrays)
     out, expected = np.empty_like(entries.point), np.empty_like(entries.point)
@@ -87,42 +86,45 @@ def test_root_matches_naive(guess: float) -> None:
         low = -np.round(rng.random(size), 1)
         high = low + rng.choice([0.0, 0.2, 1.0, 1e-6], size)
         start, stop = [(-math.inf, math.inf), (-0.5, 0.5), (-math.inf, 0.1), (-0.2, math.inf)][seed % 4]
-        leaves, arrives = v - high, v - low
-        leaving, arriving = (bends[(bends > start) & (bends < stop)] for bends in (leaves, arrives))
-        sizes = len(leaving), len(arriving)
-        if not sum(sizes):
-            continue
-        falls = (leaves <= start) & (arrives > start)
-        constant = float(np.where(leaves > start, high, np.where(falls, v, low)).sum())
+        within = np.array([any(start < bend < stop for bend in bends) for bends in zip(v - high, v - low, strict=True)])
+        v, low, high = (values[within] for values in (v, low, high))
         total = float(low.sum() + (high - low).sum() * rng.random()) + 0.3
-        line = constant + 0.3, float(falls.sum() + rng.integers(1, 3)), total
-        expected, side, left, _ = naive.find_root(leaving, arriving, *sizes, *line, start, stop, guess)
-        root, where, excess, _ = projectionsroot.find_root(leaving, arriving, *sizes, *line, start, stop, guess)
-        assert where == side
-        assert root == pytest.approx(expected, abs=1e-12)
-        assert excess == pytest.approx(left, abs=1e-12)
-        sides.append(where)
+        arguments: Any = (len(v), 0.3, int(rng.integers(1, 3)), total, start, stop, guess)
+        expected, side, left, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0.0, 0)
+        root, where, excess, _ = projectionsroot.find_root(v.copy(), low.copy(), high.copy(), *arguments)
+        if len(v):
+            assert where == side
+            assert root == pytest.approx(expected, abs=1e-12)
+            assert excess == pytest.approx(left, abs=1e-12)
+            sides.append(where)
     assert {projectionsroot.BELOW, projectionsroot.FOUND, projectionsroot.ABOVE} == set(sides)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("upper", [0.3, 1e-4, math.inf])
-def test_rival_roots_match_naive(precision: Precision, upper: float) -> None:
+def test_rival_roots_match_naive(upper: float) -> None:
     rng = np.random.default_rng(9)
     for size in (1, 2, 7, 300):
-        point = np.round(rng.standard_normal(size), 2).astype(precision)
-        total = 0.4 * size * min(upper, 2.0)
-        kept, bends = np.empty(size), np.empty(2 * size)
+        point = np.round(rng.standard_normal(size), 2)
+        limits = (0.0, upper, 0.4 * size * min(upper, 2.0))
+        ends = float(point.min()), float(point.max())
         found = {
-            "bisect": projectionsrivals.bisect(kept, point, 0.0, upper, total),
-            "bisect_finely": projectionsrivals.bisect_finely(kept, point, 0.0, upper, total),
-            "search_breakpoints": projectionsrivals.search_breakpoints(kept, bends, point, 0.0, upper, total),
+            "bisect": projectionsrivals.bisect(point.copy(), *ends, *limits),
+            "bisect_finely": projectionsrivals.bisect_finely(point.copy(), *ends, *limits),
+            "search_breakpoints": projectionsrivals.search_breakpoints(point.copy(), np.empty(2 * size), *limits),
         }
-        expected = np.clip(point.astype(np.float64) - naive.bisect(kept, point, 0.0, upper, total)[0], 0.0, upper)
-        assert expected.sum() == pytest.approx(total)
+        expected = np.clip(point - naive.bisect(point.copy(), *ends, *limits)[0], 0.0, upper)
+        assert expected.sum() == pytest.approx(limits[2])
         for name, (root, _) in found.items():
-            actual = np.clip(point.astype(np.float64) - root, 0.0, upper)
-            np.testing.assert_allclose(actual, expected, atol=1e-12 * (1 + total), err_msg=name)
+            actual = np.clip(point - root, 0.0, upper)
+            np.testing.assert_allclose(actual, expected, atol=1e-12 * (1 + limits[2]), err_msg=name)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_copied_entries_match_naive(precision: Precision) -> None:
+    point = make_entries(precision, False, 99).point
+    kept, expected = np.empty(99), np.empty(99)
+    assert projectionsrivals.copy_entries(kept, point) == naive.copy_entries(expected, point)
+    np.testing.assert_array_equal(kept, expected)
 
 
 def test_sums_of_bounds_and_counts_match_naive() -> None:

@@ -34,15 +34,14 @@ def sum_blocks(
     for block in range(first, last):
         constants: tuple[list[float], list[float]] = ([], [])
         falling = [0, 0]
-        bends: list[list[float]] = [[], [], [], []]
+        found: tuple[list[Term], list[Term]] = ([], [])
         for i in range(block * BLOCK, min((block + 1) * BLOCK, len(entries.point))):
             minus = int(entries.signs[i] < 0)
             start, stop = windows[2 * minus : 2 * minus + 2]
             v, low, high = one_form(entries, i)
-            for kind, bend in enumerate((v - high, v - low)):
-                if start < bend < stop:
-                    bends[2 * kind + minus].append(bend)
-            if v - high > start:
+            if any(start < bend < stop for bend in (v - high, v - low)):
+                found[minus].append((v, low, high))
+            elif v - high >= stop:
                 constants[minus].append(high)
             elif v - low <= start:
                 constants[minus].append(low)
@@ -50,25 +49,23 @@ def sum_blocks(
                 constants[minus].append(v)
                 falling[minus] += 1
         gathered.sums[block] = [math.fsum(constants[0]), math.fsum(constants[1]), *falling]
-        gathered.counts[block] = [len(found) for found in bends]
-        begin, end = block * BLOCK, (block + 1) * BLOCK
-        for kind, room in enumerate((gathered.leaving, gathered.arriving)):
-            plus, minus_bends = bends[2 * kind], bends[2 * kind + 1]
-            room[begin : begin + len(plus)] = plus
-            room[end - len(minus_bends) : end] = minus_bends[::-1]
+        gathered.counts[block] = [len(terms) for terms in found]
+        for k, term in enumerate(found[0]):
+            gathered.v[block * BLOCK + k], gathered.low[block * BLOCK + k], gathered.high[block * BLOCK + k] = term
+        for k, term in enumerate(found[1]):
+            place = (block + 1) * BLOCK - 1 - k
+            gathered.v[place], gathered.low[place], gathered.high[place] = term
 
 
-def join_bends(leaving: Doubles, arriving: Doubles, gathered: Gathered, sign: int) -> tuple[int, int]:
-    sizes = []
-    for kind, (joined, room) in enumerate(((leaving, gathered.leaving), (arriving, gathered.arriving))):
-        found: list[float] = []
-        for block, counts in enumerate(gathered.counts):
-            part = room[block * BLOCK : (block + 1) * BLOCK].tolist()
-            found += part[: counts[2 * kind]] if sign >= 0 else []
-            found += part[::-1][: counts[2 * kind + 1]] if sign <= 0 else []
-        joined[: len(found)] = found
-        sizes.append(len(found))
-    return sizes[0], sizes[1]
+def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int) -> int:
+    places: list[int] = []
+    for block, (n_plus, n_minus) in enumerate(gathered.counts):
+        end = (block + 1) * BLOCK
+        places += range(block * BLOCK, block * BLOCK + n_plus) if sign >= 0 else []
+        places += range(end - n_minus, end) if sign <= 0 else []
+    for joined, room in ((v, gathered.v), (low, gathered.low), (high, gathered.high)):
+        joined[: len(places)] = room[places]
+    return len(places)
 
 
 def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, first: int, last: int) -> None:
@@ -79,29 +76,29 @@ def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, fi
 
 
 def find_root(
-    leaving: Doubles,
-    arriving: Doubles,
-    n_leaving: int,
-    n_arriving: int,
+    v: Doubles,
+    low: Doubles,
+    high: Doubles,
+    size: int,
     constant: float,
-    falling: float,
+    falling: int,
     total: float,
     start: float,
     stop: float,
     guess: float,
 ) -> tuple[float, int, float, int]:
     """The root by looking at every bend in turn, then along the line to the next."""
-    left, arrived = leaving[:n_leaving].tolist(), arriving[:n_arriving].tolist()
+    terms = list(zip(v[:size].tolist(), low[:size].tolist(), high[:size].tolist(), strict=True))
 
     def g(t: float) -> float:
-        line = [constant, -falling * t, -total]
-        return math.fsum(line + [min(0.0, b - t) for b in left] + [max(0.0, t - b) for b in arrived])
+        return math.fsum([constant, -falling * t, -total, *(clip(term, t) for term in terms)])
 
     if math.isfinite(start) and g(start) < 0:
         return start, BELOW, g(start), 0
     if math.isfinite(stop) and g(stop) > 0:
         return stop, ABOVE, g(stop), 0
-    points = sorted(bend for bend in {*left, *arrived, start, stop} if math.isfinite(bend))
+    bends = {bend for value, least, most in terms for bend in (value - most, value - least)}
+    points = sorted(bend for bend in bends | {start, stop} if start <= bend <= stop and math.isfinite(bend))
     before = [t for t in points if g(t) >= 0]
     at = before[-1] if before else points[0]
     beyond = 1.0 + abs(at)
@@ -125,21 +122,21 @@ def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
         out[i] = math.copysign(max(0.0, abs(a) - np.broadcast_to(thresholds, len(out))[i]), a)
 
 
-def bisect(kept: Doubles, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    v = point.astype(np.float64)
-    leaving = v - upper if math.isfinite(upper) else np.empty(0)
-    constant, falling = (len(v) * upper, 0.0) if math.isfinite(upper) else (math.fsum(v), float(len(v)))
-    sizes = len(leaving), len(v)
-    return find_root(leaving, v - lower, *sizes, constant, falling, total, -math.inf, math.inf, 0.0)[0], 0
+def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
+    kept[:] = [float(a) for a in point]
+    return min(kept), max(kept)
+
+
+def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
+    low, high = np.full(len(kept), lower), np.full(len(kept), upper)
+    return find_root(kept, low, high, len(kept), 0.0, 0, total, -math.inf, math.inf, 0.0)[0], 0
 
 
 bisect_finely = bisect
 
 
-def search_breakpoints(
-    kept: Doubles, bends: Doubles, point: FloatArray, lower: float, upper: float, total: float
-) -> tuple[float, int]:
-    return bisect(kept, point, lower, upper, total)
+def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
+    return bisect(kept, min(kept), max(kept), lower, upper, total)
 
 
 def sum_bends(

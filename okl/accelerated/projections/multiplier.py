@@ -1,8 +1,8 @@
 """The multiplier of a hyperplane over a box, in two passes over the data: one to narrow down, one to write.
 
 A sample says within which window the multiplier lies, with an error that depends on ranks only, so that no distribution
-of the entries is hard. A pass sums the line at the window's start and gathers the few per cent that bend inside;
-Newton's method finds the root among their bends, exactly; a pass writes the projection. If the root is outside the
+of the entries is hard. A pass sums what does not bend inside the window and gathers the few per cent that do;
+Newton's method finds the root among these, exactly; a pass writes the projection. If the root is outside the
 window, which the sums show, they also show by how much the sample was wrong, and the first pass is repeated over a
 corrected window; if that misses, too, over all that is left.
 
@@ -21,14 +21,14 @@ import numpy as np
 from okl.accelerated.projections.window import Beside, Group, Interval, sampled_interval
 from okl.accelerated.projections.workspace import workspace
 from okl.compiled.blocks import run_threads
-from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, join_bends, sum_blocks
+from okl.compiled.projections import BLOCK, Entries, Gathered, Windows, clip_blocks, join, sum_blocks
 from okl.compiled.projectionsroot import ABOVE, FOUND, find_root
 from okl.errors import DataError
 from okl.types import FloatArray
 
 _LEAST_ENTRIES = 16384  # fewer fit into the first cache levels: Newton's method takes all of them
 _ATTEMPTS = 3  # a sampled interval, another that knows by how much the first was wrong, all that is left
-_BLOCKS_PER_THREAD = 128  # two million entries: for less, starting a thread takes longer than it saves
+_BLOCKS_PER_THREAD = 24  # 400,000 entries: for less, starting a thread takes longer than it saves
 
 
 class Multipliers(NamedTuple):
@@ -116,8 +116,8 @@ def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
     """One pass over all entries."""
     size = entries.point.shape[0]
     n_blocks = -(-size // BLOCK)
-    leaving, arriving = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("leaving", "arriving"))
-    gathered = Gathered(np.empty((n_blocks, 4)), np.empty((n_blocks, 4), dtype=np.int64), leaving, arriving)
+    v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("v", "low", "high"))
+    gathered = Gathered(np.empty((n_blocks, 4)), np.empty((n_blocks, 2), dtype=np.int64), v, low, high)
 
     def work(first: int, last: int) -> None:
         flags, indices = np.empty(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
@@ -128,19 +128,18 @@ def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
 
 
 def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Search, int]:
-    """The search after Newton's method among what was gathered, and how many bends were read."""
+    """The search after Newton's method among what was gathered, and how many terms were read."""
     group, (start, stop) = search.group, search.interval
-    n_left_plus, n_left_minus, n_arrived_plus, n_arrived_minus = gathered.counts.sum(axis=0).tolist()
-    leaving = workspace.doubles("leaving", n_left_plus + n_left_minus)
-    arriving = workspace.doubles("arriving", n_arrived_plus + n_arrived_minus)
-    n_leaving, n_arriving = join_bends(leaving, arriving, gathered, group.sign)
+    size = int(gathered.counts.sum())
+    v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
+    size = join(v, low, high, gathered, group.sign)
     plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
     constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
     falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
-    root, where, excess, read = find_root(
-        leaving, arriving, n_leaving, n_arriving, constant, falling, group.total, start, stop, search.guess
+    root, where, excess, visits = find_root(
+        v, low, high, size, constant, int(falling), group.total, start, stop, search.guess
     )
-    read += n_leaving + n_arriving
+    read = visits + size
     if where == FOUND:
         # nothing bends inside this interval: another pass for the other group gathers none of this one
         return search._replace(interval=Interval(root, root), guess=root, found=True), read

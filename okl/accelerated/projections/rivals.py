@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from okl.accelerated.projections.checked import check_point, check_total, checked_entries
 from okl.accelerated.projections.hyperplane import Projected
 from okl.accelerated.projections.multiplier import write_clipped
 from okl.accelerated.projections.workspace import workspace
 from okl.checks import check_choice
-from okl.compiled.projectionsrivals import bisect, bisect_finely, search_breakpoints
+from okl.compiled.projections import Doubles
+from okl.compiled.projectionsrivals import bisect, bisect_finely, copy_entries, search_breakpoints
 from okl.errors import ConfigError
 from okl.types import FloatArray
 
@@ -69,11 +70,16 @@ def project_box_hyperplane_by(
 
 def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
     kept, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
-    return search_breakpoints(kept, bends, point, lower, upper, total)
+    copy_entries(kept, point)
+    return search_breakpoints(kept, bends, lower, upper, total)
 
 
-def _by(search: Callable[[NDArray[np.float64], FloatArray, float, float, float], tuple[float, int]]) -> _Search:
-    return lambda point, lower, upper, total: search(workspace.doubles("kept", len(point)), point, lower, upper, total)
+def _by(search: Callable[[Doubles, float, float, float, float, float], tuple[float, int]]) -> _Search:
+    def found(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+        kept = workspace.doubles("kept", len(point))
+        return search(kept, *copy_entries(kept, point), lower, upper, total)
+
+    return found
 
 
 _Search = Callable[[FloatArray, float, float, float], tuple[float, int]]

@@ -53,7 +53,7 @@ class Beside(NamedTuple):
 
 
 class _Sample:
-    """Entries of a group in their one form, n of each, and their bends."""
+    """Entries of a group in their one form, n of each."""
 
     def __init__(self, entries: Entries, indices: NDArray[np.int32], sign: int) -> None:
         signs = entries.signs[indices]
@@ -65,18 +65,11 @@ class _Sample:
         )
         self.v: Doubles = np.multiply(signs, entries.point[indices], dtype=np.float64)
         self.low, self.high = np.where(signs > 0, lower, -upper), np.where(signs > 0, upper, -lower)
-        leaving, arriving = self.v - self.high, self.v - self.low
-        stands = self.high < np.inf
-        self._leaving, self._arriving = leaving[stands], arriving[self.low > -np.inf]
-        self._constant = float(np.where(stands, self.high, self.v).sum())
-        self._falling = float(len(stands) - np.count_nonzero(stands))
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
-        """Where the sample sums to the total, and how many bends were read."""
-        leaving, arriving = self._leaving.copy(), self._arriving.copy()
-        sizes = len(leaving), len(arriving)
-        line = self._constant, self._falling, total
-        t, _, _, visits = find_root(leaving, arriving, *sizes, *line, -math.inf, math.inf, guess)
+        """Where the sample sums to the total, and how many terms were read."""
+        v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
+        t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
         return t, visits
 
     def terms(self, t: float) -> Doubles:
