@@ -9,6 +9,7 @@ from okl.accelerated.models.l2svm import L2SVM
 from okl.accelerated.models.logistic import LogisticRegression
 from okl.accelerated.models.mmfda import MMFDA
 from okl.accelerated.models.mmmpm import MMMPM
+from okl.accelerated.models.normconstrained import NormConstrained
 from okl.accelerated.models.nusvm import NuSVM
 from okl.accelerated.models.ridge import RidgeRegression
 
@@ -22,6 +23,7 @@ __all__ = [
     "L1LogisticRegression",
     "L1SquaredHinge",
     "LogisticRegression",
+    "NormConstrained",
     "NuSVM",
     "RidgeRegression",
 ]
