@@ -44,11 +44,13 @@ def compare(
     from okl.comparison.wording import text_summary
 
     check(settings)
-    result = run_recorded(_load, settings, terminal_observer())
+    result = run_recorded(lambda: _load(settings), settings, terminal_observer())
     show(result, json, "" if json else text_summary(result))
 
 
-def _load() -> Callable[[Any], Any]:
+def _load(settings: CompareSettings) -> Callable[[Any], Any]:
     from flows.compare import okl_compare
+    from okl.comparison.ahead import compile_ahead
 
+    compile_ahead(settings)
     return okl_compare

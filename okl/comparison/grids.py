@@ -17,10 +17,10 @@ from okl.accelerated.paths import path
 from okl.comparison.trials import raw_scores
 from okl.types import FloatArray
 
-COST = (1e-2, 1e3)  # C, for rows of length 1
-SPARSE_COST = (2.0, 2e4)  # C, in units of the least one that leaves a weight
-MARGIN = (1.0, 10**-2.5)  # of DWD, where 1 / z gives way to its tangent, for rows of length 1
-LEAST_SHARE = 0.01  # of the range of nu
+COST = (1e-2, 300.0)  # C, for rows of length 1
+SPARSE_COST = (2.0, 2e3)  # C, in units of the least one that leaves a weight
+MARGIN = (1.0, 0.01)  # of DWD, where 1 / z gives way to its tangent, for rows of length 1
+LEAST_SHARE = 0.03  # of the range of nu
 SAMPLE_ROWS = 4000  # of the planes that tell where the range of nu begins
 PLANES = 4
 ROUGHLY = Fapg(tolerance=1e-2, max_iterations=200)

@@ -56,8 +56,12 @@ class CompareSettings(BaseModel):
         None, description="of the Fourier map that the nine learn in; none: they take the inputs as they are"
     )
     map: MapName = Field("independent", description="how frequencies are drawn; auto: what suits the inputs")
-    tolerance: Positive = Field(1e-3, description="relative duality gap of the search; the winner's is a tenth of it")
-    iterations: int = Field(300, ge=1, description="most of them a value in the search; the winner takes 20 times more")
+    tolerance: Positive = Field(
+        1e-3, description="relative duality gap of the search; a tenth of it is asked of the winner"
+    )
+    iterations: int = Field(
+        300, ge=1, description="most of them a value in the search; the winner takes four times as many"
+    )
     memory: Positive = Field(1.0, description="GiB for the rows that the winner is learnt from again; else a sample")
     seed: int = Field(0, ge=0, description="of the sample, the folds, frequencies and orders")
     precision: Precision = Field("float32", description="of inputs and maps; sums are float64")

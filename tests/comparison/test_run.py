@@ -47,8 +47,9 @@ def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, An
     assert [row["mean"] for row in rows] == sorted((row["mean"] for row in rows), reverse=True)
     assert rows[0]["best"]
     assert sum(row["best"] for row in rows) == 1
+    assert max(row["spread"] for row in rows) > 0
     for row in rows:
-        assert row["spread"] > 0
+        assert row["spread"] == pytest.approx(np.std(row["accuracies"], ddof=1))
         assert row["seconds"] > 0
         assert np.isclose(np.mean(row["accuracies"]), row["mean"])
         assert 0 <= row["p_value"] <= 1
