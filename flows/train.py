@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 
 from flows.stages import follow_stages
 from okl.configuration import TrainSettings
-from okl.training import TRAIN_STAGES, TrainingRun, check
+from okl.training import TrainingRun, check, stages_of
 
 
 @flow(name="okl-train", persist_result=False, retries=0)
@@ -21,4 +21,4 @@ def okl_train(settings: TrainSettings) -> dict[str, Any] | State[Any]:
     settings : everything that decides the model; paths are absolute, as a worker runs in a temporary folder
     """
     check(settings)
-    return follow_stages("okl-train", lambda observer: TrainingRun(settings, observer), TRAIN_STAGES)
+    return follow_stages("okl-train", lambda observer: TrainingRun(settings, observer), stages_of(settings))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.accelerated.hindsight import Hindsight, solve_in_ball
+from okl.accelerated.hindsight import TOLERANCE, Hindsight, solve_in_ball
 from okl.accelerated.operators import DenseRows, RowOperator
 from okl.accelerated.operators.mapped import MappedInputs
+from okl.accelerated.protocol import Certificate
 from okl.execution.protocol import Execution
 from okl.features.scoring import transform_rows
 from okl.online.learner import LinearLearner
@@ -21,6 +23,7 @@ from okl.store.dataset import Dataset
 from okl.types import FloatArray
 
 HORIZONS = (16, 8, 4, 2, 1)  # parts of the rows at whose end regret is told
+SHARPNESS, MOST_SHARPENING = 0.2, 500  # gap over regret; iterations after which a gap of 1% is enough
 MOST_BYTES = 4 * 2**30  # of what is held of the rows: their features, or else their inputs
 
 
@@ -80,9 +83,20 @@ def hindsights(
     for standing in _horizons(standings, held.labels):
         rows = held.first(standing.done_rows)
         loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
-        near = solve_in_ball(rows, loss, learner.radius, held.weights(standing.done_rows), near=near)
+        weights = held.weights(standing.done_rows)
+        near = solve_in_ball(rows, loss, learner.radius, weights, near, partial(_enough, standing.surrogate))
         found.append((standing, near))
     return found
+
+
+def _enough(loss: float, certificate: Certificate, iterations: int) -> bool:
+    """A gap of 1%, and of a fifth of the regret, which is a small difference of two losses, where that is not too far.
+
+    Where hardly any loss is left in hindsight, a gap of 1% of the regret will do.
+    """
+    regret = abs(loss - certificate.primal)
+    certified = certificate.relative_gap <= TOLERANCE or certificate.gap <= TOLERANCE * regret
+    return certified and (certificate.gap <= SHARPNESS * regret or iterations >= MOST_SHARPENING)
 
 
 def _horizons(standings: Sequence[Standing], labels: NDArray[np.float64]) -> list[Standing]:

@@ -27,11 +27,15 @@ class LearningCurve:
             self._stride *= 2
         self._last = standing
 
+    def known(self) -> list[Standing]:
+        """Where the solver stood, as far as that is kept, and where it stands."""
+        if self._seen and self.standings[-1:] != [self._last]:
+            return [*self.standings, self._last]
+        return self.standings
+
     def points(self) -> list[list[float]]:
         """A list of [rows seen, error so far, error since the point before, baseline's error so far]."""
-        standings = self.standings
-        if self._seen and standings[-1:] != [self._last]:
-            standings = [*standings, self._last]
+        standings = self.known()
         points: list[list[float]] = []
         rows, total = 0, 0.0
         for standing in standings:

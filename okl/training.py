@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
+from okl.certificates import Proof, gap_proof, regret_proof
 from okl.configuration import IngestSettings, TrainSettings
+from okl.curve import LearningCurve
 from okl.evaluation import ConstantPredictor, learnt_unit, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
@@ -30,9 +32,15 @@ from okl.store.model import Model, save_model
 from okl.store.report import markdown_report, text_summary, write_report
 from okl.store.wording import scalars
 
-__all__ = ["TRAIN_STAGES", "TrainingRun", "check", "train"]
+__all__ = ["TRAIN_STAGES", "TrainingRun", "check", "stages_of", "train"]
 
 TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
+
+
+def stages_of(settings: TrainSettings) -> tuple[str, ...]:
+    """The stages of a run: with "certify" after "evaluate" if it is asked for."""
+    place = TRAIN_STAGES.index("save")
+    return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.certify else TRAIN_STAGES
 
 
 def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -53,7 +61,7 @@ def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str
     check(settings)
     run = TrainingRun(settings, observer or NullObserver())
     try:
-        for stage in TRAIN_STAGES:
+        for stage in stages_of(settings):
             run.observer.stage(stage)
             getattr(run, stage)()
         return run.result()
@@ -64,7 +72,7 @@ def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str
 
 @dataclass(eq=False)
 class TrainingRun:
-    """One run: call the stages of TRAIN_STAGES in order, then `close`, whatever happened; it removes leftovers."""
+    """One run: call the stages of `stages_of` in order, then `close`, whatever happened; it removes leftovers."""
 
     settings: TrainSettings
     observer: Observer = field(default_factory=NullObserver)
@@ -73,6 +81,7 @@ class TrainingRun:
         self._place = RunFolder(run_folder(self.settings))
         self._begun = time.perf_counter()
         self._result: dict[str, Any] = {}
+        self._regret: Proof | None = None
         self._execution: Execution | None = None
 
     @property
@@ -123,6 +132,14 @@ class TrainingRun:
             for split, shards in splits.items()
         }
         return {split: self._metrics(split, "model") for split in self.tallies}
+
+    def certify(self) -> dict[str, Any]:
+        """Prove what an online run lost to the best weights in hindsight."""
+        learnt = self.learnt
+        assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
+        assert isinstance(learnt.curve, LearningCurve)
+        self._regret = regret_proof(learnt.solver, learnt.state, learnt.curve.known(), self.data, self._running())
+        return {name: value for name, value in self._regret.as_json().items() if name != "horizons"}
 
     def save(self) -> dict[str, Any]:
         """Write the model directory."""
@@ -237,11 +254,12 @@ class TrainingRun:
         }
 
     def _proof(self) -> dict[str, Any]:
-        """The curve of an online run; how another one converged, and its certificate."""
+        """The curve of an online run; how another one converged; and the certificate, if there is one."""
         points = self.learnt.curve.points()
         if isinstance(self.solver, AcceleratedSolver):
-            return {"convergence": points, "certificate": self.solver.certificate(self.learnt.state)}
-        return {"curve": points}
+            proof = gap_proof(self.solver, self.learnt.state)
+            return {"convergence": points, "certificate": proof.as_json()}
+        return {"curve": points} | ({"certificate": self._regret.as_json()} if self._regret else {})
 
     def _figures(self, name: str, learnt: Learnt, of_baseline: bool = False) -> dict[str, Any]:
         standing, progressive = learnt.standing, None

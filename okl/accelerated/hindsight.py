@@ -6,13 +6,14 @@ but for the outer function, radius ||A a|| in place of 1/2 ||A a||^2: the same b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from okl.accelerated.dual import DualProblem
-from okl.accelerated.fapg import Fapg, solve
+from okl.accelerated.fapg import Fapg, FapgState
 from okl.accelerated.models.csvm import CSVM
 from okl.accelerated.models.logistic import LogisticRegression
 from okl.accelerated.operators import RowOperator
@@ -22,6 +23,9 @@ from okl.checks import check_positive
 from okl.types import FloatArray
 
 MarginLossName = Literal["hinge", "logistic"]
+
+METHOD = Fapg("proven", tolerance=1e-6, max_iterations=20_000)  # the norm is steep where A a is short: prove each step
+TOLERANCE = 0.01
 
 _SHARE = 0.1  # of the first length of A a, up to which its norm is smoothed at first
 _KINK = 0.5  # width of margins about the kink of the hinge, in which a guess at the dual goes from one end to the other
@@ -110,16 +114,16 @@ def solve_in_ball(
     loss: MarginLossName,
     radius: float,
     sample_weight: FloatArray | None = None,
-    method: Fapg | None = None,
     near: Hindsight | None = None,
+    enough: Callable[[Certificate, int], bool] | None = None,
 ) -> Hindsight:
-    """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over ||w|| <= radius, to the relative gap of the method.
+    """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over ||w|| <= radius.
 
     Parameters
     ----------
     rows : signed rows y_i z_i, m of them; sample_weight : (m,) >= 0, None for 1
-    method : None for a relative gap of 1%
     near : the solution of fewer of these rows, the first ones: where to start from
+    enough : whether a certificate is good enough after so many iterations; None for a relative gap of 1%
 
     Raises
     ------
@@ -132,9 +136,8 @@ def solve_in_ball(
     if near is not None:
         first[: len(near.point)] = near.point
     problem = in_ball(problem, radius, first)
-    method = method or Fapg(tolerance=0.01, max_iterations=20_000)
-    state, outcome = solve(problem, method, first)
-    solution = method.solution(state, problem)
+    state, reason = _solve(problem, first, enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE))
+    solution = METHOD.solution(state, problem)
     slope = problem.at_level(state.best_record.level).outer.slope(rows.squared_norm(state.best.point, state.best.image))
     return Hindsight(
         weights=solution.weights,
@@ -142,8 +145,19 @@ def solve_in_ball(
         point=state.best.point,
         l1_norm=slope * float(np.abs(state.best.point).sum()),
         iterations=state.history[-1].iteration,
-        reason=outcome.reason,
+        reason=reason,
     )
+
+
+def _solve(
+    problem: DualProblem, first: FloatArray, enough: Callable[[Certificate, int], bool]
+) -> tuple[FapgState, str]:
+    state = METHOD.start(problem, first)
+    while not enough(state.best_record.certificate, state.history[-1].iteration):
+        if (outcome := METHOD.finished(state)) is not None:
+            return state, outcome.reason
+        state = METHOD.advance(state, problem)
+    return state, f"relative duality gap {state.best_record.certificate.relative_gap:.2g}"
 
 
 def _margins(rows: RowOperator, near: Hindsight | None) -> FloatArray:

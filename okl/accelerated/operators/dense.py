@@ -18,8 +18,7 @@ from okl.types import FloatArray
 
 _SegmentWork = Callable[[FloatArray, slice], None]
 
-SEGMENT = 4096  # most rows summed in one go: of the shape only, so that bits do not depend on the number of threads
-_SEGMENTS, _LEAST_SEGMENT = 16, 256  # enough for threads to share evenly; a multiple of four, as add_rows takes them
+_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly; multiples of four
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +106,7 @@ class DenseRows:
 
     @cached_property
     def _segment(self) -> int:
-        even = 4 * -(-self.n_points // (4 * _SEGMENTS))
-        return min(max(even, _LEAST_SEGMENT), SEGMENT)
+        return rows_of_segment(self.n_points)
 
     def _by_segments(self, work: _SegmentWork) -> None:
         parts, rows = self._parts, self._segment
@@ -122,3 +120,9 @@ class DenseRows:
                 work(parts[index], slice(index * rows, (index + 1) * rows))
 
         run_threads(n_threads, run)
+
+
+def rows_of_segment(n_points: int) -> int:
+    """Rows summed in one go: by how many there are only, so that bits do not depend on the number of threads."""
+    even = 4 * -(-n_points // (4 * _SEGMENTS))  # of four rows each, as add_rows takes them
+    return min(max(even, _LEAST_SEGMENT), _MOST_SEGMENT)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.accelerated.operators.dense import SEGMENT
+from okl.accelerated.operators.dense import rows_of_segment
 from okl.accelerated.operators.protocol import signs_of
 from okl.compiled.blocks import as_compiled, run_threads
 from okl.compiled.door import one_blas_thread
@@ -99,15 +99,15 @@ class MappedInputs:
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
-        return np.zeros((-(-self.n_points // SEGMENT), self.n_image))
+        return np.zeros((-(-self.n_points // rows_of_segment(self.n_points)), self.n_image))
 
     def _by_segments(self, work: Callable[[int, slice, FloatArray], None]) -> None:
-        n_segments = len(self._parts)
+        n_segments, rows = len(self._parts), rows_of_segment(self.n_points)
         n_threads = min(self.n_threads, n_segments)
 
         def run(thread: int) -> None:
             for index in range(thread, n_segments, n_threads):
-                cut = slice(index * SEGMENT, (index + 1) * SEGMENT)
+                cut = slice(index * rows, (index + 1) * rows)
                 work(index, cut, self.feature_map.transform(self.inputs[cut]))
 
         with one_blas_thread():
