@@ -157,6 +157,16 @@ def test_every_table_of_the_catalogue_can_be_named(name: str) -> None:
 def test_the_printed_numbers_are_all_there() -> None:
     counts = [len(table_named(f"lu2016-table{k}").lines) for k in (5, 7, 9)]  # type: ignore[attr-defined]
     assert counts == [90, 84, 72]
+    counts = [len(table_named(f"ito2017-table{k}").lines) for k in (2, 4, 5, 6, 8, 10)]  # type: ignore[attr-defined]
+    assert counts == [16, 62, 62, 20, 31, 31]
+
+
+def test_the_help_names_every_family() -> None:
+    words = ReproduceSettings.model_fields["table"].description or ""
+    for name in CATALOGUE:
+        family, _, part = name.partition("-")
+        assert family in words
+        assert f"-{part}" in words or family == "ito2017"
 
 
 @pytest.mark.parametrize(
