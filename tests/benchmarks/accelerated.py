@@ -1,0 +1,177 @@
+"""The accelerated method beside its peers, and how it grows: `python -m tests.benchmarks.accelerated [PART ...]`.
+
+Parts: peers (LIBLINEAR, LIBSVM), iterations (against reads of the rows), covtype, growth; all by default. Data are the
+paper's generator's, and covtype_binary of the folder OKL_DATA. The method holds rows in float32, its sums in float64.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from okl.accelerated.fapg import Fapg, FapgState, solve
+from okl.accelerated.models import CSVM, MMMPM, LogisticRegression, NuSVM
+from okl.accelerated.models.mmmpm import mpm_kappa_max
+from okl.accelerated.moments import class_moments
+from okl.accelerated.operators import DenseRows
+from okl.accelerated.protocol import Problem
+from tests.benchmarks.accelerated_data import Doubles, dense, paper_rows, shared_rows
+from tests.benchmarks.accelerated_peers import LIBLINEAR_HINGE, LIBLINEAR_LOGISTIC, LIBSVM, Peer
+
+ROWS, COLUMNS, ROUNDS, WITHIN = 10_000, 1_000, 3, 1e-4
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    began = perf_counter()
+    work()
+    return perf_counter() - began
+
+
+def until(problem: Problem, objective: float, method: Fapg | None = None) -> FapgState:
+    """Advance until the primal objective of the best point is at most that high."""
+    method = method or Fapg(tolerance=1e-12)
+    state = method.start(problem)
+    while state.best_record.certificate.primal > objective and method.finished(state) is None:
+        state = method.advance(state, problem)
+    return state
+
+
+def compare(peer: Peer, model: CSVM | LogisticRegression, inputs: Doubles, labels: Doubles) -> None:
+    """Print seconds to the same objective value, interleaved, and their ratio, a value above 1 where okl is faster."""
+    proved = solve(model.problem(dense(inputs, labels)), Fapg(tolerance=0.2 * WITHIN))[0].best_record.certificate
+    target = proved.dual * (1.0 + WITHIN)
+    tolerance, reached = peer.loosest(inputs, labels, target)
+    theirs, ours, state = [], [], None
+    for _ in range(ROUNDS):
+        theirs.append(seconds_of(lambda: peer.fit(inputs, labels, tolerance)))
+        began = perf_counter()
+        state = until(model.problem(dense(inputs, labels)), target)
+        ours.append(perf_counter() - began)
+    assert state is not None
+    record = state.best_record
+    ratio = statistics.median(a / b for a, b in zip(theirs, ours, strict=True))
+    print(
+        f"{peer.name:32} {statistics.median(theirs):8.2f} s (tol {tolerance:g}, objective {reached:.3f})   okl "
+        f"{statistics.median(ours):7.2f} s ({state.history[-1].iteration} iterations, {state.reads} reads, objective "
+        f"{record.certificate.primal:.3f}, gap {record.certificate.relative_gap:.1e})   {ratio:6.2f} times faster"
+    )
+
+
+def peers() -> None:
+    """LIBLINEAR without a bias, LIBSVM with one, all at C = 1 and from the same float64 rows; copies are timed."""
+    inputs, labels = paper_rows(ROWS, COLUMNS)
+    print(f"to {WITHIN:g} of the optimal objective, m = {ROWS}, n = {COLUMNS}, C = 1, median of {ROUNDS} rounds")
+    compare(LIBLINEAR_HINGE, CSVM(1.0, fit_intercept=False), inputs, labels)
+    compare(LIBLINEAR_LOGISTIC, LogisticRegression(1.0, fit_intercept=False), inputs, labels)
+    # one round, and the loosest tolerance tried: a run of it takes minutes
+    problem = CSVM(1.0).problem(dense(inputs, labels))
+    began = perf_counter()
+    state, _ = solve(problem, Fapg(tolerance=WITHIN))
+    ours, certificate = perf_counter() - began, state.best_record.certificate
+    theirs, objective = LIBSVM.once(inputs, labels, 1e-1)
+    print(
+        f"{LIBSVM.name:32} {theirs:8.2f} s (tol 0.1, objective {objective:.3f})   okl {ours:7.2f} s "
+        f"({state.history[-1].iteration} iterations, objective {certificate.primal:.3f}, gap "
+        f"{certificate.relative_gap:.1e})   {theirs / ours:6.2f} times faster"
+    )
+
+
+def iterations() -> None:
+    """Print seconds of an iteration over those of the reads of the rows it needs, in the same run."""
+    inputs, labels = paper_rows(ROWS, COLUMNS)
+    rows = dense(inputs, labels)
+    products, image = np.empty(ROWS), np.random.default_rng(0).standard_normal(COLUMNS)
+    cases = {
+        "c-svm, no bias: one read": (CSVM(1.0, fit_intercept=False).problem(rows), 1),
+        "logistic, no bias: one read": (LogisticRegression(1.0, fit_intercept=False).problem(rows), 1),
+        "c-svm: two reads": (CSVM(1.0).problem(rows), 2),
+        "nu-svm: two reads": (NuSVM(0.5).problem(rows), 2),
+    }
+    method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40)
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    states = {name: method.advance(method.start(problem), problem) for name, (problem, _) in cases.items()}
+    reads: list[float] = []
+    for _ in range(7):
+        began = perf_counter()
+        for _ in range(40):
+            rows.pull(products, image)
+        reads.append((perf_counter() - began) / 40)
+        for name, (problem, _) in cases.items():
+            began, before = perf_counter(), states[name].history[-1].iteration
+            states[name] = method.advance(states[name], problem)
+            times[name].append((perf_counter() - began) / (states[name].history[-1].iteration - before))
+    print(
+        f"a read of the rows {1e3 * statistics.median(reads):.2f} ms ({rows.rows.nbytes / 2**20:.0f} MiB, two threads)"
+    )
+    for name, (_, n_reads) in cases.items():
+        ratio = statistics.median(a / (n_reads * b) for a, b in zip(times[name], reads, strict=True))
+        print(f"{name:28} {1e3 * statistics.median(times[name]):6.2f} ms an iteration, {ratio:5.2f} of its reads")
+
+
+def covtype() -> None:
+    """Seconds of nu-SVM on 581,012 rows to a certified gap of 1e-4; the paper's are 60.75."""
+    inputs, labels = shared_rows("covtype_binary", "float32")
+    rows = dense(inputs, labels)
+    began = perf_counter()
+    state, outcome = solve(NuSVM(0.5).problem(rows), Fapg(tolerance=1e-4))
+    print(
+        f"nu-SVM, nu = 0.5, covtype_binary {inputs.shape}: {perf_counter() - began:.1f} s, "
+        f"{state.history[-1].iteration} iterations; {outcome.reason}"
+    )
+
+
+def exponent(sizes: list[float], seconds: list[float]) -> float:
+    """Slope of log seconds over log size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def grow(title: str, sizes: list[float], problem_of: Callable[[float], Problem]) -> None:
+    """Print seconds and iterations to a gap of 1e-4 of one problem for each size, and the exponent."""
+    seconds, steps = [], []
+    for size in sizes:
+        problem = problem_of(size)
+        began = perf_counter()
+        steps.append(solve(problem, Fapg(tolerance=1e-4, max_iterations=6000))[0].history[-1].iteration)
+        seconds.append(perf_counter() - began)
+    cells = "  ".join(f"{size:g}: {s:.2f} s/{k}" for size, s, k in zip(sizes, seconds, steps, strict=True))
+    print(f"{title}: {cells}; exponent {exponent(sizes, seconds):.2f}", flush=True)
+
+
+def growth() -> None:
+    """Figures 5, 7 and 9: m, n, and nu, C, kappa; seconds / iterations."""
+
+    def rows(m: float, n: float) -> DenseRows:
+        return dense(*paper_rows(int(m), int(n)))
+
+    ms, ns = [1000.0, 3000.0, 9000.0, 27000.0], [30.0, 100.0, 300.0, 1000.0]
+    grow("figure 5, nu-SVM, seconds by m (n = 100)", ms, lambda m: NuSVM(0.5).problem(rows(m, 100)))
+    grow("figure 5, nu-SVM, by n (m = 3000)", ns, lambda n: NuSVM(0.5).problem(rows(3000, n)))
+    fixed = rows(5000, 100)
+    grow("figure 5, nu-SVM, by nu", [0.1, 0.2, 0.4, 0.8], lambda nu: NuSVM(nu).problem(fixed))
+    grow("figure 7, logistic, by m (n = 100)", ms, lambda m: LogisticRegression(10.0).problem(rows(m, 100)))
+    grow("figure 7, logistic, by n (m = 3000)", ns, lambda n: LogisticRegression(10.0).problem(rows(3000, n)))
+    grow("figure 7, logistic, by C", [0.1, 1.0, 10.0, 100.0], lambda c: LogisticRegression(c).problem(fixed))
+    by_moments = {n: class_moments(rows(3000, n)) for n in (*ns[:3], 600.0)}
+    grow(
+        "figure 9, MM-MPM at half of kappa_max, by n (m = 3000)",
+        list(by_moments),
+        lambda n: MMMPM(0.5 * mpm_kappa_max(by_moments[n])).problem_of(by_moments[n]),
+    )
+    moments = by_moments[300.0]
+    grow(
+        "figure 9, MM-MPM, by share of kappa_max (n = 300)",
+        [0.1, 0.2, 0.4, 0.8],
+        lambda share: MMMPM(share * mpm_kappa_max(moments)).problem_of(moments),
+    )
+
+
+if __name__ == "__main__":
+    parts = {"peers": peers, "iterations": iterations, "covtype": covtype, "growth": growth}
+    for name in sys.argv[1:] or parts:
+        print(f"-- {name}", flush=True)
+        parts[name]()
