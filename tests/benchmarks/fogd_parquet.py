@@ -30,14 +30,14 @@ from tests.benchmarks.fogd_data import Problem, in_precision, read_problem
 from tests.benchmarks.fogd_peers import draw_map, okl_peer
 from tests.benchmarks.steadiness import verdict, wait_for_idle_cores
 
-LEAST_ROWS = 524_288  # several windows, so that reading ahead is at work
+LEAST_ROWS, LEAST_BYTES = 524_288, 128 * 2**20  # of inputs: several windows, so that reading ahead is at work
 STEP_SIZE = 0.5
 Compression = Literal["none", "zstd"]
 
 
 def from_parquet(problem: Problem, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """One flat row a measurement: rows in memory, then shards in both orders, uncompressed and zstd; float32."""
-    longer = replace(problem, n_rows=max(problem.n_rows, LEAST_ROWS))
+    longer = replace(problem, n_rows=max(problem.n_rows, LEAST_ROWS, LEAST_BYTES // (4 * problem.n_inputs)))
     rows, bandwidth = read_problem(arguments.data, longer)
     rows = in_precision(rows, "float32")
     runs: dict[str, Callable[[], float]] = {}
