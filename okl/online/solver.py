@@ -20,7 +20,7 @@ from okl.store.reading import sample_rows
 from okl.types import Precision
 
 SAMPLE_ROWS = 4096
-SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 131072, 256  # starting threads takes half a millisecond a segment
+SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 262144, 256  # starting threads takes half a millisecond a segment
 
 
 @dataclass(frozen=True, eq=False)
