@@ -138,12 +138,13 @@ class DualProblem:
         """A whole step in one read, or False."""
         if self._sweep is None:
             return False
-        self._sweep.run(out, out_image, gradient, point, image, lipschitz)
+        slope = self.outer.slope(self.rows.squared_norm(point, image))
+        self._sweep.run(out, out_image, gradient, point, image if slope == 1.0 else slope * image, lipschitz)
         return True
 
     @cached_property
     def _sweep(self) -> Sweep | None:
-        return sweep_of(self.rows, self.outer, self.separable, self.region)
+        return sweep_of(self.rows, self.separable, self.region)
 
     def at_level(self, level: int) -> DualProblem:
         """Less smoothed."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from okl.accelerated.barriers import EntropyBarrier
 from okl.accelerated.operators import DenseRows, RowOperator
-from okl.accelerated.outer import HalfSquare, Outer
 from okl.accelerated.regions import Box, Region
 from okl.accelerated.separable import Linear, Quadratic, Separable
 from okl.compiled.sweeps import sweep_box, sweep_entropy
@@ -18,7 +17,10 @@ from okl.types import FloatArray
 
 
 class Sweep(Protocol):
-    """Gradient at a point, prox of the step from there, and its image, in one read."""
+    """Gradient at a point, prox of the step from there, and its image, in one read.
+
+    image : that of the point, times the slope of the outer function there: its gradient
+    """
 
     def run(
         self,
@@ -90,11 +92,9 @@ class EntropySweep:
         return np.empty(self.rows.n_points)
 
 
-def sweep_of(rows: RowOperator, outer: Outer, separable: Separable, region: Region) -> Sweep | None:
+def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:
     """The sweep of a dual problem, or None where the prox takes all of the gradient, or rows are not at hand."""
-    if not (
-        isinstance(rows, DenseRows) and isinstance(outer, HalfSquare) and isinstance(separable, Linear | Quadratic)
-    ):
+    if not (isinstance(rows, DenseRows) and isinstance(separable, Linear | Quadratic)):
         return None
     if isinstance(region, EntropyBarrier) and isinstance(separable, Linear) and not region.hyperplane:
         return EntropySweep(rows, region.upper, separable.slope)

@@ -3,11 +3,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from okl.accelerated.hindsight import in_ball
 from okl.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
 from okl.accelerated.operators import DenseRows
+from okl.accelerated.protocol import Problem
 from tests.accelerated.model_cases import MAKERS, WITH_MARGINS, feasible_point, image_of, pulled_of, two_classes
 
 ALL = MAKERS | WITH_MARGINS
+
+
+def in_ball_maker(rows: DenseRows) -> Problem:
+    problem = CSVM(1.0, fit_intercept=False).problem(rows)
+    return in_ball(problem, 0.7, np.full(rows.n_points, 0.5))
+
+
+SWEPT = ALL | {"c-svm in a ball": in_ball_maker}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -53,12 +63,14 @@ def test_prox_minimises(name: str) -> None:
         assert value >= least - 1e-9 * abs(least)
 
 
-@pytest.mark.parametrize("name", ["c-svm without bias", "l2-svm without bias", "logistic without bias"])
+@pytest.mark.parametrize(
+    "name", ["c-svm without bias", "l2-svm without bias", "logistic without bias", "c-svm in a ball"]
+)
 def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: str) -> None:
     rows = two_classes(4, n_rows=700)
     found = []
     for n_threads in (1, 2, 3):
-        problem = ALL[name](DenseRows(rows.rows, rows.signs, n_threads))
+        problem = SWEPT[name](DenseRows(rows.rows, rows.signs, n_threads))
         point = problem.start() + 0.3 * np.random.default_rng(4).standard_normal(problem.n_points)
         image = image_of(problem, point)
         out, gradient, out_image = np.empty(700), np.empty(700), np.empty(problem.n_image)
