@@ -24,14 +24,15 @@ _LEAST_ERROR, _ROUNDING = 1e-16, 1e-13  # of a sum, in its size
 
 @dataclass(frozen=True, eq=False)
 class EntropyBarrier:
-    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
+    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
 
-    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound
+    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound; total : 0 but for a part of the rows
     """
 
     signs: FloatArray
     upper: FloatArray
     hyperplane: bool
+    total: float = 0.0
 
     def value(self, point: FloatArray) -> float:
         """The sum, of a feasible point."""
@@ -45,7 +46,7 @@ class EntropyBarrier:
             nonlocal afresh
             args = (self.signs, self.upper, lipschitz, multiplier, afresh)
             afresh = False
-            return entropy_prox(out, self._logits, point, *args)
+            return _less(entropy_prox(out, self._logits, point, *args), self.total)
 
         find_multiplier(sums, self.hyperplane)
 
@@ -56,15 +57,16 @@ class EntropyBarrier:
 
 @dataclass(frozen=True, eq=False)
 class RootsBarrier:
-    """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
+    """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
 
-    signs : s (m,); scales, upper : c, u (m,) >= 0; hyperplane : whether the sum is bound
+    signs : s (m,); scales, upper : c, u (m,) >= 0; hyperplane, total : as of EntropyBarrier
     """
 
     signs: FloatArray
     scales: FloatArray
     upper: FloatArray
     hyperplane: bool
+    total: float = 0.0
 
     def value(self, point: FloatArray) -> float:
         """The sum, of a feasible point."""
@@ -72,9 +74,16 @@ class RootsBarrier:
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
         """Overwrite out; the point is read once a round of the search for the multiplier."""
-        find_multiplier(
-            lambda t: roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, t), self.hyperplane
-        )
+
+        def sums(multiplier: float) -> tuple[float, float, float]:
+            found = roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
+            return _less(found, self.total)
+
+        find_multiplier(sums, self.hyperplane)
+
+
+def _less(sums: tuple[float, float, float], total: float) -> tuple[float, float, float]:
+    return sums[0] - total, sums[1], sums[2]
 
 
 def find_multiplier(sums: Sums, hyperplane: bool) -> float:

@@ -9,6 +9,7 @@ from okl.accelerated.classifier import Classifier
 from okl.accelerated.fapg import Fapg, solve
 from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.protocol import Problem, Solution
+from okl.accelerated.stochastic import StochasticStart
 from okl.errors import DivergedError
 from okl.solvers import Outcome
 from okl.types import FloatArray
@@ -49,7 +50,7 @@ def fit_one(
     rows: Any,
     method: Fapg,
     sample_weight: FloatArray | None = None,
-    start: FloatArray | None = None,
+    start: FloatArray | StochasticStart | None = None,
 ) -> Fitted:
     """Solve a model's problem to the method's tolerance.
 
@@ -59,7 +60,8 @@ def fit_one(
     rows : operator; the minimax and l1 models take explicit rows
     method : Fapg
     sample_weight : (m,) or None
-    start : point of the problem (n_points,) to start from, brought into its set; None: the problem's own
+    start : point of the problem (n_points,) to start from, brought into its set; a StochasticStart, which finds one;
+        None: the problem's own
 
     Returns
     -------
@@ -71,7 +73,9 @@ def fit_one(
     DataError : rows or weights that do not fit
     DivergedError : the objective is no longer finite
     """
-    found = solve_problem(model.problem(rows, sample_weight), method, start)
+    problem = model.problem(rows, sample_weight)
+    point = start.point(problem, rows, sample_weight) if isinstance(start, StochasticStart) else start
+    found = solve_problem(problem, method, point)
     if isinstance(model, Classifier):
         model.check(found, rows, sample_weight)
     return found

@@ -26,7 +26,7 @@ class UnifiedClassifier(AcceleratedClassifier):
     class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it)
     memory_budget : bytes that kernel values may take; those beyond are computed again in every iteration
     kernel, bandwidth, degree, offset, feature_map, n_columns, fit_intercept, probability, tol, max_iter, method,
-        n_jobs, random_state : as in AcceleratedClassifier
+        start, n_jobs, random_state : as in AcceleratedClassifier
 
     Attributes
     ----------

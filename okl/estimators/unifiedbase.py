@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.accelerated.catalogue import parameter_of, takes_kernel
 from okl.accelerated.fapg import Fapg
+from okl.accelerated.stochastic import StochasticStart
 from okl.checks import check_choice
 from okl.errors import ConfigError, DataError
 from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto
@@ -53,6 +54,8 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     tol : float > 0, of the duality gap, relative to the objective
     max_iter : int >= 1
     method : "practical", or "proven" for the one with a bound on its iterations
+    start : "own", the model's simplest point; or "stochastic", where steps on random blocks of rows lead (see
+        okl.accelerated.stochastic), for explicit columns: it pays for c-svm and logistic on many rows
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 
@@ -80,6 +83,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     tol: float = 1e-6
     max_iter: int = 10_000
     method: Literal["practical", "proven"] = "practical"
+    start: Literal["own", "stochastic"] = "own"
     n_jobs: int | None = None
     random_state: RandomState = None
 
@@ -126,6 +130,8 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         sample = np.empty((0, labelled.n_features)) if choice.is_plain else labelled.inputs[order]
         self.space_, self.chosen_ = choice.settle(sample, seed, labelled.precision)
         n_threads = effective_n_jobs(self.n_jobs)
+        if self.start == "stochastic":
+            fitting = replace(fitting, start=StochasticStart(seed=seed))
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
         self._keep(fits, labelled)
         if self.probability:
@@ -173,6 +179,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             tolerance=_number("tol", self.tol) or 0.0,
             max_iterations=self.max_iter,
         )
+        check_choice("start", self.start, ("own", "stochastic"))
         bias = check_choice("bias", self._bias, ("own", "error-minimising"))
         return Fitting(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
 
@@ -180,6 +187,11 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         bandwidth = number_or_auto("bandwidth", self.bandwidth)
         shape = (self.degree, self.offset, self.feature_map, self.n_columns, self._memory_budget)
         choice = SpaceChoice(self.kernel, bandwidth, *shape)
+        if choice.is_exact_kernel and self.start == "stochastic":
+            raise ConfigError(
+                f'start = "stochastic" came with kernel = {self.kernel!r}, but it takes explicit columns: give a '
+                'feature_map, such as "orthogonal", or leave start at "own".'
+            )
         if choice.is_exact_kernel and not takes_kernel(self._model_name):
             raise ConfigError(
                 f"kernel = {self.kernel!r} came for the model {self._model_name!r}, which takes explicit columns: "

@@ -15,6 +15,7 @@ from okl.accelerated.classifier import Classifier
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.fitting import Fitted, fit_one
 from okl.accelerated.multiclass import in_threads, relabelled, signs_by_class
+from okl.accelerated.stochastic import StochasticStart
 from okl.errors import DataError
 from okl.estimators.unifiednu import fit_some_nu
 from okl.estimators.unifiedspaces import Inputs, Space
@@ -50,6 +51,7 @@ class Fitting:
     fit_intercept, bias : whether there is a bias; the model's own, or that of fewest training errors, which stands in
         where all weights are 0
     method : Fapg
+    start : where it begins; None: the problem's own point
 
     Source: of dwd's default, Marron, Todd & Ahn, JASA 102, 2007, section 2.2, whose C is 1 / (m nu) here.
     """
@@ -59,6 +61,7 @@ class Fitting:
     fit_intercept: bool
     bias: Bias
     method: Fapg
+    start: StochasticStart | None = None
 
     def fit(
         self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
@@ -83,10 +86,10 @@ class Fitting:
     def _fit_two(self, space: Space, rows: Any, weights: FloatArray | None) -> ClassFit:
         parameter = self.parameters.get(parameter_of(self.model))
         if parameter is None and self.model == "nu-svm":
-            parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method)
+            parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method, self.start)
         else:
             parameter = self._default(space, rows, weights) if parameter is None else parameter
-            fitted = fit_one(self._model(parameter), rows, self.method, weights)
+            fitted = fit_one(self._model(parameter), rows, self.method, weights, self.start)
         bias = fitted.bias if self.fit_intercept else 0.0
         if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
             scores = space.training_scores(rows, fitted.weights)
