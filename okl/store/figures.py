@@ -60,7 +60,7 @@ def learning_curve(curve: Sequence[Sequence[float]], error: str, baseline: str, 
     axes.plot(seen, points[:, 3], color=theme.other, linewidth=1.4, linestyle="--", label=f"{baseline} so far")
     axes.set_ylim(0.0, _highest(points[:, 1:]))
     axes.set_xlim(0.0, float(seen.max()))
-    axes.xaxis.set_major_formatter(_large_numbers)
+    axes.xaxis.set_major_formatter(large_numbers)
     axes.set_xlabel("rows seen")
     _title(axes, error)
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
@@ -90,7 +90,7 @@ def convergence_curve(points: Sequence[Sequence[float]], theme: Theme) -> bytes:
     axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker)
     axes.set_yscale("log")
     axes.set_xlim(0.0, max(1.0, float(done.max())))
-    axes.xaxis.set_major_formatter(_large_numbers)
+    axes.xaxis.set_major_formatter(large_numbers)
     axes.set_xlabel("iterations")
     _title(axes, "Relative duality gap")
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
@@ -130,7 +130,7 @@ def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: st
     beyond = int(counts[0] + counts[-1])
     _title(axes, f"Rows by residual ({beyond:,} beyond the edges)" if beyond else "Rows by residual")
     axes.set_xlabel(f"predicted - true, in units of {_label(target, 24)}", parse_math=False)
-    axes.yaxis.set_major_formatter(_large_numbers)
+    axes.yaxis.set_major_formatter(large_numbers)
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
     axes.set_axisbelow(True)
     return png(figure)
@@ -217,7 +217,8 @@ def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return 1.45 * top if top > 0 else 1.0
 
 
-def _large_numbers(value: float, _position: float = 0.0) -> str:
+def large_numbers(value: float, _position: float = 0.0) -> str:
+    """Mark of an axis, for matplotlib, which gives its place as well."""
     return _count(value) if value == int(value) else f"{value:g}"
 
 

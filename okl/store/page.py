@@ -82,6 +82,7 @@ $tiles
 <div class="figures">
 $figures
 </div>
+$regret
 <h2>Metrics</h2>
 <div class="tables">
 $metrics

@@ -15,10 +15,11 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from okl.store import figures
+from okl.store import figures, regretfigures
 from okl.store.choices import TERMINAL, chosen_facts, learner_sentence
 from okl.store.figures import DARK, LIGHT, Theme
 from okl.store.page import PAGE
+from okl.store.proofs import HEADER, growth_of, regret_facts, regret_horizons, regret_section
 from okl.store.tables import Table, baseline_names, fact_tables, headline, metric_tables
 from okl.store.wording import (
     judge,
@@ -71,6 +72,7 @@ def html_report(result: Mapping[str, Any]) -> str:
         ),
         tiles="\n".join([_html_tile(*first, "first"), *(_html_tile(*tile) for tile in others)]),
         figures="\n".join(_html_picture(picture) for picture in pictures(result)),
+        regret=_html_regret(result),
         metrics="\n".join(_html_table(table, "metrics", header) for table in metric_tables(result).values()),
         facts="\n".join(_html_table(table, "facts") for table in fact_tables(result)),
     )
@@ -82,6 +84,9 @@ def markdown_report(result: Mapping[str, Any]) -> str:
     parts += [_plain(sentence) for sentence in _sentences(result)]
     parts += [f"**Warning.** {_plain(sentence)}" for sentence in warning_sentences(result)]
     parts += [f"![{_plain(picture.title)}]({_data_uri(picture.draw(LIGHT))})" for picture in pictures(result)]
+    if (section := regret_section(result)) is not None:
+        parts += ["## Regret", *map(_plain, section.sentences)]
+        parts += [_markdown_table(section.table, HEADER)] if section.table else []
     header = ["", "okl", *baseline_names(result)]
     parts += [_markdown_table(table, header) for table in metric_tables(result).values()]
     parts += [_markdown_table(table, ["", ""]) for table in fact_tables(result)]
@@ -101,6 +106,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Total time", seconds(result.get("total_seconds"))],
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
         *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
+        *regret_facts(result),
     ]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     widths[0] = max(widths[0], max(len(row[0]) for row in facts))
@@ -129,6 +135,11 @@ def pictures(result: Mapping[str, Any]) -> list[Picture]:
         found.append(Picture("Learning curve", partial(figures.learning_curve, curve, error, verdict.constant_name)))
     if convergence := result.get("convergence"):
         found.append(Picture("Relative duality gap", partial(figures.convergence_curve, convergence)))
+    if horizons := regret_horizons(result):
+        growth = growth_of(result)
+        found.append(Picture("Regret against rows", partial(regretfigures.regret_curve, horizons, growth)))
+        average = partial(regretfigures.average_regret_curve, horizons, growth)
+        found.append(Picture("Average regret against rows", average))
     measured = result.get("test") or result.get("train") or {}
     where = "test rows" if result.get("test") else "training rows"
     if confusion := measured.get("confusion"):
@@ -175,6 +186,13 @@ def _html_picture(picture: Picture) -> str:
         f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
         f'<img src="{light}" alt="{escape(picture.title)}"></picture></figure>'
     )
+
+
+def _html_regret(result: Mapping[str, Any]) -> str:
+    if (section := regret_section(result)) is None:
+        return ""
+    parts = ["<h2>Regret</h2>", *(f"<p>{escape(sentence)}</p>" for sentence in section.sentences)]
+    return "\n".join(parts + ([_html_table(section.table, "metrics", HEADER)] if section.table else []))
 
 
 def _html_table(table: Table, style: str, header: Sequence[str] = ()) -> str:

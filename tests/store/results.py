@@ -83,3 +83,41 @@ def made_result(task: Task, labels: tuple[str, ...] = (), skill: float = 1.5, ta
             "warnings": ["column 'a' is constant"],
         },
     }
+
+
+def made_regret(sign: float = 1.0, vacuous: bool = True) -> dict[str, Any]:
+    """The certificate of regret of a run that never was: 7 T^.4 against a bound of 30 T^.5; sign : of the regret."""
+
+    def horizon(rows: int) -> dict[str, Any]:
+        loss, regret = 0.3 * rows, sign * 7.0 * rows**0.4
+        comparator = {
+            "objective": loss - regret,
+            "dual_objective": 0.992 * (loss - regret),
+            "relative_gap": 0.008,
+            "radius": 12.5,
+            "norm": 12.5,
+            "iterations": 70,
+            "reason": "relative duality gap 0.008",
+        }
+        return {
+            "rows": rows,
+            "loss": loss,
+            "regret": regret,
+            "regret_at_most": regret + 0.008 * (loss - regret),
+            "average_regret": regret / rows,
+            "bound": 30.0 * rows**0.5,
+            "comparator": comparator,
+        }
+
+    horizons = [horizon(rows) for rows in (6_250, 12_500, 25_000, 50_000, 100_000)]
+    kernel = {
+        "theorem": "Lu et al., JMLR 17(47), 2016, Theorem 1",
+        "bound": 4.5e7 if vacuous else 25_000.0,
+        "epsilon": 1.5 if vacuous else 1e-3,
+        "probability": 0.95,
+        "l1_norm": 587.8,
+        "vacuous": vacuous,
+    }
+    grown = 0.4 if sign > 0 else None
+    figures = {**horizons[-1], "horizons": horizons, "growth_exponent": grown, "kernel_bound": kernel}
+    return {"kind": "regret", "shown": True, "reason": "", **figures}
