@@ -14,12 +14,13 @@ import numpy as np
 
 from okl.accelerated.hindsight import Hindsight
 from okl.accelerated.solver import AcceleratedSolver, AcceleratedState
-from okl.comparators import MOST_BYTES, hindsights, hold_rows
+from okl.comparators import MOST_BYTES, Told, hindsights, hold_rows
 from okl.execution.protocol import Execution
 from okl.features.fourier import FourierFeatures
 from okl.online.learner import LinearLearner
 from okl.online.regret import KernelSetting, Played, Steps, growth_exponent, kernel_space_bound, map_space_bound
 from okl.online.solver import OnlineSolver, OnlineState
+from okl.progress import NullObserver, Observer
 from okl.solvers import Standing
 from okl.store.dataset import Dataset, Schema
 
@@ -50,13 +51,19 @@ def gap_proof(solver: AcceleratedSolver, state: AcceleratedState) -> Proof:
 
 
 def regret_proof(
-    solver: OnlineSolver, state: OnlineState, standings: Sequence[Standing], data: Dataset, execution: Execution
+    solver: OnlineSolver,
+    state: OnlineState,
+    standings: Sequence[Standing],
+    data: Dataset,
+    execution: Execution,
+    observer: Observer | None = None,
 ) -> Proof:
     """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
 
     Parameters
     ----------
     solver, state : of an exact run of one pass that has finished; standings : on its way, the last one at its end
+    observer : told of rows read and of rows whose horizon is certified, which are counted once a horizon
 
     Returns
     -------
@@ -70,13 +77,14 @@ def regret_proof(
             reason="Nothing keeps the weights within a class to compare them with, so that a regret would mean "
             "nothing: give a radius, and they stay in its ball.",
         )
-    if (held := hold_rows(learner, state, data, execution)) is None:
+    told = Told.of(observer or NullObserver(), standings)
+    if (held := hold_rows(learner, state, data, execution, told)) is None:
         return Proof(
             "regret",
             reason=f"The best weights in hindsight take the inputs of all {data.rows('train'):,} rows in memory, "
             f"which are more than {MOST_BYTES / 2**30:g} GiB.",
         )
-    horizons = [_Horizon.of(one, learner, hindsight) for one, hindsight in hindsights(learner, held, standings)]
+    horizons = [_Horizon.of(one, learner, hindsight) for one, hindsight in hindsights(learner, held, standings, told)]
     last = horizons[-1]
     grown = growth_exponent(np.array([one.played.rows for one in horizons]), np.array([one.regret for one in horizons]))
     return Proof(

@@ -138,7 +138,8 @@ class TrainingRun:
         learnt = self.learnt
         assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
         assert isinstance(learnt.curve, LearningCurve)
-        self._regret = regret_proof(learnt.solver, learnt.state, learnt.curve.known(), self.data, self._running())
+        standings, execution = learnt.curve.known(), self._running()
+        self._regret = regret_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
         return {name: value for name, value in self._regret.as_json().items() if name != "horizons"}
 
     def save(self) -> dict[str, Any]:

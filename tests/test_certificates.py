@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -166,10 +167,54 @@ def test_theorem_1_says_nothing_of_few_frequencies_and_something_of_very_many() 
     assert kernel_space_bound(played, 0.01, replace(setting, second_moment=np.inf)).epsilon == 2.0
 
 
+class Watcher:
+    """Notes what a run tells of its stage "certify"."""
+
+    def __init__(self) -> None:
+        self.now = ""
+        self.told: list[tuple[int, int, dict[str, float]]] = []
+
+    def stage(self, name: str) -> None:
+        self.now = name
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        if self.now == "certify":
+            self.told.append((done, total, metrics))
+
+    def finish(self) -> None:
+        self.now = ""
+
+
+WATCHER = Watcher()
+
+
 @pytest.fixture(scope="module")
 def certified(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("certified")
-    return train(train_settings(write(folder, curved(6000)), folder / "run", radius=5.0, certify=True))
+    settings = train_settings(write(folder, curved(6000)), folder / "run", radius=5.0, certify=True)
+    return train(settings, WATCHER)
+
+
+def test_whoever_watches_sees_certifying_go_on_to_its_end(certified: dict[str, Any]) -> None:
+    done = [one[0] for one in WATCHER.told]
+    totals = {one[1] for one in WATCHER.told}
+    rows = [one["rows"] for one in certified["certificate"]["horizons"]]
+    assert totals == {certified["rows"] + sum(rows)}
+    assert done == sorted(done)
+    assert done[-1] == max(totals)
+    assert len(set(done)) > 6
+    gaps = [one[2]["relative_gap"] for one in WATCHER.told if one[2]]
+    assert max(gaps) > 0.05
+    assert gaps[-1] <= 0.01
+
+
+def test_a_certified_run_is_told_in_its_report(certified: dict[str, Any]) -> None:
+    page = (Path(certified["run"]) / "report.html").read_text()
+    written = json.loads((Path(certified["run"]) / "result.json").read_text())["certificate"]
+    assert "<h2>Regret</h2>" in page
+    assert page.count('alt="Regret against rows"') == page.count('alt="Average regret against rows"') == 1
+    assert written == certified["certificate"]
+    assert {"kind", "regret", "bound", "comparator", "horizons", "average_regret", "kernel_bound"} <= set(written)
 
 
 def test_a_certified_run_states_its_regret_at_five_horizons(certified: dict[str, Any]) -> None:
@@ -207,6 +252,9 @@ def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: 
     assert not proof["shown"]
     assert "give a radius" in proof["reason"]
     assert "regret" not in proof
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "No regret is shown. Nothing keeps" in page
+    assert "Regret against rows" not in page
 
 
 @pytest.mark.parametrize(
