@@ -88,6 +88,9 @@ class TrainSettings(BaseModel):
     bias: Literal["own", "errors"] = Field(
         "own", description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors"
     )
+    start: Literal["own", "stochastic"] = Field(
+        "own", description="of the same: begin at the model's own point, or where steps on random rows lead"
+    )
     budget: int = Field(100, ge=1, description="support vectors or landmarks at most")
     rank: Count | Literal["auto"] = Field("auto", description="nogd: columns of the map; auto: .3 of the budget")
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(

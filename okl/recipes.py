@@ -11,6 +11,7 @@ from okl.accelerated.catalogue import parameter_of
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.sharded.problems import Task
 from okl.accelerated.solver import AcceleratedSolver, MapChoice
+from okl.accelerated.stochastic import StochasticStart
 from okl.applicable import check_options
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
@@ -72,6 +73,7 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
         method=Fapg(tolerance=settings.tol, max_iterations=settings.max_iterations),
         seed=settings.seed,
         precision=settings.precision,
+        stochastic=StochasticStart(seed=settings.seed) if settings.start == "stochastic" else None,
     )
 
 

@@ -15,6 +15,7 @@ from okl.accelerated.sharded.problems import OneClass, Standpoint, Task
 from okl.accelerated.sharded.prototype import Classes
 from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.thresholds import error_minimising_threshold
+from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Execution
 from okl.features.protocol import FeatureMap
@@ -84,6 +85,7 @@ class AcceleratedSolver:
     method : the accelerated method, and when it stops
     seed, precision : of the map
     scratch : folder for what brings back a dead worker's vectors, which all workers see; None: it is computed again
+    stochastic : where every class begins; None: at the model's own point
     """
 
     task: Task
@@ -94,6 +96,7 @@ class AcceleratedSolver:
     seed: int = 0
     precision: Precision = "float32"
     scratch: Path | None = None
+    stochastic: StochasticStart | None = None
 
     mode = "sum"
 
@@ -193,9 +196,11 @@ class AcceleratedSolver:
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
             classes = Classes((counts[1], counts[0]), (weights[1], weights[0]))
-            return [OneClass(self.task, classes, None, self.scratch)]
+            return [OneClass(self.task, classes, None, self.scratch, self.stochastic)]
         return [
-            OneClass(self.task, Classes((count, sum(counts) - count), (weight, 1.0)), index, self.scratch)
+            OneClass(
+                self.task, Classes((count, sum(counts) - count), (weight, 1.0)), index, self.scratch, self.stochastic
+            )
             for index, (count, weight) in enumerate(zip(counts, weights, strict=True))
         ]
 

@@ -105,7 +105,8 @@ class StochasticStart:
         point = problem.start()
         for number in range(self.rounds):
             sample = self.sample(problem.n_image, number)
-            part = sampled(problem, cut_of(problem.rows, sample), problem.rows.signs[sample], problem.weights[sample])
+            cut, signs = cut_of(problem.rows, sample), problem.rows.signs[sample]
+            part = sampled(problem, cut, signs, problem.weights[sample], float(problem.weights.sum()))
             margins = np.empty(part.n_image)
             part.image(margins, point)
             point, _ = go_down(part, point, margins, self.steps)
@@ -132,10 +133,10 @@ class StochasticStart:
         return _not_above_start(problem, point)
 
 
-def sampled(problem: SparseProblem, rows: Any, signs: FloatArray, weights: FloatArray) -> SparseProblem:
-    """The l1 problem of a sample (b, n) of its rows, whose losses weigh as much together as those of all."""
+def sampled(problem: SparseProblem, rows: Any, signs: FloatArray, weights: FloatArray, total: float) -> SparseProblem:
+    """The l1 problem of a sample (b, n) of its rows, of signs and weights (b,), whose losses weigh `total` together."""
     operator = AffineRows(rows, signs, np.zeros(rows.shape[1]))
-    factor = float(problem.weights.sum()) / max(float(weights.sum()), float(np.finfo(np.float64).tiny))
+    factor = total / max(float(weights.sum()), float(np.finfo(np.float64).tiny))
     return replace(problem, rows=operator, weights=factor * weights)  # type: ignore[arg-type]
 
 

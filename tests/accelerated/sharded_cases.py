@@ -80,6 +80,9 @@ class Watched:
             work = self._before(work, self.done)
         return self._execution.sum(work, shards, value, merge)
 
+    def mix(self, work: Any, shards: Sequence[Shard], value: Any, merge: Any) -> Any:
+        return self._execution.mix(work, shards, value, merge)
+
 
 def vectors_lost(work: Any, _: int) -> Any:
     """As if another process had the shards now."""

@@ -49,10 +49,11 @@ def sharded_moments(
     ------
     DataError : a class has no rows
     """
-    return ClassMoments(*execution.sum(MomentsWork(rows, positive), shards, weights, _merged))
+    return ClassMoments(*execution.sum(MomentsWork(rows, positive), shards, weights, merged_moments))
 
 
-def _merged(parts: list[_Pair]) -> _Pair:
+def merged_moments(parts: list[_Pair]) -> _Pair:
+    """Moments of all shards' rows, merged in the order of the shards."""
     positive, negative = parts[0]
     for part in parts[1:]:
         positive, negative = positive.merged(part[0]), negative.merged(part[1])

@@ -39,7 +39,7 @@ class DualVectors:
     def __init__(self, opening: OpenDual, shard: Shard) -> None:
         self.shard, self.rows = shard, opening.rows
         targets, self.longest = self.rows.targets(shard)
-        prototype = opening.prototype
+        self.prototype = prototype = opening.prototype
         self.signs = signs_of_class(targets, opening.positive)
         self.region = part_of(prototype.region, self.signs)
         self.risk = risk_part_of(prototype.risk, prototype.intercept, self.signs)

@@ -55,9 +55,9 @@ class PrimalVectors:
 
     def settle(self, verdict: Verdict) -> None:
         """Turn the buffers round, or forget the momentum."""
-        if verdict == "keep":
+        if verdict != "drop":
             self.previous, self.current, self.new = self.current, self.new, self.previous
-        else:
+        if verdict != "keep":
             self.previous[:] = self.current
 
     def saved(self) -> NDArray[np.float64]:

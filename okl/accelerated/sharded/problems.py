@@ -27,7 +27,9 @@ from okl.accelerated.sharded.primal import OpenPrimal, ShardedPrimal, begin_prim
 from okl.accelerated.sharded.prototype import Classes, outer_at, prototype_of
 from okl.accelerated.sharded.rounds import Log, Rounds
 from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sharded.stochastic import descend_primal, minimax_start, visit_dual
 from okl.accelerated.sparsity import SparseProblem
+from okl.accelerated.stochastic import StochasticStart
 from okl.execution.protocol import Execution
 from okl.types import FloatArray
 
@@ -89,12 +91,14 @@ class OneClass:
 
     task : which model; classes : rows and weights of either, +1 first
     positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
+    start : where to begin; None: at the problem's own point
     """
 
     task: Task
     classes: Classes
     positive: int | None
     scratch: Path | None
+    start: StochasticStart | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
@@ -120,13 +124,19 @@ class OneClass:
             work = Beside(run, OpenPrimal(rows, prototype, self.positive), self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
+            if self.start is not None:
+                opening = rows, self.positive, float(prototype.weights @ np.array(self.classes.rows))
+                here = descend_primal(self.start, prototype, rounds, execution, shards, opening)
             fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
         else:
             # without its levels, which hold code: they are for the caller
             work = Beside(run, OpenDual(rows, replace(prototype, levels=None), self.positive), self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here, carried = begin_dual(prototype, rounds)
-            dual = ShardedDual(prototype, _outer(prototype, 0, carried), rounds, here, here, carried)
+            outer = _outer(prototype, 0, carried)
+            if self.start is not None:
+                here, carried = visit_dual(self.start, outer, rounds, here, carried, len(shards))
+            dual = ShardedDual(prototype, outer, rounds, here, here, carried)
             fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
         return Standpoint(fapg, _value_of(self._model), rounds.log, carried, work)
 
@@ -165,7 +175,11 @@ class OneClass:
         model = self.task.model(highest)
         assert isinstance(model, MMFDA | MMMPM)
         problem = model.problem_of(moments)
-        return Standpoint(method.start(problem), model.kappa, Log(), None, None, problem)
+        point = None
+        if self.start is not None:
+            weights = self.classes.weights
+            point = minimax_start(self.start, problem, execution, rows, self.positive, weights)
+        return Standpoint(method.start(problem, point), model.kappa, Log(), None, None, problem)
 
     @property
     def _of_moments(self) -> bool:

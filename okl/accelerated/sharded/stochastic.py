@@ -1,0 +1,246 @@
+"""A stochastic start over shards: they go side by side from one point, and their moves are averaged in their order.
+
+A mean of feasible dual points is feasible, and by convexity no worse than the mean of what each shard reached alone.
+Randomness comes from (seed, shard, round, segment), so that no bit depends on who visits a shard, or how often.
+
+Source: averaging as in Jaggi et al., NIPS 2014 (CoCoA); see okl.accelerated.stochastic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.accelerated.blockparts import resting
+from okl.accelerated.blocksteps import go_down
+from okl.accelerated.iterates import Iterate
+from okl.accelerated.minimax import MinimaxProblem
+from okl.accelerated.moments import ClassMoments, Moments, moments_of
+from okl.accelerated.outer import Outer
+from okl.accelerated.sharded.classmoments import merged_moments
+from okl.accelerated.sharded.dual import Carried
+from okl.accelerated.sharded.dualcommands import Dropped, DualVectors
+from okl.accelerated.sharded.primal import Placed, Try
+from okl.accelerated.sharded.regions import spread
+from okl.accelerated.sharded.rounds import Rounds
+from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sharded.signs import signs_of_class
+from okl.accelerated.sparsity import SparseProblem
+from okl.accelerated.stochastic import StochasticStart, sampled
+from okl.compiled.steps import inner
+from okl.execution.protocol import Execution
+from okl.store.dataset import Shard
+from okl.types import FloatArray
+
+
+class VisitPart(NamedTuple):
+    """A shard's part of a visit: its image (n_columns,), and sums over its rows.
+
+    penalty : of the new point; before, after : all of the dual objective but the outer function's value
+    """
+
+    image: FloatArray
+    penalty: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """Visit every row once, in random blocks of the segments that are mapped together, and go a share of the way.
+
+    start : how; outer : of the whole data; image : of all shards' points; number : of the round; share : in (0, 1]
+    """
+
+    start: StochasticStart
+    outer: Outer
+    image: FloatArray
+    number: int
+    share: float
+
+    def run(self, vectors: DualVectors) -> VisitPart:
+        """The new point's image and sums."""
+        self.redo(vectors)
+        current, new, region, separable = vectors.current, vectors.new, vectors.region, vectors.separable
+        penalty = region.value(new)
+        return VisitPart(
+            vectors.rows.image(vectors.shard, vectors.signs, new),
+            penalty,
+            region.value(current) + separable.value(current),
+            penalty + separable.value(new),
+        )
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Go there."""
+        problem, image = replace(vectors.prototype, outer=self.outer), self.image
+        found, shard = vectors.current.copy(), vectors.shard
+        for segment, (cut, block) in enumerate(vectors.rows.blocks(shard)):
+            points, signs_here = found[cut], vectors.signs[cut]
+            for rows in self.start.blocks(len(points), self.number, shard.index, segment):
+                signs = np.ascontiguousarray(signs_here[rows])
+                inputs = np.ascontiguousarray(block.inputs[rows])
+                part = resting(problem, inputs, signs, points[rows], image, lambda values: spread(values, signs))  # noqa: B023  (called at once)
+                points[rows], image = go_down(part, points[rows], image, self.start.steps)
+        np.subtract(found, vectors.current, out=found)
+        np.add(vectors.current, self.share * found, out=vectors.new)
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """A visit that was kept."""
+
+    visit: Visit
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Go there."""
+        self.visit.redo(vectors)
+        vectors.settle("begin")
+
+
+def visit_dual(
+    start: StochasticStart, outer: Outer, rounds: Rounds, here: Iterate, carried: Carried, n_shards: int
+) -> tuple[Iterate, Carried]:
+    """Visit all shards as often as the start says; a round that leads uphill, by rounding, is dropped.
+
+    Returns
+    -------
+    the image where the shards stand then, and what to carry on
+    """
+    for number in range(start.rounds):
+        visit = Visit(start, outer, here.image, number, 1.0 / n_shards)
+        parts: list[VisitPart] = rounds.ask(visit)
+        image = sum((part.image for part in parts[1:]), parts[0].image)
+        before = outer.value(_square(here.image)) + sum(part.before for part in parts)
+        if not outer.value(_square(image)) + sum(part.after for part in parts) <= before:
+            rounds.settle("drop", Dropped())
+            break
+        rounds.settle("begin", Visited(visit))
+        here, carried = Iterate(here.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
+    return here, carried
+
+
+class _Sample(NamedTuple):
+    """Random rows of a shard: inputs (b, n_columns), signs (b,)."""
+
+    inputs: FloatArray
+    signs: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """What draws samples of shards. positive : class, None for +1."""
+
+    start: StochasticStart
+    rows: MappedRows
+    positive: int | None
+
+    def drawn(self, shard: Shard, number: int) -> _Sample:
+        """Sample `number` of a shard: one read."""
+        chosen = self.start.sample(shard.rows, number, shard.index)
+        inputs, targets = [], []
+        for cut, block in self.rows.blocks(shard):
+            here = chosen[(chosen >= cut.start) & (chosen < cut.stop)] - cut.start
+            inputs.append(block.inputs[here])
+            targets.append(block.targets[here])
+        signs = signs_of_class(np.concatenate(targets), self.positive)
+        return _Sample(np.ascontiguousarray(np.concatenate(inputs)), signs)
+
+
+class _Share(NamedTuple):
+    """A shard's w, and the number of its rows."""
+
+    point: FloatArray
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class DescentWork:
+    """Work on a shard: steps from w on a sample of its rows, which weighs as much as all rows of all shards.
+
+    prototype : of the l1 model; total : what the losses of all rows weigh
+    """
+
+    samples: _Samples
+    prototype: SparseProblem
+    total: float
+
+    def __call__(self, shard: Shard, value: tuple[FloatArray, int]) -> _Share:
+        """Where the steps lead from w in the round of this number."""
+        point, number = value
+        sample = self.samples.drawn(shard, number)
+        weights = spread(self.prototype.weights, sample.signs)
+        part = sampled(self.prototype, sample.inputs, sample.signs, weights, self.total)
+        margins = np.empty(part.n_image)
+        part.image(margins, point)
+        return _Share(go_down(part, point, margins, self.samples.start.steps)[0], shard.rows)
+
+
+def descend_primal(
+    start: StochasticStart,
+    prototype: SparseProblem,
+    rounds: Rounds,
+    execution: Execution,
+    shards: Sequence[Shard],
+    opening: tuple[MappedRows, int | None, float],
+) -> Iterate:
+    """The w that shards' samples lead to, or 0 where that is no lower; the shards' margins are those of it.
+
+    opening : the mapped rows, the class that is +1, and what the losses of all rows weigh
+    """
+    rows, positive, total = opening
+    work = DescentWork(_Samples(start, rows, positive), prototype, total)
+    point: Any = np.zeros(rows.n_columns)
+    for number in range(start.rounds):
+        point = execution.mix(work, shards, (point, number), _averaged).point
+    values = []
+    for tried in (np.zeros(rows.n_columns), point):
+        losses = sum(part.losses for part in rounds.ask(Try(tried, False)))
+        values.append(losses + float(np.abs(tried).sum()))
+    if not values[1] <= values[0]:
+        rounds.forget_pending()
+        return Iterate(np.zeros(rows.n_columns), np.empty(0))
+    rounds.settle("begin", Placed(point, point), last_only=True)
+    return Iterate(point, np.empty(0))
+
+
+def _averaged(parts: list[_Share]) -> _Share:
+    total = sum(part.rows for part in parts)
+    return _Share(sum((part.rows / total) * part.point for part in parts), total)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMoments:
+    """Work on a shard: moments of a sample of its rows of either class, each weighing its class's weight."""
+
+    samples: _Samples
+
+    def __call__(self, shard: Shard, weights: tuple[float, float]) -> tuple[Moments, Moments]:
+        """+1 first."""
+        inputs, signs = self.samples.drawn(shard, self.samples.start.rounds - 1)
+        found = [inputs[signs == sign] for sign in (1.0, -1.0)]
+        positive, negative = (moments_of(one, np.full(len(one), w)) for one, w in zip(found, weights, strict=True))
+        return positive, negative
+
+
+def minimax_start(
+    start: StochasticStart,
+    problem: MinimaxProblem,
+    execution: Execution,
+    rows: MappedRows,
+    positive: int | None,
+    weights: tuple[float, float],
+) -> FloatArray:
+    """The point of a minimax problem from the moments of a sample of every shard, or its own start."""
+    work = SampledMoments(_Samples(start, rows, positive))
+    plus, minus = execution.sum(work, rows.data.split("train"), weights, merged_moments)
+    if min(plus.count, minus.count) <= 0.0:
+        return problem.start()
+    return start.minimax_point_of(problem, ClassMoments(plus, minus))
+
+
+def _square(vector: FloatArray) -> float:
+    return float(inner(vector, vector))
