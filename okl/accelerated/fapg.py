@@ -12,14 +12,17 @@ from typing import Literal
 
 import numpy as np
 
+from okl.accelerated.dual import DualProblem
 from okl.accelerated.history import Record
 from okl.accelerated.iterates import Iterate, Iterates, MemoryIterates, StepOutcome
 from okl.accelerated.pace import Pace, Switches
 from okl.accelerated.protocol import Problem, Solution
+from okl.accelerated.resting import PartIterates
+from okl.accelerated.standing import Standing, rows_awake
 from okl.checks import check_at_least, check_choice, check_positive
 from okl.errors import ConfigError, DataError
 from okl.solvers import Outcome
-from okl.types import FloatArray
+from okl.types import FloatArray, IntArray
 
 # of one step: at the numerical floor, where a step is all rounding, none would be enough
 _MOST_GROWTHS, _MOST_GROWTH = 50, 10.0
@@ -38,7 +41,8 @@ class FapgState:
     pace : scalars before the next iteration; current, previous : the last two points
     best : the point of least primal objective at a check, whose gap is that to the best dual one
     improved_at : iteration at which the least gap was last a tenth below improved_gap, the one it then became
-    reads : of the data so far; history : a record a check, the last one of `current`
+    reads : of the data so far, or of the part that was awake; history : a record a check, the last one of `current`
+    standing : how firmly rows stood at the last check; awake : the rows that move until the next one, None for all
     """
 
     pace: Pace
@@ -50,6 +54,8 @@ class FapgState:
     improved_gap: float
     reads: int
     history: tuple[Record, ...]
+    standing: Standing | None = None
+    awake: IntArray | None = None
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class Fapg:
         the step shows that it takes more. first_pause : K_1 >= 2, iterations
     first_lipschitz : L_0 > 0; None: the problem's own
     check_every : iterations between checks; None: a tenth of those done, from 10 to 100
+    resting : whether rows that stand firmly at a bound are left alone between two checks, which is beyond the paper;
+        only a practical method of explicit rows does
 
     Raises
     ------
@@ -88,6 +96,7 @@ class Fapg:
     first_pause: int = 2
     first_lipschitz: float | None = None
     check_every: int | None = None
+    resting: bool = True
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, ("proven", "practical"))
@@ -138,7 +147,19 @@ class Fapg:
     def advance(self, state: FapgState, problem: Problem) -> FapgState:
         """The state at the next check; writes into nothing that it is given."""
         state, level = self.levelled(state)
-        return self.run(state, MemoryIterates(problem.at_level(level), state.current, state.previous), level)
+        at_level = problem.at_level(level)
+        iterates = self._awake_iterates(state, at_level)
+        following = self.run(state, iterates, level)
+        if not (self.resting and self.method == "practical" and level == 0):
+            return following
+        standing = iterates.standing(following.pace.lipschitz)
+        return replace(following, standing=standing, awake=rows_awake(standing, state.standing))
+
+    @staticmethod
+    def _awake_iterates(state: FapgState, problem: Problem) -> MemoryIterates | PartIterates:
+        if state.awake is None or not isinstance(problem, DualProblem):
+            return MemoryIterates(problem, state.current, state.previous)
+        return PartIterates(problem, state.current, state.previous, state.awake)
 
     def levelled(self, state: FapgState) -> tuple[FapgState, int]:
         """State to go on from, without momentum where the objective is to be less smoothed, and the level to go on at.

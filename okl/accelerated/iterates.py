@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from okl.accelerated.protocol import Certificate, Problem
+from okl.accelerated.standing import Standing, standing_of
 from okl.compiled.steps import descend, extrapolate, step_sums
 from okl.types import FloatArray
 
@@ -137,6 +138,10 @@ class MemoryIterates:
         movement, _ = step_sums(stepped, here.point, pulled, here.point)
         objective = problem.smooth(here.point, here.image) + self._penalty
         return Checked(objective, certificate, math.sqrt(movement))
+
+    def standing(self, lipschitz: float) -> Standing | None:
+        """How firmly rows stand, right after a check with this lipschitz."""
+        return standing_of(self._problem, self._current.point, self._target, self._new.point, lipschitz)
 
     def kept(self) -> tuple[Iterate, Iterate]:
         """Current and previous, as values: this object must not be used any more."""

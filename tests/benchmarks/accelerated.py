@@ -92,7 +92,7 @@ def iterations() -> None:
         "c-svm: two reads": (CSVM(1.0).problem(rows), 2),
         "nu-svm: two reads": (NuSVM(0.5).problem(rows), 2),
     }
-    method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40)
+    method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40, resting=False)
     times: dict[str, list[float]] = {name: [] for name in cases}
     states = {name: method.advance(method.start(problem), problem) for name, (problem, _) in cases.items()}
     reads: list[float] = []
@@ -114,13 +114,16 @@ def iterations() -> None:
 
 
 def covtype() -> None:
-    """Seconds of nu-SVM on 581,012 rows to a certified gap of 1e-4; the paper's are 60.75."""
+    """Seconds of nu-SVM on 581,012 rows to a certified gap of 1e-4, at the nu of the paper; there it took 60.75.
+
+    At nu = 0.5 the hulls of the classes meet, and w = 0 is optimal: no relative gap says anything.
+    """
     inputs, labels = shared_rows("covtype_binary", "float32")
     rows = dense(inputs, labels)
     began = perf_counter()
-    state, outcome = solve(NuSVM(0.5).problem(rows), Fapg(tolerance=1e-4))
+    state, outcome = solve(NuSVM(0.62).problem(rows), Fapg(tolerance=1e-4))
     print(
-        f"nu-SVM, nu = 0.5, covtype_binary {inputs.shape}: {perf_counter() - began:.1f} s, "
+        f"nu-SVM, nu = 0.62, covtype_binary {inputs.shape}: {perf_counter() - began:.1f} s, "
         f"{state.history[-1].iteration} iterations; {outcome.reason}"
     )
 

@@ -66,8 +66,16 @@ def compare(title: str, problem: Problem) -> None:
     print(f"{title}; iterations / seconds to a gap of " + ", ".join(f"{gap:g}" for gap in GAPS))
     solve(problem, Fapg(max_iterations=20))  # compiled before it is timed
     for names in STEPS:
-        show(names, problem, Fapg(switches=switches_of(names), tolerance=GAPS[-1], max_iterations=MOST, check_every=20))
-    show("proven, all", problem, Fapg(method="proven", tolerance=GAPS[-1], max_iterations=MOST, check_every=20))
+        show(
+            names,
+            problem,
+            Fapg(switches=switches_of(names), tolerance=GAPS[-1], max_iterations=MOST, check_every=20, resting=False),
+        )
+    show(
+        "proven, all",
+        problem,
+        Fapg(method="proven", tolerance=GAPS[-1], max_iterations=MOST, check_every=20, resting=False),
+    )
 
 
 def main(names: list[str]) -> None:

@@ -16,7 +16,7 @@ from okl.compiled.steps import inner, squared_distance
 from okl.errors import DataError
 from okl.types import FloatArray
 
-_SegmentWork = Callable[[FloatArray, slice], None]
+SegmentWork = Callable[[FloatArray, slice], None]
 
 _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly; multiples of four
 
@@ -72,7 +72,7 @@ class DenseRows:
         """Overwrite out (n_columns,) by A a, summed segment by segment."""
         self.sum_segments(out, lambda part, cut: add_rows(part, self.rows[cut], self.signs[cut], point[cut]))
 
-    def sum_segments(self, out: FloatArray, work: _SegmentWork) -> None:
+    def sum_segments(self, out: FloatArray, work: SegmentWork) -> None:
         """Overwrite out (n_columns,) by what work adds to zeros for every segment, summed in their order."""
         self._by_segments(work)
         out[:] = 0.0
@@ -108,7 +108,7 @@ class DenseRows:
     def _segment(self) -> int:
         return rows_of_segment(self.n_points)
 
-    def _by_segments(self, work: _SegmentWork) -> None:
+    def _by_segments(self, work: SegmentWork) -> None:
         parts, rows = self._parts, self._segment
         n_threads = min(self.n_threads, len(parts))
 

@@ -1,0 +1,103 @@
+"""Laws of rows that rest: nothing about the optimum, its proof or its bits depends on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from okl.accelerated.fapg import Fapg, FapgState, solve
+from okl.accelerated.models import CSVM, L2SVM, LogisticRegression, NuSVM
+from okl.accelerated.operators import DenseRows
+from okl.accelerated.protocol import Problem
+from okl.accelerated.standing import Standing, rows_awake
+from tests.accelerated.model_cases import two_classes
+
+MODELS = {
+    "c-svm": CSVM(0.7),
+    "c-svm without bias": CSVM(0.7, fit_intercept=False),
+    "l2-svm": L2SVM(0.4),
+    "nu-svm": NuSVM(0.6),
+    "nu-svm without bias": NuSVM(0.6, fit_intercept=False),
+}
+ROWS = two_classes(3, n_rows=400, n_columns=6, distance=6.0)
+
+
+def states_of(problem: Problem, method: Fapg) -> list[FapgState]:
+    states = [method.start(problem)]
+    while method.finished(states[-1]) is None:
+        states.append(method.advance(states[-1], problem))
+    return states
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_resting_rows_change_neither_optimum_nor_proof(name: str) -> None:
+    problem, method = MODELS[name].problem(ROWS), Fapg(tolerance=1e-9)
+    states, (whole, _) = states_of(problem, method), solve(problem, replace(method, resting=False))
+    parts = [len(state.awake) for state in states if state.awake is not None]
+    assert len(parts) > 1
+    assert min(parts) < 0.5 * ROWS.n_points
+    found, wanted = states[-1].best_record.certificate, whole.best_record.certificate
+    assert found.relative_gap <= 1e-9
+    # without rest it may take too long: its gap holds the optimum all the same
+    allowed = 1e-9 * abs(found.primal)
+    assert wanted.dual - allowed <= found.primal <= wanted.primal + allowed
+    for state in states:
+        image, pulled = np.empty(problem.n_image), np.empty(problem.n_points)
+        problem.image(image, state.current.point)
+        problem.pull(pulled, image)
+        np.testing.assert_array_equal(image, state.current.image)
+        exact, record = problem.certificate(state.current.point, image, pulled), state.history[-1]
+        assert exact.primal == record.certificate.primal
+        assert exact.dual <= record.certificate.dual
+        assert record.objective == pytest.approx(-exact.dual, rel=1e-12)
+
+
+def test_bits_do_not_depend_on_threads_where_rows_rest() -> None:
+    rows = two_classes(5, n_rows=1200, n_columns=6, distance=6.0)
+    states = [
+        states_of(NuSVM(0.6).problem(DenseRows(rows.rows, rows.labels, n_threads)), Fapg(tolerance=1e-7))
+        for n_threads in (1, 2, 3)
+    ]
+    assert any(state.awake is not None for state in states[0])
+    for other in states[1:]:
+        np.testing.assert_array_equal(other[-1].current.point, states[0][-1].current.point)
+        np.testing.assert_array_equal(other[-1].current.image, states[0][-1].current.image)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_slopes_are_gradients_less_a_multiplier_of_each_class(name: str) -> None:
+    problem, method = MODELS[name].problem(ROWS), Fapg(tolerance=1e-6)
+    state = states_of(problem, method)[-1]
+    standing, point = state.standing, state.current.point
+    assert standing is not None
+    pulled = np.empty(problem.n_points)
+    problem.pull(pulled, state.current.image)
+    problem.gradient(pulled, point, state.current.image, pulled)
+    for sign in (-1.0, 1.0):
+        multipliers = (pulled - standing.slopes)[ROWS.signs == sign]
+        assert np.ptp(multipliers) <= 1e-8 * (1.0 + np.abs(pulled).max())
+    firm = standing.firm > 0.0
+    assert 10 < firm.sum() < ROWS.n_points
+    assert (np.abs(standing.slopes[firm]) == standing.firm[firm]).all()
+    assert np.isin(point[firm], [0.0, point.max()]).all()
+
+
+def test_rows_awake_are_those_whose_slack_is_small_beside_its_change() -> None:
+    slopes, firm = np.zeros(100), np.full(100, 10.0)
+    firm[:20] = 0.0
+    slopes[50] = 6.0
+    before = Standing(slopes, firm)
+    assert rows_awake(before, None) is None
+    assert rows_awake(None, before) is None
+    awake = rows_awake(Standing(np.zeros(100), firm), before)
+    assert awake is not None
+    np.testing.assert_array_equal(awake, [*range(20), 50])
+    assert rows_awake(Standing(np.zeros(100), np.zeros(100)), before) is None
+
+
+def test_neither_the_proven_method_nor_barriers_let_rows_rest() -> None:
+    proven = states_of(CSVM(0.7).problem(ROWS), Fapg(method="proven", tolerance=1e-4))
+    barrier = states_of(LogisticRegression(0.7).problem(ROWS), Fapg(tolerance=1e-4))
+    assert all(state.awake is None and state.standing is None for state in proven + barrier)
