@@ -4,7 +4,7 @@
 
 OKL_DATA names the folder that holds ijcnn1.parquet and covtype_binary.parquet. All rows of a set, of both splits, in
 one order drawn beforehand: covtype's lie sorted by place, and a learner that follows rows as they change loses less
-than weights that stay. Default map: 400 frequencies of the Gaussian kernel, bandwidth the median distance, or BANDWIDTH.
+than weights that stay. The map: 400 frequencies of the Gaussian kernel, of bandwidth BANDWIDTH or the median distance.
 Steps R / sqrt(2 t). Asked: at every horizon 0 < regret < 1.5 sqrt(2) R sqrt(T), a bound at most 20 times the regret and
 a comparator within 1%; growth exponent at most .5; and without a ball no figure at all.
 """
