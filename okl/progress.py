@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 
 class Observer(Protocol):
@@ -29,3 +30,26 @@ class NullObserver:
 
     def finish(self) -> None:
         """Ignore the end."""
+
+
+class WatchedRun(Protocol):
+    """A run whose stages are methods without arguments; `close` frees what it holds, and removes what is incomplete."""
+
+    @property
+    def observer(self) -> Observer: ...
+
+    def result(self) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+def perform(run: WatchedRun, stages: Sequence[str]) -> dict[str, Any]:
+    """Perform the stages in order, and close the run whatever happens; its result."""
+    try:
+        for stage in stages:
+            run.observer.stage(stage)
+            getattr(run, stage)()
+        return run.result()
+    finally:
+        run.close()
+        run.observer.finish()

@@ -21,7 +21,7 @@ from okl.metrics import Tally
 from okl.online.solver import OnlineSolver
 from okl.planning import check, make_solver, mode_of, run_folder
 from okl.predictors import Predictor
-from okl.progress import NullObserver, Observer
+from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
 from okl.runfolder import RunFolder
 from okl.solvers import Solver, Standing
@@ -59,15 +59,7 @@ def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str
     OklError : one sentence that says what is wrong; nothing half-written stays
     """
     check(settings)
-    run = TrainingRun(settings, observer or NullObserver())
-    try:
-        for stage in stages_of(settings):
-            run.observer.stage(stage)
-            getattr(run, stage)()
-        return run.result()
-    finally:
-        run.close()
-        run.observer.finish()
+    return perform(TrainingRun(settings, observer or NullObserver()), stages_of(settings))
 
 
 @dataclass(eq=False)

@@ -30,7 +30,7 @@ from okl.home import okl_home
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
 from okl.planning import check_workers
-from okl.progress import NullObserver, Observer
+from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
 from okl.runfolder import RunFolder, check_place
 from okl.store.manifest import open_dataset
@@ -52,15 +52,7 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> dict
     OklError : one sentence that says what is wrong; nothing half-written stays
     """
     check(settings)
-    run = ComparisonRun(settings, observer or NullObserver())
-    try:
-        for stage in COMPARE_STAGES:
-            run.observer.stage(stage)
-            getattr(run, stage)()
-        return run.result()
-    finally:
-        run.close()
-        run.observer.finish()
+    return perform(ComparisonRun(settings, observer or NullObserver()), COMPARE_STAGES)
 
 
 def check(settings: CompareSettings) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from okl.errors import ConfigError
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
-from okl.progress import NullObserver, Observer
+from okl.progress import NullObserver, Observer, perform
 from okl.provenance import processor
 from okl.reproduction.catalogue import table_named
 from okl.reproduction.folder import Folder
@@ -39,15 +39,7 @@ def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> 
     OklError : one sentence that says what is wrong; items that are done stay in the run's folder
     """
     check(settings)
-    run = ReproductionRun(settings, observer or NullObserver())
-    try:
-        for stage in REPRODUCE_STAGES:
-            run.observer.stage(stage)
-            getattr(run, stage)()
-        return run.result()
-    finally:
-        run.close()
-        run.observer.finish()
+    return perform(ReproductionRun(settings, observer or NullObserver()), REPRODUCE_STAGES)
 
 
 def check(settings: ReproduceSettings) -> None:
