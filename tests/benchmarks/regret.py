@@ -104,7 +104,7 @@ def line(one: dict[str, Any], radius: float) -> bool:
     """Print a horizon; whether its limits are kept."""
     regret, comparator = one["regret"], one["comparator"]
     limit, ratio = SHARE * math.sqrt(2.0 * one["rows"]) * radius, one["bound"] / regret
-    kept = 0.0 < regret < limit and ratio <= MOST_RATIO and comparator["relative_gap"] <= MOST_GAP
+    kept: bool = 0.0 < regret < limit and ratio <= MOST_RATIO and comparator["relative_gap"] <= MOST_GAP
     print(
         f"{one['rows']:9,}{one['loss']:9.0f}{regret:8.0f}{one['regret_at_most']:9.0f}{limit:8.0f}{one['bound']:8.0f}"
         f"{ratio:7.2f}{comparator['relative_gap']:7.2%}{comparator['iterations']:6}{verdict(kept)}"
