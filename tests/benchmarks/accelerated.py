@@ -94,6 +94,7 @@ def iterations() -> None:
     }
     method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40, resting=False)
     times: dict[str, list[float]] = {name: [] for name in cases}
+    made: dict[str, list[float]] = {name: [] for name in cases}
     states = {name: method.advance(method.start(problem), problem) for name, (problem, _) in cases.items()}
     reads: list[float] = []
     for _ in range(7):
@@ -102,15 +103,21 @@ def iterations() -> None:
             rows.pull(products, image)
         reads.append((perf_counter() - began) / 40)
         for name, (problem, _) in cases.items():
-            began, before = perf_counter(), states[name].history[-1].iteration
-            states[name] = method.advance(states[name], problem)
-            times[name].append((perf_counter() - began) / (states[name].history[-1].iteration - before))
+            before, began = states[name], perf_counter()
+            after = states[name] = method.advance(before, problem)
+            seconds, steps = perf_counter() - began, after.history[-1].iteration - before.history[-1].iteration
+            times[name].append(seconds / steps)
+            made[name].append((after.reads - before.reads) / steps)
     print(
         f"a read of the rows {1e3 * statistics.median(reads):.2f} ms ({rows.rows.nbytes / 2**20:.0f} MiB, two threads)"
     )
     for name, (_, n_reads) in cases.items():
         ratio = statistics.median(a / (n_reads * b) for a, b in zip(times[name], reads, strict=True))
-        print(f"{name:28} {1e3 * statistics.median(times[name]):6.2f} ms an iteration, {ratio:5.2f} of its reads")
+        count = statistics.median(made[name])
+        print(
+            f"{name:28} {1e3 * statistics.median(times[name]):6.2f} ms an iteration, {ratio:5.2f} of its reads; with "
+            f"those of backtracking and checks {count:.2f} reads, {ratio * n_reads / count:5.2f} of them"
+        )
 
 
 def covtype() -> None:

@@ -74,7 +74,8 @@ class DenseRows:
 
     def sum_segments(self, out: FloatArray, work: SegmentWork) -> None:
         """Overwrite out (n_columns,) by what work adds to zeros for every segment, summed in their order."""
-        self._by_segments(work)
+        # from the end, where `pull` has just been: what it read last is still in cache
+        self._by_segments(work, backwards=True)
         out[:] = 0.0
         for part in self._parts:  # whoever summed them
             out += part
@@ -108,11 +109,13 @@ class DenseRows:
     def _segment(self) -> int:
         return rows_of_segment(self.n_points)
 
-    def _by_segments(self, work: SegmentWork) -> None:
+    def _by_segments(self, work: SegmentWork, backwards: bool = False) -> None:
         parts, rows = self._parts, self._segment
         n_threads = min(self.n_threads, len(parts))
-
-        waiting = iter(range(len(parts)))  # whoever is free takes the next: a late thread holds nobody up
+        order = range(len(parts))
+        waiting = iter(
+            reversed(order) if backwards else order
+        )  # whoever is free takes the next: a late thread holds nobody up
 
         def run(_: int) -> None:
             for index in waiting:
