@@ -28,7 +28,9 @@ METHOD = Fapg("proven", tolerance=1e-6, max_iterations=20_000)  # the norm is st
 TOLERANCE = 0.01
 
 _SHARE = 0.1  # of the first length of A a, up to which its norm is smoothed at first
-_KINK = 0.5  # width of margins about the kink of the hinge, in which a guess at the dual goes from one end to the other
+_KINK = (
+    0.25  # width of margins about the kink of the hinge, in which a guess at the dual goes from one end to the other
+)
 
 
 @dataclass(frozen=True)
