@@ -32,6 +32,7 @@ _MOST_LEVELS = 12
 _ROUNDING = 1e-12  # of an objective
 _FIRM = 1e9
 _FLOOR = 1e-15
+_VANISHED = 1e-9  # of the objectives at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +195,12 @@ class Fapg:
         if self.residual_tolerance is not None and record.residual <= self.residual_tolerance:
             return Outcome("done", f"optimality residual {record.residual:.2g}, asked for {self.residual_tolerance:g}")
         first = state.history[0].certificate
+        if certificate.dual <= 0.0 <= certificate.primal and certificate.gap <= _VANISHED * max(
+            abs(first.primal), abs(first.dual)
+        ):
+            return Outcome(
+                "done", f"the optimum is 0: it lies between {certificate.dual:.2g} and {certificate.primal:.2g}"
+            )
         # an optimum of 0 is reached but for the rounding of what it began with
         rounding = max(certificate.rounding, _FLOOR * max(abs(first.primal), abs(first.dual)))
         if certificate.gap <= rounding or record.iteration > 2 * state.improved_at + 1000:

@@ -137,7 +137,12 @@ class AcceleratedSolver:
         return replace(state, current=self._begin(state, data, execution))
 
     def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
-        """Go on to the next check of the class in work, or to the next class."""
+        """Go on to the next check of the class in work, or to the next class.
+
+        Raises
+        ------
+        ConfigError : a nu so small that the best weights are all 0
+        """
         assert state.current is not None, "there is a class in work"
         one = self._classes(data.schema)[len(state.solved)]
         current = one.advance(state.current, self.method, execution)
@@ -214,6 +219,8 @@ class AcceleratedSolver:
         self, state: AcceleratedState, one: OneClass, current: Standpoint, outcome: Outcome, execution: Execution
     ) -> Solved:
         weights, certificate = one.solution(current)
+        if outcome.kind == "done":
+            one.refuse_no_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
             bias = error_minimising_threshold(execution, state.rows, weights, one.positive)

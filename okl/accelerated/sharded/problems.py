@@ -17,6 +17,7 @@ from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.models import MMFDA, MMMPM
 from okl.accelerated.models.mmfda import fda_kappa_max
 from okl.accelerated.models.mmmpm import mpm_kappa_max
+from okl.accelerated.models.nusvm import NuSVM, nu_max
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.protocol import Certificate
 from okl.accelerated.sharded.beside import Beside
@@ -30,6 +31,7 @@ from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.stochastic import descend_primal, minimax_start, visit_dual
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.stochastic import StochasticStart
+from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.types import FloatArray
 
@@ -167,6 +169,19 @@ class OneClass:
         assert isinstance(prototype, DualProblem)
         outer = _outer(prototype, record.level, at.carried)
         return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
+
+    def refuse_no_weights(self, certificate: Certificate) -> None:
+        """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
+        if self.task.name != NuSVM.NAME or certificate.primal < 0.0:
+            return
+        model = self._model
+        assert isinstance(model, NuSVM)
+        weights = np.array(self.classes.rows) * np.array(self.classes.weights)
+        high = nu_max(np.array([1.0, -1.0]), weights) if model.fit_intercept else 1.0
+        raise ConfigError(
+            f"nu = {model.nu:g} is below the valid range for these rows, which ends at {high:.6g}: the best weights "
+            f"are all 0, and the optimum with them. Take a nu between {model.nu:g} and {high:.6g}."
+        )
 
     def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
         shards = rows.data.split("train")

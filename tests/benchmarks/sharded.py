@@ -1,0 +1,102 @@
+"""Certified models on Dask with four shards: bits, bytes a round and shard, rounds an iteration, a killed worker.
+
+    python -m tests.benchmarks.sharded [ROWS]
+
+Made-up rows (100,000 unless said otherwise) through 100 random frequencies; two workers of one thread each, beside one
+process. What crosses to a worker and back is counted by the execution itself, pickled.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from okl.accelerated.solver import AcceleratedSolver
+from okl.accelerated.stochastic import StochasticStart
+from okl.configuration import IngestSettings
+from okl.execution import open_execution
+from okl.execution.protocol import Execution
+from okl.online.maps import FourierChoice
+from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
+from tests.accelerated.sharded_cases import Watched, bits, last_state, solver, worker_killed
+
+FREQUENCIES, WORKERS, ITERATIONS, N_SHARDS = 100, 2, 30, 4
+SHARE = 0.8  # of the rows, to train with
+MODELS = ("c-svm", "nu-svm", "logistic", "l1-logistic")
+
+
+def made_up(folder: Path, n_rows: int) -> Dataset:
+    """Two overlapping classes in four shards."""
+    random = np.random.default_rng(7)
+    inputs = random.normal(size=(n_rows, 20)).astype(np.float32)
+    labels = (inputs @ random.normal(size=20) + 2.0 * random.normal(size=n_rows) > 1.0).astype(np.int64)
+    pq.write_table(pa.table({f"x{j}": inputs[:, j] for j in range(20)} | {"y": labels}), folder / "source.parquet")
+    per_shard = round(
+        1.03 * SHARE * n_rows / N_SHARDS
+    )  # a little more than a quarter: four shards, the last one shorter
+    settings = IngestSettings(rows_per_shard=per_shard, rows_per_group=min(per_shard, 16_384), holdout=1.0 - SHARE)
+    return ingest(folder / "source.parquet", folder / "data", settings).dataset
+
+
+def of(name: str, stochastic: bool = False) -> AcceleratedSolver:
+    """A solver of so many iterations, whatever the gap is then."""
+    learning = solver(name, 1e-12, iterations=ITERATIONS)
+    start = StochasticStart(rounds=2) if stochastic else None
+    return replace(learning, maps=FourierChoice(n_frequencies=FREQUENCIES), stochastic=start)
+
+
+def measured(learning: AcceleratedSolver, data: Dataset, execution: Execution) -> tuple[tuple[object, ...], str]:
+    """The bits of a run, and a line about it."""
+    before, started = execution.traffic, time.perf_counter()
+    state = last_state(learning, data, execution)
+    seconds, after = time.perf_counter() - started, execution.traffic
+    rounds = after.rounds - before.rounds
+    shards = len(data.split("train"))
+    received = (after.bytes_received - before.bytes_received) / rounds / shards
+    sent = (after.bytes_sent - before.bytes_sent) / rounds / max(1, execution.n_workers)
+    line = (
+        f"{rounds / state.iterations:6.1f} rounds/iteration {sent:8.0f} B sent a worker and round "
+        f"{received:8.0f} B received a shard and round {1e3 * seconds / rounds:7.1f} ms/round {seconds:6.2f} s"
+    )
+    return bits(learning, state), line
+
+
+def main() -> None:
+    """Print a line a model and execution."""
+    n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        data = made_up(folder, n_rows)
+        rows = [shard.rows for shard in data.split("train")]
+        print(f"{rows} rows a shard: a vector of them {8 * rows[0]} B, one of the map's columns {16 * FREQUENCIES} B")
+        runs = [(model, False) for model in MODELS] + [("nu-svm", True)]
+        with open_execution(0, threads=2) as here:
+            expected = {run: measured(of(*run), data, here) for run in runs}
+        with open_execution(WORKERS, threads=1) as there:
+            measured(of("c-svm"), data, there)  # workers load and compile
+            for run in runs:
+                label = run[0] + (" stochastic" if run[1] else "")
+                found, line = measured(of(*run), data, there)
+                print(f"{label:18} one process  {expected[run][1]}")
+                print(f"{label:18} {WORKERS} workers    {line}  same bits: {found == expected[run][0]}")
+            for model in MODELS[:3]:
+                (folder / model).mkdir()
+                learning = replace(of(model), scratch=folder / model)
+                (folder / model / "marks").mkdir()
+                watched = Watched(there, {60}, worker_killed(folder / model / "marks"))
+                started = time.perf_counter()
+                same = bits(learning, last_state(learning, data, watched)) == expected[model, False][0]
+                killed = (folder / model / "marks" / "60" / "killed").exists()
+                print(f"{model:18} a worker killed: {killed}  same bits: {same}  {time.perf_counter() - started:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
