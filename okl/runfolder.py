@@ -42,26 +42,10 @@ class RunFolder:
         check_place(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]
         try:
-            self._make()
+            self.beside, self._lock = make_beside(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
-
-    def _make(self) -> None:
-        """Make and lock the folder; another run may take it for a leftover before it is locked: then another one."""
-        while self._lock is None:
-            self.beside = _unfinished(self.folder)
-            self.beside.mkdir(parents=True)
-            try:
-                lock = _lock(self.beside)
-            except (BlockingIOError, FileNotFoundError):
-                continue
-            except OSError:  # a file system without locks: nobody will take it away, nor what a killed run leaves
-                return
-            if self.beside.exists():  # its name is used once only, so it is the one that is locked
-                self._lock = lock
-            else:
-                os.close(lock)
 
     def complete(self) -> None:
         """Give the folder its name; from here on it stays."""
@@ -83,6 +67,25 @@ class RunFolder:
             except OSError:  # somebody else put something there, or took it away
                 break
         self._made = []
+
+
+def make_beside(folder: Path) -> tuple[Path, int | None]:
+    """Make a folder beside a place, with the parents it needs, and lock it; None where a file system has no locks.
+
+    Close the lock when the folder has its name, or is gone: until then no other process takes it for a leftover.
+    """
+    while True:
+        beside = _unfinished(folder)
+        beside.mkdir(parents=True)
+        try:
+            lock = _lock(beside)
+        except (BlockingIOError, FileNotFoundError):  # another run took it for a leftover before it was locked
+            continue
+        except OSError:  # no locks: nobody will take it away, nor what a killed run leaves
+            return beside, None
+        if beside.exists():  # its name is used once only, so it is the one that is locked
+            return beside, lock
+        os.close(lock)
 
 
 def check_place(folder: Path) -> None:

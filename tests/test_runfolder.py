@@ -12,7 +12,7 @@ import pytest
 from okl.errors import ConfigError
 from okl.runfolder import RunFolder, check_place, remove_leftovers
 
-HOLD = """
+RUN = """
 import sys
 from pathlib import Path
 from okl.runfolder import RunFolder
@@ -21,6 +21,15 @@ folder.open()
 (folder.beside / "half").write_text("written")
 print("ready", flush=True)
 sys.stdin.read()
+"""
+INGEST = """
+import sys
+from pathlib import Path
+from okl.store.destination import written_beside
+with written_beside(Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("written")
+    print("ready", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -53,8 +62,11 @@ def test_parents_that_others_use_stay(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["letter.txt"]
 
 
-def test_what_a_killed_process_left_goes_with_the_next_run_but_not_what_is_being_written(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "run")]
+@pytest.mark.parametrize("held", [RUN, INGEST])
+def test_what_a_killed_process_left_goes_with_the_next_run_but_not_what_is_being_written(
+    held: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", held, str(tmp_path / "run")]
     holders = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for holder in holders:

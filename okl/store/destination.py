@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from okl.errors import DataError
+from okl.runfolder import make_beside, remove_leftovers
 from okl.store.manifest import is_dataset
 
 PLACE_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -26,17 +27,20 @@ def check_destination(destination: Path) -> None:
 def written_beside(destination: Path) -> Iterator[Path]:
     """A new folder beside the destination that takes its place at the end, or goes away with everything it holds.
 
+    What killed processes left beside the destination goes, too.
+
     Raises
     ------
     DataError : the place cannot be written to or is full, or something that okl did not make has come there meanwhile
     """
     made = [parent for parent in destination.parents if not parent.exists()]
-    own = f"{os.getpid()}-{secrets.token_hex(4)}"  # containers that share a disk share process numbers, too
-    folder = destination.with_name(f"{destination.name}.partial-{own}")
-    old = destination.with_name(f"{destination.name}.replaced-{own}")
+    old = destination.with_name(f"{destination.name}.replaced-{secrets.token_hex(4)}")
+    folder: Path | None = None
+    lock: int | None = None
     done = False
     try:
-        folder.mkdir(parents=True)
+        folder, lock = make_beside(destination)
+        remove_leftovers(destination.parent)
         yield folder
         check_destination(destination)
         if destination.exists():
@@ -50,7 +54,10 @@ def written_beside(destination: Path) -> Iterator[Path]:
     finally:
         if old.exists() and not destination.exists():
             os.rename(old, destination)
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
         shutil.rmtree(old, ignore_errors=True)
         for parent in [] if done else made:
             if parent.exists() and not any(parent.iterdir()):

@@ -107,7 +107,7 @@ def test_an_interrupt_between_the_two_renames_restores_the_old_data_set(
     rename = os.rename
 
     def interrupted(before: Path, after: Path) -> None:
-        if ".partial-" in before.name:
+        if ".unfinished-" in before.name:
             raise KeyboardInterrupt
         rename(before, after)
 
