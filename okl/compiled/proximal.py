@@ -12,31 +12,65 @@ from __future__ import annotations
 import math
 
 from okl.compiled.door import compiled, compiled_row
+from okl.compiled.exponential import exp_negative
 from okl.types import FloatArray
 
 _MOST_ROUNDS = 80
+_AT_ONCE = 128  # rows that go through Newton's steps together, in vectors
+_NEAR, _SETTLED = 1e-8, 1e-14  # of a step, in the size of what it changes
 
 
 @compiled_row
-def _first_logit(target: float, scale: float) -> float:
+def _first_logit(target: float, scale: float, log_scale: float) -> float:
     # for x far below u: r + exp(r) = target + log(scale) with r = logit + log(scale), whose root is near this one
-    shifted = target + math.log(scale)
+    if scale <= 0.0:
+        return min(target, 0.0)
+    shifted = target + log_scale
     r = math.log(shifted) if shifted > 1.0 else shifted
-    return min(r - math.log(scale), 0.0)
+    return min(r - log_scale, 0.0)
 
 
 @compiled_row
-def _negative_logit(target: float, scale: float, logit: float) -> float:
-    # root s <= 0 of s + scale / (1 + exp(-s)) = target, target <= scale / 2: Newton comes from the right, where the
-    # left side is convex, after at most one step
-    for _ in range(_MOST_ROUNDS):
-        e = math.exp(logit)
+def _start_logits(
+    logits: FloatArray,
+    targets: FloatArray,
+    points: FloatArray,
+    signs: FloatArray,
+    upper: FloatArray,
+    lipschitz: float,
+    multiplier: float,
+    afresh: bool,
+) -> None:
+    scale, log_scale = -1.0, 0.0
+    for i in range(points.shape[0]):
+        u = upper[i]
+        q = points[i] - multiplier * signs[i]
+        targets[i] = lipschitz * (u - q) if q > 0.5 * u else lipschitz * q
+        if afresh:
+            if lipschitz * u != scale:  # most rows weigh the same
+                scale = lipschitz * u
+                log_scale = math.log(scale) if scale > 0.0 else 0.0
+            logits[i] = _first_logit(targets[i], scale, log_scale)
+        else:
+            logits[i] = -abs(logits[i])
+
+
+@compiled_row
+def _improve_logits(logits: FloatArray, targets: FloatArray, upper: FloatArray, lipschitz: float) -> int:
+    # one Newton step each towards the root s <= 0 of s + scale / (1 + exp(-s)) = target, target <= scale / 2: it comes
+    # from the right, where the left side is convex, after at most one step. Returns how many are not there yet
+    waiting = 0
+    for i in range(logits.shape[0]):
+        s, scale = logits[i], lipschitz * upper[i]
+        e = exp_negative(s)  # type: ignore[no-untyped-call]
         share = e / (1.0 + e)
-        step = (logit + scale * share - target) / (1.0 + scale * share * (1.0 - share))
-        before, logit = logit, min(logit - step, 0.0)
-        if abs(logit - before) <= 1e-8 * (1.0 + abs(logit)):  # the error is the square of that
-            break
-    return logit
+        step = (s + scale * share - targets[i]) / (1.0 + scale * share * (1.0 - share))
+        size = 1.0 + abs(s)
+        # what is there stays there: bits do not depend on the neighbours that it waits for
+        logits[i] = min(s - step, 0.0) if abs(step) > _SETTLED * size else s
+        # the error is the square of that; one that is to be clipped at 0 again and again is there, too
+        waiting += (abs(step) > _NEAR * size) & ((s < 0.0) | (step > 0.0))
+    return waiting
 
 
 @compiled_row
@@ -55,24 +89,22 @@ def entropy_prox(
     logits : (n,), a buffer; afresh : whether it holds nothing yet, otherwise roots at another multiplier
     """
     balance, fall, mass = 0.0, 0.0, 0.0
-    for i in range(points.shape[0]):
-        u = upper[i]
-        out[i] = 0.0
-        if u <= 0.0:
-            continue
-        q = points[i] - multiplier * signs[i]
-        mirrored = q > 0.5 * u
-        scale = lipschitz * u
-        target = lipschitz * (u - q) if mirrored else lipschitz * q
-        s = _negative_logit(target, scale, _first_logit(target, scale) if afresh else -abs(logits[i]))
-        logits[i] = s
-        e = math.exp(s)
-        share = e / (1.0 + e)
-        out[i] = u - u * share if mirrored else u * share
-        balance += signs[i] * out[i]
-        mass += out[i]
-        steepness = scale * share * (1.0 - share)
-        fall += steepness / (1.0 + steepness)
+    for first in range(0, points.shape[0], _AT_ONCE):
+        cut = slice(first, min(first + _AT_ONCE, points.shape[0]))
+        x, s, p, y, u = out[cut], logits[cut], points[cut], signs[cut], upper[cut]
+        _start_logits(s, x, p, y, u, lipschitz, multiplier, afresh)
+        for _ in range(_MOST_ROUNDS):
+            if _improve_logits(s, x, u, lipschitz) == 0:
+                break
+        for i in range(x.shape[0]):
+            e = exp_negative(s[i])  # type: ignore[no-untyped-call]
+            small = u[i] * (e / (1.0 + e))
+            x[i] = u[i] - small if p[i] - multiplier * y[i] > 0.5 * u[i] else small
+        for i in range(x.shape[0]):
+            balance += y[i] * x[i]
+            mass += x[i]
+            steepness = lipschitz * x[i] * (u[i] - x[i]) / u[i] if u[i] > 0.0 else 0.0
+            fall += steepness / (1.0 + steepness)
     return balance, fall, mass
 
 

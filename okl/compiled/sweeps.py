@@ -8,6 +8,8 @@ L lipschitz.
 
 from __future__ import annotations
 
+import numpy as np
+
 from okl.compiled.door import compiled, compiled_row
 from okl.compiled.proximal import entropy_prox
 from okl.compiled.rowpasses import add_rows, multiply_rows
@@ -66,14 +68,13 @@ def sweep_entropy(
     logits : (m,), a buffer
     """
     step, at_once = 1.0 / lipschitz, _rows_at_once(rows)
+    room = np.empty(min(at_once, rows.shape[0]))
     for first in range(0, rows.shape[0], at_once):
         last = min(first + at_once, rows.shape[0])
-        there, bounds, new = gradient[first:last], upper[first:last], out[first:last]
+        there, bounds, new, targets = gradient[first:last], upper[first:last], out[first:last], room[: last - first]
         multiply_rows(there, rows[first:last], signs[first:last], vector)
-        # what the prox is taken of stands in the logits until they overwrite it, entry by entry
-        targets = logits[first:last]
         for i in range(first, last):
             gradient[i] += offset
-            logits[i] = points[i] - step * gradient[i]
-        entropy_prox(new, targets, targets, signs[first:last], bounds, lipschitz, 0.0, True)
+            targets[i - first] = points[i] - step * gradient[i]
+        entropy_prox(new, logits[first:last], targets, signs[first:last], bounds, lipschitz, 0.0, True)
         add_rows(sums, rows[first:last], signs[first:last], new)
