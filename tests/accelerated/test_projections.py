@@ -220,6 +220,14 @@ def test_total_at_an_end_but_for_rounding_is_taken() -> None:
         np.testing.assert_allclose(out, upper, rtol=1e-12)
 
 
+def test_total_at_an_end_is_taken_where_the_sums_of_the_signs_all_but_cancel() -> None:
+    case = random_case(4154)
+    assert abs(case.total) < 1e-4 * abs(case.pair[0])  # rounding goes by the terms, not by what is left of them
+    out = np.empty_like(case.point)
+    project_box_hyperplane(out, case.point, case.signs, case.lower, case.upper, case.total)
+    np.testing.assert_allclose(out, np.where(case.signs > 0, case.upper, case.lower), rtol=1e-14)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

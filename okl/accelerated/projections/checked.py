@@ -79,11 +79,14 @@ def checked_entries(point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper
     )
 
 
-def check_total(total: float, least: float, most: float, whose: str, name: str) -> None:
-    """Raise ConfigError, naming the bound in the way, unless entries can sum to the total, but for rounding."""
+def check_total(total: float, least: float, most: float, whose: str, name: str, size: float | None = None) -> None:
+    """Raise ConfigError, naming the bound in the way, unless entries can sum to the total, but for rounding.
+
+    size : of the terms of the sums, where these are differences; None: of the sums themselves
+    """
     if not math.isfinite(total):
         raise ConfigError(f"{name} = {total!r}, but it takes a finite number.")
-    slack = _ROUNDING * (abs(total) + min(abs(least), abs(most)))
+    slack = _ROUNDING * (abs(total) + (min(abs(least), abs(most)) if size is None else size))
     if total < least - slack:
         raise ConfigError(
             f"{name} = {total:g} is out of reach: {whose} at least {least:g} because of the lower bounds of entries "

@@ -68,7 +68,9 @@ def project_box_hyperplane(
     point = check_point(out, point)
     entries, sums = checked_entries(point, signs, lower, upper)
     least, most = sums.plus[0] - sums.minus[1], sums.plus[1] - sums.minus[0]
-    check_total(total, least, most, "the sum of signs times entries is", "total")
+    # the sums of the two signs may all but cancel: what rounding does to their difference goes by them
+    size = min(abs(sums.plus[0]) + abs(sums.minus[1]), abs(sums.plus[1]) + abs(sums.minus[0]))
+    check_total(total, least, most, "the sum of signs times entries is", "total", size)
     (root,), passes = find_multipliers(entries, (Group(0, len(point), total, theta),), n_threads)
     write_clipped(out, entries, root, -root, n_threads)
     return Projected(root, passes)
