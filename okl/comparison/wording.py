@@ -73,7 +73,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} rows held out"
     said = [
         f"{len(result['models'])} models learnt to predict {data['target']} from {number(data['features'])} columns, "
-        f"judged by {how} on {number(result['search_rows'])} of {number(data['train_rows'])} training rows, in "
+        f"judged by {how} on {_rows_of(result)} training rows, in "
         f"{seconds(result['search_seconds'])}; everything together took {seconds(result['total_seconds'])}.",
         _winner_sentence(result),
         f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
@@ -106,9 +106,9 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     loose = [row for row in result["models"] if (row.get("relative_gap") or 0.0) > LOOSE_GAP * tolerance]
     if loose:
         names = ", ".join(f"{row['model']} ({row['relative_gap']:.1g})" for row in loose)
+        advice = "Ingest with --scale standard, or raise" if data["scale"] == "none" else "Raise"
         warnings.append(
-            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. Scale the columns, or raise "
-            "--iterations."
+            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. {advice} --iterations."
         )
     warnings += [f"{row['model']} failed: {row['note']}" for row in result["models"] if row["mean"] is None]
     return warnings
@@ -131,6 +131,11 @@ def _winner_sentence(result: Mapping[str, Any]) -> str:
     if not alike:
         return f"{told}, and significantly better than every other one (p <= {SIGNIFICANT})."
     return f"{told}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+
+
+def _rows_of(result: Mapping[str, Any]) -> str:
+    searched, there = result["search_rows"], result["dataset"]["train_rows"]
+    return f"all {number(there)}" if searched == there else f"{number(searched)} of {number(there)}"
 
 
 def _certified(result: Mapping[str, Any]) -> str:

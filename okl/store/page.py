@@ -56,7 +56,7 @@ caption { text-align: left; font-weight: 600; padding: .6rem .8rem .2rem; }
 th, td { text-align: right; padding: .3rem .8rem; border-top: 1px solid var(--rule); vertical-align: top; }
 tr:first-child > * { border-top: 0; }
 th { font-weight: 500; color: var(--soft); }
-th:first-child, table.facts td { text-align: left; }
+th:first-child, td:first-child, table.facts td { text-align: left; }
 .metrics th, .metrics td { overflow-wrap: normal; }
 .metrics td:nth-child(2) { font-weight: 600; }
 .facts th { width: 12rem; }
