@@ -1,6 +1,6 @@
 """The accelerated method beside its peers, and how it grows: `python -m tests.benchmarks.accelerated [PART ...]`.
 
-Parts: peers (LIBLINEAR, LIBSVM), iterations (against reads of the rows), covtype, growth; all by default. Data are the
+Parts: peers (LIBLINEAR), libsvm, iterations (against reads of the rows), covtype, growth; all by default. Data are the
 paper's generator's, and covtype_binary of the folder OKL_DATA. The method holds rows in float32, its sums in float64.
 """
 
@@ -63,20 +63,26 @@ def compare(peer: Peer, model: CSVM | LogisticRegression, inputs: Doubles, label
 
 
 def peers() -> None:
-    """LIBLINEAR without a bias, LIBSVM with one, all at C = 1 and from the same float64 rows; copies are timed."""
+    """LIBLINEAR without a bias, at C = 1 and from the same float64 rows; copies are timed."""
     inputs, labels = paper_rows(ROWS, COLUMNS)
     print(f"to {WITHIN:g} of the optimal objective, m = {ROWS}, n = {COLUMNS}, C = 1, median of {ROUNDS} rounds")
     compare(LIBLINEAR_HINGE, CSVM(1.0, fit_intercept=False), inputs, labels)
     compare(LIBLINEAR_LOGISTIC, LogisticRegression(1.0, fit_intercept=False), inputs, labels)
-    # one round, and the loosest tolerance tried: a run of it takes minutes
-    problem = CSVM(1.0).problem(dense(inputs, labels))
+
+
+def libsvm() -> None:
+    """LIBSVM with a bias, one round: a run of it takes minutes."""
+    inputs, labels = paper_rows(ROWS, COLUMNS)
+    model = CSVM(1.0)
+    proved = solve(model.problem(dense(inputs, labels)), Fapg(tolerance=0.2 * WITHIN))[0].best_record.certificate
+    target = proved.dual * (1.0 + WITHIN)
     began = perf_counter()
-    state, _ = solve(problem, Fapg(tolerance=WITHIN))
+    state = until(model.problem(dense(inputs, labels)), target)
     ours, certificate = perf_counter() - began, state.best_record.certificate
-    theirs, objective = LIBSVM.once(inputs, labels, 1e-1)
+    theirs, objective = LIBSVM.once(inputs, labels, 1e-2)
     print(
-        f"{LIBSVM.name:32} {theirs:8.2f} s (tol 0.1, objective {objective:.3f})   okl {ours:7.2f} s "
-        f"({state.history[-1].iteration} iterations, objective {certificate.primal:.3f}, gap "
+        f"{LIBSVM.name:32} {theirs:8.2f} s (tol 0.01, objective {objective:.3f}, asked for {target:.3f})   okl "
+        f"{ours:7.2f} s ({state.history[-1].iteration} iterations, objective {certificate.primal:.3f}, gap "
         f"{certificate.relative_gap:.1e})   {theirs / ours:6.2f} times faster"
     )
 
@@ -181,7 +187,7 @@ def growth() -> None:
 
 
 if __name__ == "__main__":
-    parts = {"peers": peers, "iterations": iterations, "covtype": covtype, "growth": growth}
+    parts = {"peers": peers, "libsvm": libsvm, "iterations": iterations, "covtype": covtype, "growth": growth}
     for name in sys.argv[1:] or parts:
         print(f"-- {name}", flush=True)
         parts[name]()
