@@ -55,7 +55,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     max_iter : int >= 1
     method : "practical", or "proven" for the one with a bound on its iterations
     start : "own", the model's simplest point; or "stochastic", where steps on random blocks of rows lead (see
-        okl.accelerated.stochastic), for explicit columns: it pays for c-svm and logistic on many rows
+        okl.accelerated.stochastic), for explicit columns: it saves reads of the rows with nu-svm, seldom seconds
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 

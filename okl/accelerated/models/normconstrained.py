@@ -34,6 +34,20 @@ class NormConstrained:
     ConfigError : a number outside its range, or a model that is no sum of losses of margins
 
     Source: Ito et al., 2017, (8) and (10), for 1 < p < infinity.
+
+    Examples
+    --------
+    >>> from okl.accelerated.fapg import Fapg
+    >>> from okl.accelerated.fitting import fit_one
+    >>> from okl.accelerated.models import LogisticRegression
+    >>> random = np.random.default_rng(0)
+    >>> inputs = random.normal(size=(200, 5))
+    >>> rows = DenseRows(inputs, np.where(inputs[:, 0] + 0.5 * random.normal(size=200) > 0.0, 1.0, -1.0))
+    >>> found = fit_one(NormConstrained(LogisticRegression(C=1.0), power=1.5, radius=2.0), rows, Fapg(tolerance=1e-4))
+    >>> bool(np.sum(np.abs(found.weights) ** 1.5) ** (1 / 1.5) <= 2.0 + 1e-9)
+    True
+    >>> bool(found.certificate.relative_gap <= 1e-4)
+    True
     """
 
     model: Classifier
