@@ -61,6 +61,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "max_iterations": {"max_iterations": 3},
     "fit_intercept": {"fit_intercept": False},
     "bias": {"bias": "errors"},
+    "start": {"start": "stochastic"},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},
