@@ -20,8 +20,7 @@ _BLOCK_BYTES = 2**18  # of rows, a fraction of a second-level cache
 
 @compiled_row
 def _rows_at_once(rows: FloatArray) -> int:
-    # a multiple of four, as add_rows takes them: sums are those of a pass of their own, bit for bit
-    return max(4, int(_BLOCK_BYTES // (4 * rows.shape[1] * rows.itemsize)) * 4)
+    return max(4, int(_BLOCK_BYTES // (rows.shape[1] * rows.itemsize)))
 
 
 @compiled

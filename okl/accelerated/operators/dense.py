@@ -18,7 +18,7 @@ from okl.types import FloatArray
 
 SegmentWork = Callable[[FloatArray, slice], None]
 
-_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly; multiples of four
+_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,5 +127,4 @@ class DenseRows:
 
 def rows_of_segment(n_points: int) -> int:
     """Rows summed in one go: by how many there are only, so that bits do not depend on the number of threads."""
-    even = 4 * -(-n_points // (4 * _SEGMENTS))  # of four rows each, as add_rows takes them
-    return min(max(even, _LEAST_SEGMENT), _MOST_SEGMENT)
+    return min(max(-(-n_points // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
