@@ -81,8 +81,8 @@ def test_doubtful_numbers_are_shown_and_not_judged(tmp_path: Path) -> None:
     assert {cell["verdict"] for cell in first["cells"]} == {None}
     assert first["compared"] == 0
     for cell in first["cells"]:  # each seed has a best value of its own, and one for all is no better
-        assert cell["accuracy_of_one_value"] <= cell["mean"] + 1e-12
-        assert cell["mean"] == max(cell["accuracy_own"], cell["accuracy_least_errors"])
+        assert cell["more"]["accuracy_of_one_value"] <= cell["mean"] + 1e-12
+        assert cell["mean"] == max(cell["more"][f"accuracy_{bias}"] for bias in ("own", "least_errors"))
     assert again["items_done_before"] == again["items"] == 4
     assert [cell["mean"] for cell in again["cells"]] == [cell["mean"] for cell in first["cells"]]
 
