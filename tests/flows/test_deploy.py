@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -70,12 +73,17 @@ def worker(server: OwnServer, deployed: list[str], tmp_path_factory: pytest.Temp
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            start_new_session=True,
         )
     try:
         yield
     finally:
-        process.terminate()
-        process.wait(30)
+        process.terminate()  # it waits for the runs that it has started
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        with suppress(ProcessLookupError):  # what is left of it, and of them
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
 
 
 def settings() -> TrainSettings:
