@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -79,12 +79,23 @@ def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: 
         # dense towards the end, where MM-FDA becomes Fisher's discriminant
         return Grid(model, tuple((1.0 - (1.0 - np.arange(1, n + 1) / (n + 1)) ** 2).tolist()), "share")
     if parameter_of(model) == "nu":
-        ranges = tuple((least_known_nu(features, sign), _nu_max(sign)) for sign in signs)
-        return Grid(model, _spread((1.0, LEAST_SHARE), n), "share", ranges)
+        return Grid(model, _spread((1.0, LEAST_SHARE), n), "share", _ranges_of_nu(features, signs))
     if model.startswith("l1-"):
         least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
         return Grid(model, _spread(SPARSE_COST, n, least), "value")
     return Grid(model, _spread(COST, n, 1.0 / length**2), "value")
+
+
+def on_rows(grid: Grid, features: FloatArray, signs: Sequence[FloatArray]) -> Grid:
+    """The same places in the ranges of other rows: a nu above nu_min for a sample may lie below that of all rows.
+
+    features, signs : as of make_grid
+    """
+    return replace(grid, ranges=_ranges_of_nu(features, signs)) if grid.model == "nu-svm" else grid
+
+
+def _ranges_of_nu(features: FloatArray, signs: Sequence[FloatArray]) -> tuple[tuple[float, float], ...]:
+    return tuple((least_known_nu(features, sign), _nu_max(sign)) for sign in signs)
 
 
 def least_known_nu(features: FloatArray, signs: FloatArray) -> float:
@@ -92,9 +103,10 @@ def least_known_nu(features: FloatArray, signs: FloatArray) -> float:
 
     The linear program that gives nu_min itself takes minutes where this takes a second; any plane's loss is a bound.
 
-    features : (rows, n_columns); signs : (rows,); the planes are those of the first rows, the losses of all
+    features : (rows, n_columns); signs : (rows,); the planes are those of rows evenly spread, the losses of all
     """
-    few = DenseRows(features[:SAMPLE_ROWS], signs[:SAMPLE_ROWS])
+    spread = np.linspace(0, len(signs) - 1, min(len(signs), SAMPLE_ROWS)).astype(np.int64)
+    few = DenseRows(features[spread], signs[spread])
     length = math.sqrt(max(float(few.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
     points = path("c-svm", few, _spread(COST, PLANES, 1.0 / length**2), ROUGHLY)
     losses = []

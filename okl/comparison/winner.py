@@ -15,7 +15,7 @@ from okl.accelerated.moments import class_moments
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.paths import path
 from okl.comparison.entrants import is_certified, train_settings
-from okl.comparison.grids import Grid
+from okl.comparison.grids import Grid, on_rows
 from okl.comparison.minimaxpaths import path_of_moments
 from okl.comparison.settings import CompareSettings
 from okl.comparison.trials import signs_of_classes, with_biases
@@ -74,6 +74,7 @@ def fit_winner(
     rows = sample_rows(data, "train", rows_that_fit(settings, data, feature_map), settings.seed, settings.precision)
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
     signs = signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
+    grid = on_rows(grid, features, signs)
     method = Fapg(tolerance=EXACTER * settings.tolerance, max_iterations=MORE_ITERATIONS * settings.iterations)
     values: list[float] = []
     fits: list[Fitted] = []

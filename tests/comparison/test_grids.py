@@ -13,7 +13,7 @@ from okl.accelerated.fitting import fit_one
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.paths import with_parameter
 from okl.accelerated.ranges import nu_min
-from okl.comparison.grids import make_grid
+from okl.comparison.grids import make_grid, on_rows
 from okl.comparison.minimaxpaths import kappa_max, merged_moments
 from okl.comparison.sample import Sample
 from okl.comparison.trials import signs_of_classes
@@ -37,6 +37,16 @@ def test_values_of_nu_lie_above_nu_min_and_reach_nu_max(features: tuple[FloatArr
     assert least < min(values) < 1.5 * least
     assert max(values) == pytest.approx(largest, rel=1e-12)
     assert values == sorted(values, reverse=True)
+
+
+def test_places_of_a_sample_are_valid_for_more_rows(features: tuple[FloatArray, FloatArray]) -> None:
+    inputs, targets = features
+    few, rows = slice(0, 60), DenseRows(inputs, targets)
+    sampled = make_grid("nu-svm", inputs[few], [targets[few]], 6)
+    grid, least, place = on_rows(sampled, inputs, [targets]), nu_min(rows), sampled.places[-1]
+    assert sampled.value(place, 0, len(targets), sampled.high(rows)) < least < grid.value(place, 0, len(targets))
+    assert grid.places == sampled.places
+    assert on_rows(make_grid("c-svm", inputs, [targets], 3), inputs, [targets]).ranges == ((0.0, math.inf),)
 
 
 @pytest.mark.parametrize("model", ["mm-fda", "mm-mpm"])
