@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.checks import check_at_least, check_positive
-from okl.compiled.experts import ExpertRule
+from okl.compiled.experts import AVERAGED, ExpertRule
 from okl.compiled.hedge import Counted
 from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
@@ -219,8 +219,11 @@ class ExpertLearner:
 
 
 def _leading(state: Experts) -> tuple[Group, int, int, int]:
-    """Group, map, step size and kind of weights of the expert that lost least of late."""
-    recent = state.per_learner(state.recent)
+    """Group, map, step size and kind of weights of the expert with averaged weights that lost least of late.
+
+    Last weights may lose less on the way, where rows beside each other are alike; on other rows averages are better.
+    """
+    recent = [losses[..., AVERAGED] for losses in state.per_learner(state.recent)]
     number = min(range(len(recent)), key=lambda index: float(recent[index].min()))
-    m, t, which = np.unravel_index(int(recent[number].argmin()), recent[number].shape)
-    return state.groups[number], int(m), int(t), int(which)
+    m, t = np.unravel_index(int(recent[number].argmin()), recent[number].shape)
+    return state.groups[number], int(m), int(t), AVERAGED
