@@ -1,0 +1,229 @@
+"""Losses that are piecewise linear in the scores: all that a cut, a line search and a bound ask of them.
+
+Per-row slopes u_i, a subgradient by the scores, and their intercepts give a cut: for every v
+mean loss(v) >= mean_i (<u_i, v_i> + intercept_i), whatever point the slopes come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from okl.compiled.breakpoints import classes_kinks, hinge_kinks, tube_kinks
+from okl.compiled.piecewise import (
+    classes_line,
+    classes_slopes,
+    hinge_line,
+    hinge_slopes,
+    tube_line,
+    tube_slopes,
+)
+from okl.errors import ConfigError
+from okl.types import FloatArray, Task
+
+
+class PiecewiseLinear(Protocol):
+    """What the methods may ask of a loss; scores (n,) of one output or (n, K) of several, float64; targets float64."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+
+
+class _Common:
+    def slopes(
+        self: PiecewiseLinear, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None
+    ) -> FloatArray:
+        """A subgradient of each row, like scores; at kinks the right-hand one along."""
+        out = np.empty_like(scores, dtype=np.float64)
+        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
+        return out
+
+
+@dataclass(frozen=True)
+class Hinge(_Common):
+    """max(0, 1 - y s), targets -1 or +1.
+
+    Source: Zhang & Sen, problem (1).
+    """
+
+    name: str = "hinge"
+    task: Task = "binary"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.maximum(0.0, 1.0 - targets * scores)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        return -targets * slopes
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        sums: tuple[float, float] = hinge_slopes(out, scores, along, targets)
+        return sums
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        sums: tuple[float, float] = hinge_line(scores, along, targets, step)
+        return sums
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        found: tuple[int, float] = hinge_kinks(positions, jumps, scores, along, targets, *parabola, longest, scale)
+        return found
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class Insensitive(_Common):
+    """max(0, |s - y| - epsilon), of a number; epsilon = 0 is the absolute loss.
+
+    Parameters
+    ----------
+    epsilon : float >= 0, in units of the target
+
+    Raises
+    ------
+    ConfigError : epsilon is negative or not finite
+
+    Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
+    """
+
+    epsilon: float = 0.1
+    task: Task = "regression"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
+
+    @property
+    def name(self) -> str:
+        """Of the loss."""
+        return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        return np.maximum(0.0, np.abs(scores - targets) - self.epsilon)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        return -(slopes * targets + self.epsilon * np.abs(slopes))
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        sums: tuple[float, float] = tube_slopes(out, scores, along, targets, self.epsilon)
+        return sums
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        sums: tuple[float, float] = tube_line(scores, along, targets, self.epsilon, step)
+        return sums
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        found: tuple[int, float] = tube_kinks(
+            positions, jumps, scores, along, targets, self.epsilon, *parabola, longest, scale
+        )
+        return found
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        return 2
+
+
+@dataclass(frozen=True)
+class ClassesHinge(_Common):
+    """max_c ([c != y] + s_c - s_y), targets class indices 0 .. K - 1.
+
+    Source: Crammer & Singer, JMLR 2, 2001, section 2.
+    """
+
+    name: str = "multiclass-hinge"
+    task: Task = "multiclass"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        rows, true = np.arange(len(scores)), np.asarray(targets, dtype=np.int64)
+        lines = 1.0 + scores - scores[rows, true][:, None]
+        lines[rows, true] = 0.0
+        largest: FloatArray = lines.max(axis=1)
+        return largest
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        sums: tuple[float, float] = classes_slopes(out, scores, along, targets)
+        return sums
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        sums: tuple[float, float] = classes_line(scores, along, targets, step)
+        return sums
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        found: tuple[int, float] = classes_kinks(positions, jumps, scores, along, targets, *parabola, longest, scale)
+        return found
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        return n_outputs - 1
