@@ -143,7 +143,7 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Measure a model on labelled rows."""
-    from okl.scoring import EvaluateSettings, evaluate_model
+    from okl.measuring import EvaluateSettings, evaluate_model
     from okl.store.report import text_metrics
 
     values = {"model": os.path.abspath(model), "source": os.path.abspath(dataset), "split": split}

@@ -86,7 +86,7 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
     ------
     OklError : rows that do not fit the model; a label never seen in training
     """
-    from okl.scoring import EvaluateSettings, evaluate_model
+    from okl.measuring import EvaluateSettings, evaluate_model
 
     given = _plain({"model": model, "source": source} | options)
     return evaluate_model(settings_from(EvaluateSettings, given, "okl.evaluate"), observer)

@@ -1,4 +1,4 @@
-"""Scoring with a saved model: rows in, scores and predictions out in their order; and measuring it on labelled rows."""
+"""Scoring with a saved model: rows in, scores and predictions out in their order."""
 
 from __future__ import annotations
 
@@ -18,15 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from okl.configuration import Count
 from okl.errors import ConfigError
-from okl.evaluation import in_own_unit, learnt_unit, predictor_tallies, target_range
 from okl.execution import open_execution
-from okl.metrics import Tally, measure, merge
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
 from okl.runfolder import RunFolder, check_place
-from okl.store.dataset import Dataset, Schema, Shard
-from okl.store.manifest import is_dataset, open_dataset
-from okl.store.matching import read_as
+from okl.store.dataset import Schema
 from okl.store.model import Model, load_model, predictions
 from okl.store.pieces import TablePiece, read_table, table_pieces
 from okl.store.rawrows import check_columns, prepare_rows
@@ -44,21 +40,6 @@ class ScoreSettings(BaseModel):
     source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
     out: str = Field(description="folder to make for the scores")
     keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
-
-
-class EvaluateSettings(BaseModel):
-    """Which model to measure on which labelled rows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    model: str = Field(description="folder of a model")
-    source: str = Field(description="data set, or raw rows with the model's target column")
-    split: Literal["test", "train", "all"] = Field(
-        "test", description="of a data set; all rows where there is no split"
-    )
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
     threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
@@ -109,25 +90,6 @@ class ScorePiece:
         *names, last = output_names(model)
         fields += [pa.field(name, precision) for name in names]
         return pa.schema([*fields, pa.field(last, pa.array(predictions(model, _no_scores(model.n_outputs))).type)])
-
-
-@dataclass(frozen=True, eq=False)
-class MeasurePiece:
-    """Work on one piece with labels: score its rows and tally how far off they are."""
-
-    model: Model
-
-    def __call__(self, piece: TablePiece) -> list[Tally]:
-        """One tally, or none for a piece whose rows all miss a value."""
-        schema, tallies = self.model.schema, []
-        for source in read_table(piece, [*schema.features, schema.target]):
-            raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
-            assert raw.targets is not None
-            kept = slice(None) if raw.complete is None else raw.complete
-            scores = in_own_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
-            targets = in_own_unit(schema, raw.targets[kept])
-            tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
-        return [merge(tallies)] if tallies else []
 
 
 @dataclass(eq=False)
@@ -226,49 +188,6 @@ def output_names(schema: Schema) -> list[str]:
     """Columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
     scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
     return [*scores, "prediction"]
-
-
-def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Measure a saved model on a split of a data set, or on all rows of a source that has the target column.
-
-    Returns
-    -------
-    model, source, split, rows, seconds, metrics: what `okl evaluate --json` prints
-
-    Raises
-    ------
-    OklError : rows that do not fit the model; a label never seen in training
-    """
-    observer = observer or NullObserver()
-    begun, model = time.perf_counter(), load_model(settings.model)
-    check_workers(settings.workers, settings.scheduler)
-    data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
-    pieces = table_pieces(settings.source, model.schema.n_features) if data is None else ()
-    if data is None:
-        check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
-    with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
-        observer.stage("evaluate")
-        if data is None:
-            split, parts = "all", execution.map(MeasurePiece(model), pieces)
-            tally = merge(tally for part in parts for tally in part)
-        else:
-            split, shards = _shards_of(data, settings.split)
-            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
-    return {
-        "model": settings.model,
-        "source": settings.source,
-        "split": split,
-        "rows": tally.rows,
-        "seconds": time.perf_counter() - begun,
-        "metrics": learnt_unit(model.schema, tally.report()),
-    }
-
-
-def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
-    """The shards to measure on and what to call them; all of them where there is no split."""
-    if split == "all" or not data.split("test"):
-        return "all", list(data.shards)
-    return split, list(data.split(split))
 
 
 def _score_columns(scores: FloatArray) -> list[FloatArray]:

@@ -9,28 +9,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from okl.accelerated.solver import AcceleratedSolver
-from okl.certificates import Proof, gap_proof, regret_proof
+from okl.certificates import Proof, regret_proof
 from okl.configuration import IngestSettings, TrainSettings
 from okl.curve import LearningCurve
-from okl.evaluation import ConstantPredictor, learnt_unit, predictor_tallies
+from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
-from okl.learning import Learnt, learn, learn_linear, progressive_metric
-from okl.metrics import Tally
+from okl.learning import learn, learn_linear
 from okl.online.solver import OnlineSolver
 from okl.planning import check, make_solver, mode_of, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
+from okl.results import Tallies, describe_data, figures, flat_figures, how_it_went, split_metrics
 from okl.runfolder import RunFolder
-from okl.solvers import Solver, Standing
+from okl.solvers import Solver
 from okl.store.dataset import Shard
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.model import Model, save_model
 from okl.store.report import markdown_report, text_summary, write_report
-from okl.store.wording import scalars
 
 __all__ = ["TRAIN_STAGES", "TrainingRun", "check", "stages_of", "train"]
 
@@ -119,11 +117,11 @@ class TrainingRun:
             predictors["linear"] = self.linear.predictor
         execution, precision = self._running(), self.settings.precision
         splits: dict[str, tuple[Shard, ...]] = {"train": self.data.split("train"), "test": self.data.split("test")}
-        self.tallies = {
+        self.tallies: Tallies = {
             split: predictor_tallies(self.data, shards, predictors, precision, execution) if shards else None
             for split, shards in splits.items()
         }
-        return {split: self._metrics(split, "model") for split in self.tallies}
+        return {split: split_metrics(self.data.schema, self.tallies, split, "model") for split in self.tallies}
 
     def certify(self) -> dict[str, Any]:
         """Prove what an online run lost to the best weights in hindsight."""
@@ -177,15 +175,7 @@ class TrainingRun:
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """One flat row a figure: predictor, split, metric, value."""
-        names = ["model", *self._result["baselines"]]
-        sources = [self._result, *self._result["baselines"].values()]
-        return [
-            {"predictor": name, "split": split, "metric": metric, "value": value}
-            for name, source in zip(names, sources, strict=True)
-            for split in ("progressive", "train", "test")
-            for metric, value in ((source or {}).get(split) or {}).items()
-            if isinstance(value, (int, float)) and not isinstance(value, bool)
-        ]
+        return flat_figures(self._result)
 
     def _make_solver(self) -> Solver[Any]:
         solver = make_solver(self.settings, self.data)
@@ -210,19 +200,12 @@ class TrainingRun:
     def _ingest_progress(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})
 
-    def _metrics(self, split: str, name: str) -> dict[str, Any] | None:
-        tallies: dict[str, Tally] | None = self.tallies[split]
-        if tallies is None or name not in tallies:
-            return None
-        report = learnt_unit(self.data.schema, tallies[name].report())
-        # matrices and histograms are drawn of the model only
-        return report if name == "model" else scalars(report)
-
     def _collect(self) -> dict[str, Any]:
-        settings, learnt, linear = self.settings, self.learnt, self.linear
+        settings, learnt, linear, schema = self.settings, self.learnt, self.linear, self.data.schema
         rows = self.data.rows("train")
-        baselines: dict[str, Any] = {self._constant: self._figures(self._constant, learnt, of_baseline=True)}
-        baselines["linear"] = linear and self._figures("linear", linear)
+        baselines: dict[str, Any] = {self._constant: figures(schema, self.tallies, self._constant, learnt, True)}
+        baselines["linear"] = linear and figures(schema, self.tallies, "linear", linear)
+        here = self.data.folder.parent == self._place.beside  # and moves with it
         return {
             "model": str(self.folder / "model"),
             "run": str(self.folder),
@@ -232,7 +215,7 @@ class TrainingRun:
             "total_seconds": time.perf_counter() - self._begun,
             "rows_per_second": rows * settings.passes / max(learnt.seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(),
-            **self._figures("model", learnt),
+            **figures(schema, self.tallies, "model", learnt),
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,
             "mode": mode_of(settings),
@@ -241,43 +224,7 @@ class TrainingRun:
             "bytes_sent": self._traffic.bytes_sent,
             "bytes_received": self._traffic.bytes_received,
             "chosen": learnt.solver.chosen(learnt.state),
-            **self._proof(),
+            **how_it_went(learnt, self._regret),
             "settings": settings.model_dump(mode="json"),
-            "dataset": self._describe_data(),
-        }
-
-    def _proof(self) -> dict[str, Any]:
-        """The curve of an online run; how another one converged; and the certificate, if there is one."""
-        points = self.learnt.curve.points()
-        if isinstance(self.solver, AcceleratedSolver):
-            proof = gap_proof(self.solver, self.learnt.state)
-            return {"convergence": points, "certificate": proof.as_json()}
-        return {"curve": points} | ({"certificate": self._regret.as_json()} if self._regret else {})
-
-    def _figures(self, name: str, learnt: Learnt, of_baseline: bool = False) -> dict[str, Any]:
-        standing, progressive = learnt.standing, None
-        if isinstance(standing, Standing):
-            error = standing.baseline_error if of_baseline else standing.error
-            progressive = {progressive_metric(self.data.schema.task): error}
-        return {
-            "progressive": progressive,
-            "train": self._metrics("train", name),
-            "test": self._metrics("test", name),
-        }
-
-    def _describe_data(self) -> dict[str, Any]:
-        data, schema = self.data, self.data.schema
-        folder = self.folder / "data" if data.folder.parent == self._place.beside else data.folder
-        return {
-            "folder": str(folder),
-            "sha256": data.sha256,
-            "task": schema.task,
-            "target": schema.target,
-            "labels": list(schema.labels),
-            "class_counts": list(schema.class_counts),
-            "features": schema.n_features,
-            "train_rows": data.rows("train"),
-            "test_rows": data.rows("test"),
-            "scale": schema.scale,
-            "warnings": list(data.warnings),
+            "dataset": describe_data(self.data, self.folder / "data" if here else self.data.folder),
         }

@@ -13,7 +13,7 @@ import pytest
 from okl.configuration import settings_from
 from okl.errors import DataError
 from okl.evaluation import ConstantPredictor
-from okl.scoring import EvaluateSettings, evaluate_model
+from okl.measuring import EvaluateSettings, evaluate_model
 from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset
 from okl.store.model import load_model

@@ -113,7 +113,7 @@ def test_workers_and_a_scheduler_exclude_each_other() -> None:
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:{free}", "127.0.0.1:{free}", "nowhere.invalid:8786", "tcp://x:y"])
 def test_unreachable_scheduler_is_an_error_within_seconds(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("okl.execution.dask.CONNECT_SECONDS", 1.0)
+    monkeypatch.setattr("okl.execution.dask.cluster.CONNECT_SECONDS", 1.0)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         free = probe.getsockname()[1]

@@ -12,13 +12,14 @@ import pytest
 
 from okl.errors import DataError
 from okl.execution.protocol import Rows
+from okl.store.arrowreading import read_group
 from okl.store.dataset import Dataset
 from okl.store.flatpages import flat_columns, flat_group, page_header
 from okl.store.ingest import ingest
 from okl.store.matching import read_as
 from okl.store.order import Order, Window, plan_windows
 from okl.store.partfiles import open_part
-from okl.store.reading import load_window, permutation_of, read_group, window_jobs
+from okl.store.reading import load_window, permutation_of, window_jobs
 from okl.types import Precision
 from tests.store.sources import parquet, replaced, settings, table
 

@@ -1,0 +1,83 @@
+"""A cluster of this machine, started and ended with it, and the connection to any scheduler."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from distributed import Client, LocalCluster
+from distributed.core import connect
+from distributed.gc import disable_gc_diagnosis
+from distributed.system import MEMORY_LIMIT
+
+from okl.errors import ExecutionError
+from okl.execution.spawning import environment_kept, importing_main, interrupts_held, run_apart
+
+LOOPBACK = "127.0.0.1"
+CONNECT_SECONDS = 5.0
+
+# a worker never spills or pauses: rows are read again from Parquet sooner than from a spill file; a value may be large
+CONFIG = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.admin.large-graph-warning-threshold": "1 GiB",
+    "distributed.scheduler.allowed-failures": 3,
+}
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+def why(error: BaseException) -> str:
+    """What an error says, for the middle of a sentence."""
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def start_cluster(n_workers: int, folder: str) -> Any:
+    """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback."""
+    if importing_main():
+        # a worker process that imports a script without a main guard would start workers of its own; the parent
+        # notices that it ended, and says what to do
+        sys.exit(1)
+    try:
+        with environment_kept(), interrupts_held():
+            cluster = LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
+                # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
+                scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
+                memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
+                silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+            # it runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
+            disable_gc_diagnosis(force=True)
+            return cluster
+    except (RuntimeError, OSError, TimeoutError) as error:
+        raise ExecutionError(
+            f"{n_workers} worker processes could not be started ({why(error)}). Each of them imports the running "
+            'script: there, put what runs under `if __name__ == "__main__":`.'
+        ) from error
+
+
+def open_client(address: str) -> Any:
+    """A client of the scheduler at an address; raises ExecutionError if none answers in 5 seconds."""
+    try:
+        _knock(address)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ExecutionError(
+            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({why(error)}). "
+            "Check the address, and that the scheduler runs."
+        ) from None
+    # tasks are sent at once: by default they wait for 10 ms in case more come, longer than a short round takes
+    client.scheduler_comm.interval = 0.0
+    return client
+
+
+def _knock(address: str) -> None:
+    """Connect to a scheduler and hang up, or raise why not: a Client that fails to connect leaves its thread behind."""
+
+    async def shake_hands() -> None:
+        comm = await connect(address, timeout=CONNECT_SECONDS)
+        await comm.close()
+
+    run_apart(shake_hands, 2 * CONNECT_SECONDS)

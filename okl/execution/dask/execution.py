@@ -1,0 +1,166 @@
+"""The execution protocol on Dask workers: results in the order of the shards, merged here; the same bits as elsewhere.
+
+Between rounds only small values travel, never rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+import dask
+from distributed.utils import silence_logging_cmgr
+
+from okl.checks import check_at_least
+from okl.errors import ConfigError
+from okl.execution.batches import Call, by_locality, counted, in_sequence
+from okl.execution.dask.cluster import CONFIG, open_client, start_cluster
+from okl.execution.dask.sending import Sender, Sent
+from okl.execution.local import LocalExecution
+from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.store.dataset import Dataset, Shard
+from okl.store.order import Window
+from okl.types import Precision
+
+AHEAD_PER_WORKER = 2
+
+
+class DaskExecution:
+    """Runs shards and items on Dask workers, streams in this process; a context manager that ends what it started.
+
+    Parameters
+    ----------
+    n_workers : int >= 1, processes to start on this machine; or
+    address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths
+    n_threads : threads of this process that stream and learn; None: its cores, at most 4
+    patience_seconds : how long to wait when there is no worker at all
+
+    Attributes
+    ----------
+    address : of the scheduler, to which others may connect
+
+    Raises
+    ------
+    ConfigError : both or neither of n_workers and address
+    ExecutionError : workers do not start; the scheduler cannot be reached in 5 seconds, or has no workers
+    """
+
+    def __init__(
+        self,
+        n_workers: int | None = None,
+        address: str | None = None,
+        n_threads: int | None = None,
+        patience_seconds: float = 60.0,
+    ) -> None:
+        if (n_workers is None) == (address is None):
+            raise ConfigError("Dask takes either a number of workers to start or the address of a scheduler.")
+        with ExitStack() as stack:
+            self._local = stack.enter_context(LocalExecution(n_threads))
+            stack.enter_context(dask.config.set(CONFIG))
+            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised, once, as one sentence
+            if n_workers is not None:
+                check_at_least("workers", n_workers, 1)
+                folder = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True)
+                )
+                cluster = start_cluster(n_workers, folder)
+                stack.callback(cluster.close)
+                address = cluster.scheduler_address
+            self.address = str(address)
+            client = open_client(self.address)
+            stack.callback(client.close)
+            self._sender = Sender(client, self.address, patience_seconds)
+            self._sender.wait_for_workers(n_workers or 1)
+            self._stack = stack.pop_all()
+
+    @property
+    def n_workers(self) -> int:
+        """Workers when last looked at."""
+        return len(self._sender.slots)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process for `stream` and the learner behind it."""
+        return self._local.n_threads
+
+    @property
+    def traffic(self) -> Traffic:
+        """Rounds, and pickled bytes of work, shards, values and results so far."""
+        return self._sender.traffic
+
+    def stream(
+        self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
+    ) -> Iterator[Rows]:
+        """Rows in order, read ahead by threads of this process; see `LocalExecution.stream`."""
+        return self._local.stream(data, windows, first, last, precision)
+
+    def mix(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Learn every shard from one value, on the workers; merge the results here, in shard order."""
+        return self._round(work, shards, value, merge)
+
+    def sum(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Evaluate every shard at one value, on the workers; merge the results here, in shard order."""
+        return self._round(work, shards, value, merge)
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Work on independent items, on the workers; results in the order of the items.
+
+        At most two batches a worker are on their way at once, each of at most four items.
+        """
+        sender = self._sender
+        call = Call(sender.pack(work), items)
+        upcoming = iter(in_sequence(len(items), len(sender.slots)))
+        waiting: deque[Sent] = deque()
+        while True:
+            while len(waiting) < AHEAD_PER_WORKER * max(1, len(sender.slots)) and (batch := next(upcoming, None)):
+                waiting.append(sender.send(call, batch))
+            if not waiting:
+                return
+            (reply,) = sender.replies(call, [waiting.popleft()])
+            yield from sender.results(reply)
+            if reply.error is not None:
+                raise reply.error
+
+    def _round(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        from okl.compiled.door import one_blas_thread
+
+        sender = self._sender
+        sender.settle()
+        sender.traffic = counted(sender.traffic, rounds=1)
+        call = Call(sender.pack(work), shards, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        batches = by_locality(len(shards), sender.slots)
+        parts: dict[int, Part] = {}
+        errors: dict[int, BaseException] = {}
+        replies = sender.replies(call, [sender.send(call, batch) for batch in batches])
+        for batch, reply in zip(batches, replies, strict=True):
+            results = sender.results(reply)
+            parts.update(zip(batch.positions, results, strict=False))
+            if reply.error is not None:
+                errors[batch.positions[len(results)]] = reply.error
+        if errors:
+            raise errors[min(errors)]  # the one that one process would have met first
+        with one_blas_thread():
+            return merge([parts[position] for position in range(len(shards))])
+
+    def close(self) -> None:
+        """End the workers that were started here, leave the others, join all threads."""
+        self._stack.close()
+
+    def __enter__(self) -> DaskExecution:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,99 @@
+"""Measuring a saved model on labelled rows: a split of a data set, or a source that has the target column."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from okl.configuration import Count
+from okl.evaluation import in_own_unit, learnt_unit, predictor_tallies, target_range
+from okl.execution import open_execution
+from okl.metrics import Tally, measure, merge
+from okl.planning import check_workers
+from okl.progress import NullObserver, Observer
+from okl.store.dataset import Dataset, Shard
+from okl.store.manifest import is_dataset, open_dataset
+from okl.store.matching import read_as
+from okl.store.model import Model, load_model
+from okl.store.pieces import TablePiece, read_table, table_pieces
+from okl.store.rawrows import check_columns, prepare_rows
+
+
+class EvaluateSettings(BaseModel):
+    """Which model to measure on which labelled rows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(description="folder of a model")
+    source: str = Field(description="data set, or raw rows with the model's target column")
+    split: Literal["test", "train", "all"] = Field(
+        "test", description="of a data set; all rows where there is no split"
+    )
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurePiece:
+    """Work on one piece with labels: score its rows and tally how far off they are."""
+
+    model: Model
+
+    def __call__(self, piece: TablePiece) -> list[Tally]:
+        """One tally, or none for a piece whose rows all miss a value."""
+        schema, tallies = self.model.schema, []
+        for source in read_table(piece, [*schema.features, schema.target]):
+            raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
+            assert raw.targets is not None
+            kept = slice(None) if raw.complete is None else raw.complete
+            scores = in_own_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
+            targets = in_own_unit(schema, raw.targets[kept])
+            tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
+        return [merge(tallies)] if tallies else []
+
+
+def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Measure a saved model on a split of a data set, or on all rows of a source that has the target column.
+
+    Returns
+    -------
+    model, source, split, rows, seconds, metrics: what `okl evaluate --json` prints
+
+    Raises
+    ------
+    OklError : rows that do not fit the model; a label never seen in training
+    """
+    observer = observer or NullObserver()
+    begun, model = time.perf_counter(), load_model(settings.model)
+    check_workers(settings.workers, settings.scheduler)
+    data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
+    pieces = table_pieces(settings.source, model.schema.n_features) if data is None else ()
+    if data is None:
+        check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
+    with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
+        observer.stage("evaluate")
+        if data is None:
+            split, parts = "all", execution.map(MeasurePiece(model), pieces)
+            tally = merge(tally for part in parts for tally in part)
+        else:
+            split, shards = _shards_of(data, settings.split)
+            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
+    return {
+        "model": settings.model,
+        "source": settings.source,
+        "split": split,
+        "rows": tally.rows,
+        "seconds": time.perf_counter() - begun,
+        "metrics": learnt_unit(model.schema, tally.report()),
+    }
+
+
+def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
+    """The shards to measure on and what to call them; all of them where there is no split."""
+    if split == "all" or not data.split("test"):
+        return "all", list(data.shards)
+    return split, list(data.split(split))
