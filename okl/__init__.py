@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         NOGDClassifier,
         NOGDRegressor,
         NuSVMClassifier,
+        PegasosClassifier,
         UnifiedClassifier,
     )
     from okl.functions import evaluate, ingest, predict, train
@@ -71,6 +72,7 @@ __all__ = [
     "NOGDRegressor",
     "NuSVMClassifier",
     "OklError",
+    "PegasosClassifier",
     "TrainSettings",
     "UnifiedClassifier",
     "__version__",
@@ -104,6 +106,7 @@ _MODULES = {
         "NOGDClassifier",
         "NOGDRegressor",
         "NuSVMClassifier",
+        "PegasosClassifier",
         "UnifiedClassifier",
     ),
     "functions": ("evaluate", "ingest", "predict", "train"),

@@ -7,6 +7,7 @@ from okl.estimators.experts import ExpertKernelClassifier, ExpertKernelRegressor
 from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
 from okl.estimators.fourier_map import FourierMap
 from okl.estimators.nogd import NOGDClassifier, NOGDRegressor
+from okl.estimators.pegasos import PegasosClassifier
 from okl.estimators.unified import UnifiedClassifier
 from okl.estimators.unifiedcolumns import (
     L1L2SVMClassifier,
@@ -41,5 +42,6 @@ __all__ = [
     "NOGDClassifier",
     "NOGDRegressor",
     "NuSVMClassifier",
+    "PegasosClassifier",
     "UnifiedClassifier",
 ]

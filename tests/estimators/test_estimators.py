@@ -25,6 +25,7 @@ from okl.estimators import (
     FourierMap,
     NOGDClassifier,
     NOGDRegressor,
+    PegasosClassifier,
 )
 from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 
@@ -40,6 +41,7 @@ from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, seve
         FourierMap(),
         NOGDClassifier(),
         NOGDRegressor(),
+        PegasosClassifier(),
     ]
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
