@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from okl.checks import check_at_least, check_positive
+from okl.compiled.cutpasses import add_sloped_rows, score_rows
 from okl.compiled.master import solve_master
+from okl.compiled.steps import inner
 from okl.subgradient.vectors import Vector
 from okl.types import FloatArray
 
@@ -98,12 +100,14 @@ class Bundle:
         """sum gamma_k G_k and sum gamma_k b_k: a cut."""
         if self._coefficients is None or self._duals is None:
             raise ValueError("A bundle without cuts has no aggregate.")
-        used = np.flatnonzero(self.weights)
-        coefficients = (self._weights[used] @ self._coefficients[used]).reshape(self._shape)
-        dual = coefficients
-        if self._duals is not self._coefficients:
-            dual = (self._weights[used] @ self._duals[used]).reshape(self._shape)
-        return Vector(coefficients, dual), float(self._weights[used] @ self._intercepts[used])
+        coefficients = self._combined(self._coefficients)
+        dual = coefficients if self._duals is self._coefficients else self._combined(self._duals)
+        return Vector(coefficients, dual), float(inner(self.weights, self._intercepts[: self.n_cuts]))
+
+    def _combined(self, rows: FloatArray) -> FloatArray:
+        total = np.zeros(rows.shape[1])
+        add_sloped_rows(total, rows[: self.n_cuts], self.weights)  # a BLAS's bits depend on its threads
+        return total.reshape(self._shape)
 
     def _place(self) -> int:
         if self.n_cuts < self.size:
@@ -127,6 +131,7 @@ class Bundle:
         assert self._coefficients is not None
         assert self._duals is not None
         n = self.n_cuts
-        products = self._coefficients[:n] @ self._duals[place]
+        products = np.empty(n)
+        score_rows(products, self._coefficients[:n], self._duals[place])
         self._products[place, :n], self._products[:n, place] = products, products
         self._intercepts[place], self._weights[place], self._unused[place] = intercept, weight, 0

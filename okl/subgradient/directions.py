@@ -12,11 +12,12 @@ from okl.types import FloatArray
 
 @dataclass(frozen=True)
 class Point:
-    """A point, its scores on the sample, (n_rows,) or (n_rows, n_outputs), and its squared length."""
+    """A point, its scores on the sample, (n_rows,) or (n_rows, n_outputs), its squared length, its bias if free."""
 
     vector: Vector
     scores: FloatArray
     squared_length: float
+    bias: float = 0.0
 
 
 @dataclass(frozen=True)

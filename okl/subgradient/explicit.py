@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from okl.compiled.blocks import as_compiled, run_threads
-from okl.compiled.cutpasses import (
-    add_sloped_rows,
-    add_sloped_rows_of_classes,
-    score_rows,
-    score_rows_of_classes,
-)
+from okl.compiled.blocks import as_compiled
 from okl.errors import DataError
+from okl.subgradient.segments import scores_of_rows, sum_sloped_rows
 from okl.subgradient.vectors import Vector
 from okl.types import FloatArray
-
-_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +25,7 @@ class ExplicitRows:
 
     Raises
     ------
-    DataError : not a matrix with rows and columns, or values that are not finite
+    DataError : not a matrix with rows and columns
     """
 
     rows: FloatArray
@@ -66,39 +58,18 @@ class ExplicitRows:
         return Vector(coefficients, coefficients)
 
     def gather(self, slopes: FloatArray) -> Vector:
-        """mean_i slope_i (x) z_i, summed segment by segment in their order."""
-        add = add_sloped_rows if self.n_outputs == 1 else add_sloped_rows_of_classes
-        parts = np.zeros((-(-self.n_rows // self._segment), *self.shape))
-        # from the end, where `scores` has just been: what it read last is still in cache
-        self._by_segments(lambda index, cut: add(parts[index], self.rows[cut], slopes[cut]), backwards=True)
-        total = np.zeros(self.shape)
-        for part in parts:
-            total += part
+        """mean_i slope_i (x) z_i, summed segment by segment in their order; rows of slope 0 are not read."""
+        total = sum_sloped_rows(self.rows, slopes, self.shape[-1], self.n_threads)
         return self.vector(total / self.n_rows)
 
-    def scores(self, vector: Vector) -> FloatArray:
-        """<v, z_i> of all rows, (n_rows,) or (n_rows, n_outputs)."""
-        score = score_rows if self.n_outputs == 1 else score_rows_of_classes
-        out = np.empty(self.n_rows if self.n_outputs == 1 else (self.n_rows, self.n_outputs))
-        self._by_segments(lambda _, cut: score(out[cut], self.rows[cut], vector.coefficients))
-        return out
+    def scores(self, vector: Vector, first: int = 0) -> FloatArray:
+        """<v, z_i> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
+        return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
+
+    def lifted(self, vector: Vector) -> Vector:
+        """A vector of fewer rows among these: the same."""
+        return vector
 
     def first(self, n_rows: int) -> ExplicitRows:
         """The first rows alone, not copied."""
         return ExplicitRows(self.rows[:n_rows], self.n_outputs, self.n_threads)
-
-    @property
-    def _segment(self) -> int:
-        # by the number of rows only, so that bits do not depend on the number of threads
-        return min(max(-(-self.n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
-
-    def _by_segments(self, work: Callable[[int, slice], None], backwards: bool = False) -> None:
-        n_segments, rows = -(-self.n_rows // self._segment), self._segment
-        order = range(n_segments)
-        waiting = iter(reversed(order) if backwards else order)  # whoever is free takes the next
-
-        def run(_: int) -> None:
-            for index in waiting:
-                work(index, slice(index * rows, (index + 1) * rows))
-
-        run_threads(min(self.n_threads, n_segments), run)

@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from okl.checks import check_at_least, check_choice, check_positive
-from okl.subgradient.directions import BundleDirections, ConjugateDirections, Direction, Directions, Point
-from okl.subgradient.linesearch import ExactSearch, LineSearch, Ray
+from okl.errors import ConfigError
+from okl.subgradient.descent import Descent, Reason, Record
+from okl.subgradient.directions import BundleDirections, ConjugateDirections, Directions, Point
+from okl.subgradient.linesearch import BracketingSearch, ExactSearch, LineSearch
 from okl.subgradient.losses import Hinge, PiecewiseLinear
-from okl.subgradient.vectors import Space, Vector, inner_product
+from okl.subgradient.vectors import Space, Vector
 from okl.types import FloatArray
 
-Reason = Literal["gap", "rounding", "iterations"]
-_EPSILON = float(np.finfo(np.float64).eps)
-_STALLED = 10  # iterations without a fall or a rise, at the end of what float64 can tell apart
-
-
-@dataclass(frozen=True)
-class Record:
-    """After an iteration: seconds since the start, rows in the sample, objective and lower bound on it."""
-
-    seconds: float
-    n_rows: int
-    objective: float
-    lower_bound: float
+Bias = Literal["none", "regularised", "free"]
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
     """The solution of a sampled problem.
 
-    point : weights and their scores on the sample
+    point : weights, their scores on the sample, and the bias if it is free
     objective, lower_bound : the sampled optimum lies between
-    reason : "gap" reached; "rounding", nothing more can be told apart; "iterations" used up
+    reason : "gap" reached; "rounding" or "stalled", nothing more can be told apart; "iterations" used up
     """
 
     point: Point
@@ -55,7 +42,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Scs:
-    """Minimise lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)>).
+    """Minimise lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)> + b).
 
     Parameters
     ----------
@@ -64,12 +51,15 @@ class Scs:
     gap : float > 0, of the objective, absolute
     directions : "bundle" of up to bundle_size cuts; "conjugate", the paper's pair; "subgradient", its lambda* = 0
     bundle_size : int >= 2
-    max_iterations : int >= 1
+    line_search : "exact", or "bracketing", the paper's, for its own directions
+    bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which whoever makes the space
+        puts there; "free", b is not in the regulariser, with a bundle and one output only
+    max_iterations : int >= 1, on one sample
     ahead : in [0, 1), how far towards the bundle's proposal beyond the new point the next cut is taken
 
     Raises
     ------
-    ConfigError : a number outside its range
+    ConfigError : a number outside its range, a combination that there is not
 
     Source: Zhang & Sen, "The stochastic conjugate subgradient algorithm for kernel support vector machines",
     Algorithm 1, with lam for the printed 1.
@@ -80,6 +70,8 @@ class Scs:
     gap: float = 1e-4
     directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
     bundle_size: int = 100
+    line_search: Literal["exact", "bracketing"] = "exact"
+    bias: Bias = "none"
     max_iterations: int = 1000
     ahead: float = 0.1
 
@@ -87,8 +79,21 @@ class Scs:
         check_positive("lam", self.lam)
         check_positive("gap", self.gap)
         check_choice("directions", self.directions, ("bundle", "conjugate", "subgradient"))
+        check_choice("line_search", self.line_search, ("exact", "bracketing"))
+        check_choice("bias", self.bias, ("none", "regularised", "free"))
         check_at_least("bundle_size", self.bundle_size, 2)
         check_at_least("max_iterations", self.max_iterations, 1)
+        if not 0.0 <= self.ahead < 1.0:
+            raise ConfigError(f"ahead = {self.ahead!r}, but it takes a number from 0 on, below 1.")
+        if self.line_search == "bracketing" and self.directions == "bundle":
+            raise ConfigError(
+                'line_search = "bracketing" measures steps by the length of a subgradient: '
+                'use directions = "conjugate" or "subgradient" with it, or the exact search.'
+            )
+        if self.bias == "free" and (self.directions != "bundle" or self.loss.task == "multiclass"):
+            raise ConfigError(
+                'bias = "free" takes directions = "bundle" and one output: use bias = "regularised" or "none".'
+            )
 
     def new_directions(self) -> Directions:
         """Directions of a new sample."""
@@ -98,12 +103,14 @@ class Scs:
 
     def new_search(self) -> LineSearch:
         """The line search."""
-        return ExactSearch()
+        return ExactSearch() if self.line_search == "exact" else BracketingSearch()
 
-
-def point_of(space: Space, vector: Vector) -> Point:
-    """A point with its scores; one read of the rows."""
-    return Point(vector, space.scores(vector), inner_product(vector, vector))
+    @property
+    def problem(self) -> str:
+        """The problem that is solved, in words."""
+        scores = "<w, phi(x)>" if self.bias == "none" else "<w, phi(x)> + b"
+        length = "||w||^2 + b^2" if self.bias == "regularised" else "||w||^2"
+        return f"least {self.lam:g}/2 ({length}) + mean {self.loss.name} loss of {scores}"
 
 
 def solve_sample(
@@ -114,7 +121,7 @@ def solve_sample(
     until: float | None = None,
     begun: float | None = None,
 ) -> Sampled:
-    """Minimise the objective on the rows of the space.
+    """Minimise the objective on the rows of a space.
 
     Parameters
     ----------
@@ -137,68 +144,3 @@ def solve_sample(
         descent.iterate()
         history.append(descent.record(begun))
     return Sampled(descent.point, descent.objective, descent.lower_bound, descent.iterations, reason, tuple(history))
-
-
-class Descent:
-    """A run on one sample: a point that only descends, a bound that only rises."""
-
-    def __init__(self, space: Space, targets: FloatArray, method: Scs, start: Vector) -> None:
-        self.space, self.targets, self.method = space, targets, method
-        self.point = point_of(space, start)
-        self.lower_bound, self.iterations = -math.inf, 0
-        self._directions, self._search = method.new_directions(), method.new_search()
-        self._slopes = np.empty_like(self.point.scores)
-        self._idle = 0
-        self._cut(self.point.scores, np.zeros_like(self.point.scores), at_point=True)
-
-    @property
-    def gap(self) -> float:
-        """Objective less lower bound."""
-        return self.objective - self.lower_bound
-
-    def record(self, begun: float) -> Record:
-        """Where the run stands."""
-        return Record(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
-
-    def finished(self, gap: float, max_iterations: int) -> Reason | None:
-        """Why to stop, or None."""
-        floor = 16.0 * _EPSILON * (abs(self.objective) + abs(self.lower_bound))
-        if self.gap <= max(gap, floor):
-            return "gap" if self.gap <= gap else "rounding"
-        if self._idle >= _STALLED:
-            return "rounding"
-        return "iterations" if self.iterations >= max_iterations else None
-
-    def iterate(self) -> None:
-        """One direction, one step, one cut: two reads of the rows."""
-        before = self.objective, self.lower_bound
-        direction = self._directions.propose(self.point, self.space)
-        step = self.step_along(direction)
-        self._move(direction, step)
-        ahead = self._directions.ahead * (1.0 - step)
-        at = self.point.scores + ahead * direction.scores if ahead > 0.0 else self.point.scores
-        self._cut(at, direction.scores, at_point=at is self.point.scores)
-        self.iterations += 1
-        self._idle = self._idle + 1 if (self.objective, self.lower_bound) == before else 0
-
-    def step_along(self, direction: Direction, longest: float = math.inf) -> float:
-        """The step of the line search."""
-        lam, squared = self.method.lam, inner_product(direction.vector, direction.vector)
-        slope = lam * inner_product(self.point.vector, direction.vector)
-        ray = Ray(self.point.scores, direction.scores, self.targets, slope, lam * squared, squared)
-        return self._search.step(ray, self.method.loss, longest)
-
-    def _move(self, direction: Direction, step: float) -> None:
-        if step > 0.0:
-            vector = self.point.vector.moved(step, direction.vector)
-            scores = self.point.scores + step * direction.scores
-            self.point = Point(vector, scores, inner_product(vector, vector))
-
-    def _cut(self, scores: FloatArray, along: FloatArray, at_point: bool) -> None:
-        n, loss = self.space.n_rows, self.method.loss
-        losses, intercepts = loss.slopes_into(self._slopes, scores, along, self.targets)
-        if not at_point:
-            losses = loss.line(self.point.scores, along, self.targets, 0.0)[0]
-        self.objective = losses / n + 0.5 * self.method.lam * self.point.squared_length
-        bound = self._directions.add(self.space.gather(self._slopes), intercepts / n, self.point)
-        self.lower_bound = max(self.lower_bound, bound)

@@ -49,8 +49,17 @@ class Space(Protocol):
     def zero(self) -> Vector:
         """The point 0."""
 
+    def vector(self, coefficients: FloatArray) -> Vector:
+        """The vector of these coefficients."""
+
     def gather(self, slopes: FloatArray) -> Vector:
         """mean_i slope_i (x) phi(x_i)."""
 
-    def scores(self, vector: Vector) -> FloatArray:
-        """<v, phi(x_i)> of all rows, (n_rows,) or (n_rows, n_outputs)."""
+    def scores(self, vector: Vector, first: int = 0) -> FloatArray:
+        """<v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
+
+    def lifted(self, vector: Vector) -> Vector:
+        """A vector of a space of the first of these rows as one of this."""
+
+    def first(self, n_rows: int) -> Space:
+        """The first rows alone."""

@@ -1,0 +1,121 @@
+"""A run on one sample: a point whose objective only falls, a bound that only rises."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from okl.subgradient.bias import FreeBias
+from okl.subgradient.directions import Direction, Point
+from okl.subgradient.linesearch import Ray
+from okl.subgradient.vectors import Space, Vector, inner_product
+from okl.types import FloatArray
+
+if TYPE_CHECKING:
+    from okl.subgradient.scs import Scs
+
+Reason = Literal["gap", "rounding", "stalled", "iterations"]
+_FLOOR = 64.0 * float(np.finfo(np.float64).eps)  # of the objective: what sums of so many terms may lose
+_STALLED = 10  # iterations in which nothing changes
+
+
+@dataclass(frozen=True)
+class Record:
+    """After an iteration: seconds since the start, rows in the sample, objective and lower bound on it."""
+
+    seconds: float
+    n_rows: int
+    objective: float
+    lower_bound: float
+
+
+class Descent:
+    """The iterations of a method on the rows of a space.
+
+    objective, lower_bound : the sampled optimum lies between; iterations : done so far
+    """
+
+    def __init__(self, space: Space, targets: FloatArray, method: Scs, start: Vector) -> None:
+        self.space, self.targets, self.method = space, targets, method
+        self._free = FreeBias(method.loss, targets) if method.bias == "free" else None
+        self._directions, self._search = method.new_directions(), method.new_search()
+        scores = space.scores(start)
+        self.point = Point(start, scores, inner_product(start, start), self._best_bias(scores))
+        self._slopes = np.empty_like(scores)
+        self.lower_bound, self.iterations, self._idle = -math.inf, 0, 0
+        self._cut(self._biased(scores, self.point.bias), np.zeros_like(scores), at_point=True)
+
+    @property
+    def gap(self) -> float:
+        """Objective less lower bound, >= 0 up to rounding."""
+        return self.objective - self.lower_bound
+
+    @property
+    def floor(self) -> float:
+        """The gap that rounding alone may leave."""
+        return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
+
+    def record(self, begun: float) -> Record:
+        """Where the run stands."""
+        return Record(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
+
+    def finished(self, gap: float, max_iterations: int) -> Reason | None:
+        """Why to stop, or None."""
+        if self.gap <= max(gap, self.floor):
+            return "gap" if self.gap <= gap else "rounding"
+        if self._idle >= _STALLED:
+            return "stalled"
+        return "iterations" if self.iterations >= max_iterations else None
+
+    def iterate(self) -> None:
+        """One direction, one step, one cut: two reads of the rows."""
+        before = self.objective, self.lower_bound
+        direction = self._directions.propose(self.point, self.space)
+        target_bias = self._best_bias(self.point.scores + direction.scores)
+        along = self._biased(direction.scores, target_bias - self.point.bias)
+        step = self._step(direction, along)
+        if step > 0.0:
+            self._move(direction, step)
+        ahead = self._directions.ahead * max(0.0, 1.0 - step)
+        if ahead > 0.0:
+            scores = self.point.scores + ahead * direction.scores
+            self._cut(self._biased(scores, self._best_bias(scores)), along, at_point=False)
+        else:
+            self._cut(self._biased(self.point.scores, self.point.bias), along, at_point=True)
+        self.iterations += 1
+        self._idle = self._idle + 1 if (self.objective, self.lower_bound) == before else 0
+
+    def _step(self, direction: Direction, along: FloatArray) -> float:
+        lam, squared = self.method.lam, inner_product(direction.vector, direction.vector)
+        slope = lam * inner_product(self.point.vector, direction.vector)
+        scores = self._biased(self.point.scores, self.point.bias)
+        ray = Ray(scores, along, self.targets, slope, lam * squared, squared)
+        return self._search.step(ray, self.method.loss, math.inf)
+
+    def _move(self, direction: Direction, step: float) -> None:
+        vector = self.point.vector.moved(step, direction.vector)
+        scores = self.point.scores + step * direction.scores
+        self.point = Point(vector, scores, inner_product(vector, vector), self._best_bias(scores))
+
+    def _best_bias(self, scores: FloatArray) -> float:
+        return 0.0 if self._free is None else self._free.best(scores)
+
+    def _biased(self, scores: FloatArray, bias: float) -> FloatArray:
+        return scores if bias == 0.0 else scores + bias
+
+    def _cut(self, scores: FloatArray, along: FloatArray, at_point: bool) -> None:
+        n, loss = self.space.n_rows, self.method.loss
+        if self._free is None:
+            losses, intercepts = loss.slopes_into(self._slopes, scores, along, self.targets)
+        else:
+            losses, intercepts = self._free.slopes_into(self._slopes, scores)
+        if not at_point:
+            own = self._biased(self.point.scores, self.point.bias)
+            losses = loss.line(own, along, self.targets, 0.0)[0]
+        self.objective = losses / n + 0.5 * self.method.lam * self.point.squared_length
+        bound = self._directions.add(self.space.gather(self._slopes), intercepts / n, self.point)
+        self.lower_bound = max(self.lower_bound, bound)
