@@ -45,12 +45,14 @@ class Convergence:
 
     iterations : done, of all classes; relative_gap : of the point it stands at, over the larger objective
     objective, dual_objective : primal and dual; the optimum is between the two
+    sample_rows : of those rows that all this is about, where they are a sample; 0: all rows
     """
 
     iterations: int
     relative_gap: float
     objective: float
     dual_objective: float
+    sample_rows: int = 0
 
 
 class Solver(Protocol[State]):

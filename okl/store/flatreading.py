@@ -55,7 +55,7 @@ def flat_jobs(
 
     pages = _pages(pieces)
     chunk_rows = _chunk_rows(int(pages.rows.max()), schema.n_features)
-    scaling, finished = _scaling(schema)
+    scaling, finished = page_scaling(schema)
     failed, counter, ended = np.zeros(len(pieces), dtype=np.uint8), np.zeros(8, dtype=np.int64), count(1)
     places = np.empty(0, dtype=np.int64) if positions is None else positions
 
@@ -105,7 +105,7 @@ def _pages(pieces: Sequence[FlatPiece]) -> Pages:
     )
 
 
-def _scaling(schema: Schema) -> tuple[Scaling, bool]:
+def page_scaling(schema: Schema) -> tuple[Scaling, bool]:
     """What compiled code makes of values, and whether that is all: labels of several classes may need a table."""
     from okl.compiled.pages import Scaling
 

@@ -1,0 +1,123 @@
+"""Which rows a sample holds: seeded, without replacement, every row as likely as another, by runs of a few rows.
+
+A sample is named by its share of all rows. Samples of one design are nested: a larger one holds all rows of a smaller
+one, so that what was read stays of use. What a shard gives follows from the seed and the shard alone; shards that
+arrive later change nothing in the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.store.dataset import Dataset, Shard
+from okl.store.runs import RowRuns, is_flat
+
+RUN_ROWS = 64
+FINE_RUNS = 8192
+LEAST_GROUPS = 16
+SPREAD = 4.0
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the rows of a sample are spread over the shards of a data set.
+
+    Where runs can be read by themselves, a share of the runs of each shard is taken. Otherwise a row group is the least
+    that is read: SPREAD times the share of the groups is touched, LEAST_GROUPS of them at least, and as much less of
+    the runs of each is taken. How many of k there are is floor(share k + u), with u uniform on [0, 1): the probability
+    of each row is the share itself, and a sum over the sample divided by the share is an unbiased one over all rows.
+    Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample hardly varies.
+
+    Parameters
+    ----------
+    seed : of this design: other seeds draw independent samples
+    run_rows : rows that are drawn together, less at the end of a row group
+    n_groups : row groups of the data set when it was designed
+
+    Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in one stage or two
+    (Cochran, Sampling Techniques, 1977, chapters 9A and 10).
+    """
+
+    seed: tuple[int, ...]
+    run_rows: int
+    n_groups: int
+
+    @classmethod
+    def of(cls, data: Dataset, *seed: int) -> Design:
+        """Single rows of a small data set, runs of RUN_ROWS of a large one: FINE_RUNS runs in all at least."""
+        shards = data.split("train")
+        rows = sum(shard.rows for shard in shards)
+        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), sum(len(shard.row_groups) for shard in shards))
+
+    def another(self, *seed: int) -> Design:
+        """The same with other numbers appended to the seed: independent of this one."""
+        return Design((*self.seed, *seed), self.run_rows, self.n_groups)
+
+    def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
+        """Runs of a shard in the sample of a share and not in the one of the share `beyond`, neighbours joined."""
+        groups, firsts, rows = self._cut(shard)
+        flat = is_flat(data, shard)
+        taken = self._taken(shard, groups, share, flat)
+        if beyond > 0.0:
+            taken &= ~self._taken(shard, groups, beyond, flat)
+        return _joined(RowRuns(groups[taken], firsts[taken], rows[taken]))
+
+    def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """All runs of a shard: group, first row and rows of each."""
+        sizes = np.array(shard.row_groups, dtype=np.int64)
+        counts = -(-sizes // self.run_rows)
+        groups = np.repeat(np.arange(len(sizes)), counts)
+        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        firsts = places * self.run_rows
+        return groups, firsts, np.minimum(self.run_rows, sizes[groups] - firsts)
+
+    def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, flat: bool) -> NDArray[np.bool_]:
+        random = np.random.default_rng((*self.seed, shard.index))
+        start = np.random.default_rng(self.seed).random(2)
+        if flat:
+            ranks = random.permutation(len(groups))
+            return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
+        n_here = len(shard.row_groups)
+        touched = min(1.0, max(LEAST_GROUPS / self.n_groups, SPREAD * share))
+        group_ranks = random.permutation(n_here)
+        chosen = group_ranks < _number(touched, n_here, start[0] + _GOLDEN * shard.index)
+        taken = np.zeros(len(groups), dtype=np.bool_)
+        for group in range(n_here):
+            members = np.flatnonzero(groups == group)
+            ranks = random.permutation(len(members))
+            offset = start[1] + _GOLDEN * (shard.index + group_ranks[group])
+            if chosen[group]:
+                taken[members] = ranks < _number(min(1.0, share / touched), len(members), offset)
+        return taken
+
+
+def _number(share: float, of: int, offset: float) -> int:
+    """Of so many, floor(share of + u), u the fraction of the offset."""
+    return min(of, math.floor(share * of + offset % 1.0))
+
+
+def _joined(runs: RowRuns) -> RowRuns:
+    """Runs that follow each other within a group as one."""
+    if len(runs.groups) < 2:
+        return runs
+    ends = runs.firsts + runs.rows
+    follows = (runs.groups[1:] == runs.groups[:-1]) & (runs.firsts[1:] == ends[:-1])
+    begins = np.flatnonzero(np.concatenate([[True], ~follows]))
+    rows = np.add.reduceat(runs.rows, begins)
+    return RowRuns(runs.groups[begins], runs.firsts[begins], rows)
+
+
+def cut_runs(runs: RowRuns, most: int) -> RowRuns:
+    """The same rows in runs of at most so many."""
+    pieces = -(-runs.rows // most)
+    if (pieces == 1).all():
+        return runs
+    places = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    groups, firsts = np.repeat(runs.groups, pieces), np.repeat(runs.firsts, pieces) + places * most
+    ends = np.repeat(runs.firsts + runs.rows, pieces)
+    return RowRuns(groups, firsts, np.minimum(most, ends - firsts))
