@@ -152,7 +152,7 @@ def _read_flat(
     widths = np.full(data.schema.n_features + 1, 4, dtype=np.int64)
     widths[-1] = 8
     starts: NDArray[np.int64] = np.stack([layouts[group].starts for group in groups])
-    starts = starts + offsets[:, np.newaxis] * widths
+    starts += offsets[:, np.newaxis] * widths  # stacked: a copy
     headers = np.zeros((len(groups), 2, MOST_HEADER_BYTES), dtype=np.uint8)
     lengths = np.zeros((len(groups), 2), dtype=np.int64)
     for index, layout in enumerate(layouts.values()):
