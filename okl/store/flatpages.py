@@ -54,22 +54,29 @@ def flat_group(metadata: Any, group: int, columns: Sequence[tuple[int, str]]) ->
     return FlatGroup(rows, np.array(starts, dtype=np.int64))
 
 
-def flat_columns(schema: Any, names: Sequence[str], kinds: Sequence[str]) -> tuple[tuple[int, str], ...] | None:
+def flat_columns(
+    metadata: Any, schema: Any, names: Sequence[str], kinds: Sequence[str]
+) -> tuple[tuple[int, str], ...] | None:
     """Index and physical type of columns by name, None unless each is there once, required and of its type.
 
-    schema : pyarrow.parquet.ParquetSchema
+    The schema is Arrow's: Parquet's own and the metadata hold each other, so that they would stay in memory until
+    Python looks for cycles, which in a long pass it hardly ever does.
+
+    metadata : pyarrow.parquet.FileMetaData; schema : pyarrow.Schema of the same file
     """
-    places: dict[str, int] = {}
-    for index in range(len(schema)):
-        if schema.column(index).path in places:
-            return None
-        places[schema.column(index).path] = index
+    if metadata.num_row_groups == 0:
+        return None
+    row_group = metadata.row_group(0)
+    paths = [row_group.column(index).path_in_schema for index in range(metadata.num_columns)]
+    if len(set(paths)) < len(paths):
+        return None
+    places = {path: index for index, path in enumerate(paths)}
     found = []
     for name, kind in zip(names, kinds, strict=True):
-        column = schema.column(places[name]) if name in places else None
-        if column is None or column.physical_type != kind:
+        at = schema.get_field_index(name)  # -1 for a column within another one, too
+        if at < 0 or name not in places or schema.field(at).nullable:
             return None
-        if column.path != column.name or column.max_definition_level != 0 or column.max_repetition_level != 0:
+        if row_group.column(places[name]).physical_type != kind:
             return None
         found.append((places[name], kind))
     return tuple(found)

@@ -23,7 +23,9 @@ class PartFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.metadata = pq.read_metadata(path)
+        # Parquet's own schema must not be asked for here; see flat_columns
+        with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
+            self.metadata, self._schema = file.metadata, file.schema_arrow
         # no memory map: the pages of a whole data set would count as this process's memory, and a file that is cut off
         # while it is mapped ends the process
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -39,7 +41,7 @@ class PartFile:
         wanted = (features, target)
         if wanted not in self._columns:
             kinds = ["FLOAT"] * len(features) + ["DOUBLE"]
-            self._columns[wanted] = flat_columns(self.metadata.schema, [*features, target], kinds)
+            self._columns[wanted] = flat_columns(self.metadata, self._schema, [*features, target], kinds)
         columns = self._columns[wanted]
         if columns is None:
             return None

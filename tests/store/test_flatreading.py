@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from okl.store.flatpages import flat_columns, flat_group, page_header
 from okl.store.ingest import ingest
 from okl.store.matching import read_as
 from okl.store.order import Order, Window, plan_windows
-from okl.store.partfiles import open_part
+from okl.store.partfiles import PartFile, open_part
 from okl.store.reading import load_window, permutation_of, window_jobs
 from okl.types import Precision
 from tests.store.sources import parquet, replaced, settings, table
@@ -170,12 +172,12 @@ def test_columns_that_may_miss_values_or_differ_in_type_are_not_flat(tmp_path: P
     path = tmp_path / "a.parquet"
     content = pa.table([np.ones(9, np.float32), np.ones(9)], schema=pa.schema(fields))
     pq.write_table(content, path, use_dictionary=False, write_statistics=False, compression="none")
-    schema = pq.read_metadata(path).schema
-    assert flat_columns(schema, ["a", "y"], ["FLOAT", "DOUBLE"]) == (
+    metadata, schema = pq.read_metadata(path), pq.read_schema(path)
+    assert flat_columns(metadata, schema, ["a", "y"], ["FLOAT", "DOUBLE"]) == (
         None if nullable else ((0, "FLOAT"), (1, "DOUBLE"))
     )
-    assert flat_columns(schema, ["y"], ["FLOAT"]) is None
-    assert flat_columns(schema, ["b"], ["FLOAT"]) is None
+    assert flat_columns(metadata, schema, ["y"], ["FLOAT"]) is None
+    assert flat_columns(metadata, schema, ["b"], ["FLOAT"]) is None
 
 
 def test_a_header_that_changed_after_it_was_looked_at_is_an_error(tmp_path: Path) -> None:
@@ -216,3 +218,18 @@ def test_files_are_closed_once_forty_others_were_opened(tmp_path: Path) -> None:
         data = made(tmp_path / str(seed), table(3000, seed=seed), rows_per_shard=150)
         assert all(flat_groups(data))
     assert len(os.listdir("/proc/self/fd")) <= before + 32
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_what_is_known_of_a_part_file_is_gone_with_it(compression: str, tmp_path: Path) -> None:
+    data = made(tmp_path / "a", table(3000), compression=compression)
+    part = PartFile(data.path(data.shards[0]))
+    flat = part.flat_group(1, data.schema.features, data.schema.target)
+    assert (flat is not None) == (compression == "none")
+    metadata = weakref.ref(part.metadata)
+    gc.disable()  # passes over many shards open thousands of files, and collect next to nothing
+    try:
+        del part
+        assert metadata() is None
+    finally:
+        gc.enable()
