@@ -152,7 +152,7 @@ def least_step(
         if before >= 0.0:
             last = below
         elif before + equal >= 0.0:
-            return min(pivot, longest)
+            return float(min(pivot, longest))
         else:
             first = above
             passed += left + equal

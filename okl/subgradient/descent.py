@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +19,7 @@ from okl.types import FloatArray
 if TYPE_CHECKING:
     from okl.subgradient.scs import Scs
 
+Watch = Callable[["Descent"], None]
 Reason = Literal["gap", "rounding", "stalled", "iterations"]
 _FLOOR = 64.0 * float(np.finfo(np.float64).eps)  # of the objective: what sums of so many terms may lose
 _STALLED = 10  # iterations in which nothing changes

@@ -115,6 +115,17 @@ class ConjugateDirections:
         self.last = Direction(vector, scores)
         return self.last
 
+    def grow(self, space: Space, last: Direction, fresh: Vector, intercept: float, share: float) -> None:
+        """Go on in a larger sample: the averaged cut takes in what its new rows alone say.
+
+        last : the last direction there; fresh, intercept : a cut of the new rows; share : of the old ones
+        """
+        self.last = last
+        if self._cut is not None:
+            old = space.lifted(self._cut[0])
+            mean = fresh.moved(share, old.moved(-1.0, fresh))
+            self._cut = (mean, intercept + share * (self._cut[1] - intercept))
+
     def _weight_of_last(self, gradient: Vector) -> float:
         if self.last is None or not self.conjugate:
             return 0.0

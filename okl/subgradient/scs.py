@@ -8,7 +8,7 @@ from typing import Literal
 
 from okl.checks import check_at_least, check_choice, check_positive
 from okl.errors import ConfigError
-from okl.subgradient.descent import Descent, Reason, Record
+from okl.subgradient.descent import Descent, Reason, Record, Watch
 from okl.subgradient.directions import BundleDirections, ConjugateDirections, Directions, Point
 from okl.subgradient.linesearch import BracketingSearch, ExactSearch, LineSearch
 from okl.subgradient.losses import Hinge, PiecewiseLinear
@@ -120,6 +120,7 @@ def solve_sample(
     start: Vector | None = None,
     until: float | None = None,
     begun: float | None = None,
+    watch: Watch | None = None,
 ) -> Sampled:
     """Minimise the objective on the rows of a space.
 
@@ -131,6 +132,7 @@ def solve_sample(
     start : where to begin, None for 0
     until : the gap to stop at, None for the method's
     begun : time.perf_counter() that seconds of the history count from, None for now
+    watch : called with the run before every iteration and after the last one
 
     Returns
     -------
@@ -141,6 +143,10 @@ def solve_sample(
     gap = method.gap if until is None else until
     history = [descent.record(begun)]
     while (reason := descent.finished(gap, method.max_iterations)) is None:
+        if watch is not None:
+            watch(descent)
         descent.iterate()
         history.append(descent.record(begun))
+    if watch is not None:
+        watch(descent)
     return Sampled(descent.point, descent.objective, descent.lower_bound, descent.iterations, reason, tuple(history))
