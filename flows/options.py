@@ -71,7 +71,7 @@ INGEST = Options(
 TRAIN = Options(
     TrainSettings,
     (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
-     *("C", "nu", "kappa", "tol", "fit_intercept", "bias"),
+     *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
      *("class_weights", "radius", "certify", "passes", "rounds", "order", "seed", "precision", "mode"), *WHERE,
      "out", "name"),
 )  # fmt: skip

@@ -10,13 +10,16 @@ from okl.errors import ConfigError
 from okl.kernels import kernel_parameters
 from okl.online.budget.strategies import STRATEGIES
 from okl.online.budget.strategy import BudgetStrategy
+from okl.subgradient.catalogue import CUTTING_NAMES
 
 IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
 OF_KERNELS = frozenset({"degree", "offset"})
 OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
 OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
 OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
+OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap"})
 OF_FOURIER_MAPS = ("frequencies", "map")
+NOT_OF_CUTS = ("passes", "rounds", "order")
 MOST_TOLD = 6
 OPTIONS: dict[str, frozenset[str]] = (
     {
@@ -36,6 +39,11 @@ OPTIONS: dict[str, frozenset[str]] = (
         | ({"fit_intercept"} if has_own_bias(name) else set())
         | ({"class_weights"} if parameter_of(name) != "kappa" else set())
         for name in MODEL_NAMES
+    }
+    | {
+        "scs": OF_CUTS | {"confidence", "first_sample", "bundle_size"},
+        "wolfe": OF_CUTS,
+        "pegasos": frozenset({"frequencies", "map", "lam", "batch", "project", "average", "certify", "confidence"}),
     }
 )
 """Of the options that only some solvers take, those that each takes."""
@@ -65,7 +73,13 @@ def check_options(settings: TrainSettings) -> None:
             "radius."
         )
     if solver in MODEL_NAMES:
+        _check_mode(settings)
         _check_model(settings)
+    elif solver in CUTTING_NAMES:
+        _check_mode(settings)
+        _check_cuts(settings)
+    elif solver == "pegasos":
+        _check_pegasos(settings)
     elif solver not in ("fogd", "nogd") and settings.loss == "logistic":
         raise ConfigError(
             f"loss = 'logistic', but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
@@ -77,17 +91,49 @@ def check_options(settings: TrainSettings) -> None:
         )
 
 
-def _check_model(settings: TrainSettings) -> None:
+def _check_mode(settings: TrainSettings) -> None:
     if settings.mode not in ("auto", "sum"):
         raise ConfigError(
             f"mode = {settings.mode!r}, but {settings.solver} goes over all rows in every iteration: its mode is sum. "
             "Leave it out."
         )
-    for name in OF_ONLINE:
+
+
+def _check_cuts(settings: TrainSettings) -> None:
+    _refuse(settings, NOT_OF_CUTS)
+    if settings.bias == "errors":
+        raise ConfigError(
+            f"bias = 'errors', but {settings.solver} has none, or one that is regularised like a weight. Leave it out, "
+            "or set bias = 'regularised'."
+        )
+    _check_no_map(settings)
+
+
+def _check_pegasos(settings: TrainSettings) -> None:
+    if settings.confidence != TrainSettings.model_fields["confidence"].default and not settings.certify:
+        raise ConfigError(f"{_told(settings, 'confidence')}, but nothing is certified. Leave it out, or set --certify.")
+    _check_no_map(settings)
+
+
+def _check_model(settings: TrainSettings) -> None:
+    _refuse(settings, OF_ONLINE)
+    if settings.bias == "regularised":
+        raise ConfigError(
+            f"bias = 'regularised', but the bias of {settings.solver} is its own, or that of fewest errors. Leave it "
+            "out, or use scs."
+        )
+    _check_no_map(settings)
+
+
+def _refuse(settings: TrainSettings, names: tuple[str, ...]) -> None:
+    for name in names:
         if _changed(settings, name):
             raise ConfigError(
                 f"{_told(settings, name)}, but {settings.solver} is no online learner: it has no {name}. Leave it out."
             )
+
+
+def _check_no_map(settings: TrainSettings) -> None:
     for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
         if _changed(settings, name):
             raise ConfigError(f"{_told(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from okl.accelerated.hindsight import Hindsight
-from okl.accelerated.solver import AcceleratedSolver, AcceleratedState
+from okl.accelerated.solver import AcceleratedSolver
 from okl.comparators import MOST_BYTES, Told, hindsights, hold_rows
 from okl.execution.protocol import Execution
 from okl.features.fourier import FourierFeatures
@@ -23,6 +23,7 @@ from okl.online.solver import OnlineSolver, OnlineState
 from okl.progress import NullObserver, Observer
 from okl.solvers import Standing
 from okl.store.dataset import Dataset, Schema
+from okl.subgradient.solver import SubgradientSolver
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Proof:
     kind : of what; figures : by name, as JSON; reason : why they mean nothing and are not shown, "" where they are
     """
 
-    kind: Literal["duality gap", "regret"]
+    kind: Literal["duality gap", "gap over all rows", "regret"]
     figures: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
 
@@ -41,13 +42,15 @@ class Proof:
         return {"kind": self.kind, "shown": not self.reason, "reason": self.reason, **self.figures}
 
 
-def gap_proof(solver: AcceleratedSolver, state: AcceleratedState) -> Proof:
-    """How far above the optimum a solution is at most, as the solver's model says of a state that has finished.
+def gap_proof(solver: AcceleratedSolver | SubgradientSolver, state: Any) -> Proof:
+    """How far above the optimum a solution is at most, as the solver says of a state that has finished.
 
     Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.
     """
     figures = solver.certificate(state)
-    return Proof("duality gap", {name: value for name, value in figures.items() if name != "kind"})
+    kind = figures["kind"]
+    assert kind in ("duality gap", "gap over all rows")
+    return Proof(kind, {name: value for name, value in figures.items() if name != "kind"})
 
 
 def regret_proof(

@@ -16,6 +16,7 @@ SolverName = Literal[
     "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
     "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron", "tvm",
     "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm",
+    "scs", "wolfe", "pegasos",
 ]  # fmt: skip
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]
@@ -58,8 +59,9 @@ class TrainSettings(BaseModel):
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     solver: SolverName = Field(
         "fogd",
-        description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows; from "
-        "c-svm on: solved to a certified duality gap",
+        description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows; "
+        "c-svm to l1-l2-svm: solved to a certified duality gap; scs: solved on samples that grow until the gap over "
+        "all rows is certified; wolfe: the same on all rows at once",
     )
     kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
     bandwidth: Positive | Literal["auto"] = Field(
@@ -68,7 +70,7 @@ class TrainSettings(BaseModel):
     degree: int = Field(3, ge=1, description="of the polynomial kernel")
     offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="of the polynomial kernel")
     frequencies: int = Field(
-        400, ge=1, description="fogd, c-svm to l1-l2-svm: random frequencies; the map has twice as many columns"
+        400, ge=1, description="fogd, c-svm to pegasos: random frequencies; the map has twice as many columns"
     )
     map: MapName = Field(
         "independent", description="of the same: how frequencies are drawn; auto: what suits the inputs"
@@ -83,13 +85,27 @@ class TrainSettings(BaseModel):
         "auto", description="mm-fda, mm-mpm: deviations from the class means; auto: half of the largest valid one"
     )
     tol: Positive = Field(1e-4, description="c-svm to l1-l2-svm: relative duality gap to stop at")
-    max_iterations: int = Field(20_000, ge=1, description="of the same: iterations at most, for each class")
+    lam: Positive = Field(
+        1e-3,
+        description="scs, wolfe, pegasos: weight of half the squared norm beside the mean loss; C = 1 / (lam rows)",
+    )
+    gap: Positive = Field(0.01, description="scs, wolfe: gap of the objective over all rows to stop at, absolute")
+    confidence: float = Field(0.95, gt=0, lt=1, description="scs, a certified pegasos: of that gap, unless it is exact")
+    first_sample: Annotated[int, Field(ge=2)] | Literal["auto"] = Field(
+        "auto", description="scs: rows of the first sample; auto: 1000, or all"
+    )
+    bundle_size: int = Field(100, ge=2, description="scs: cuts that are kept")
+    batch: int = Field(1, ge=1, description="pegasos: rows a step; divides 256")
+    project: bool = Field(False, description="pegasos: keep the weights in the ball that holds the best ones")
+    max_iterations: int = Field(20_000, ge=1, description="c-svm to wolfe: iterations at most, for each class")
     fit_intercept: bool = Field(True, description="c-svm to dwd, mm-fda, mm-mpm: whether the model has a bias")
-    bias: Literal["own", "errors"] = Field(
-        "own", description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors"
+    bias: Literal["own", "errors", "regularised"] = Field(
+        "own",
+        description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors; scs, wolfe: own is "
+        "none, or regularised like a weight",
     )
     start: Literal["own", "stochastic"] = Field(
-        "own", description="of the same: begin at the model's own point, or where steps on random rows lead"
+        "own", description="c-svm to l1-l2-svm: begin at the model's own point, or where steps on random rows lead"
     )
     budget: int = Field(100, ge=1, description="support vectors or landmarks at most")
     rank: Count | Literal["auto"] = Field("auto", description="nogd: columns of the map; auto: .3 of the budget")
@@ -102,9 +118,9 @@ class TrainSettings(BaseModel):
     aggressiveness: Positive | Literal["auto"] = Field(
         "auto", description="of bpa, tvm: largest coefficient of one row; auto: the solver's own"
     )
-    loss: Literal["auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared"] = Field(
-        "auto", description="what a step makes smaller; auto: by the task"
-    )
+    loss: Literal[
+        "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
+    ] = Field("auto", description="what a step makes smaller; auto: by the task; the last two: scs and wolfe")
     epsilon: float = Field(
         0.1,
         ge=0,
@@ -128,7 +144,8 @@ class TrainSettings(BaseModel):
     )
     certify: bool = Field(
         False,
-        description="prove how good the run was; of fogd: regret against the best weights of the ball in hindsight",
+        description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight; "
+        "pegasos: the gap over all rows",
     )
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")

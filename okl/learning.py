@@ -17,6 +17,7 @@ from okl.progress import NullObserver, Observer
 from okl.recipes import linear_alternative, linear_baseline
 from okl.solvers import Convergence, Solver, Standing
 from okl.store.dataset import Dataset
+from okl.subgradient.solver import SubgradientSolver
 from okl.types import Task
 
 LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
@@ -59,7 +60,8 @@ def learn(
         standing = solver.standing(state)
         if isinstance(standing, Convergence):
             converging.add(standing)
-            observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap})
+            sampled = {"sample_rows": float(standing.sample_rows)} if standing.sample_rows else {}
+            observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap, **sampled})
         else:
             learning.add(standing)
             metrics = {progressive_metric(data.schema.task): standing.error}
@@ -82,7 +84,7 @@ def learn_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, ex
     """A linear model learnt the same way, what a kernel must beat; None where there is none to compare with."""
     if isinstance(solver, OnlineSolver):
         return _learn_linear_online(replace(solver, recipe=linear_baseline(settings, data.schema)), data, execution)
-    other = linear_alternative(solver) if isinstance(solver, AcceleratedSolver) else None
+    other = linear_alternative(solver) if isinstance(solver, AcceleratedSolver | SubgradientSolver) else None
     if other is None:
         return None
     try:

@@ -16,11 +16,13 @@ from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
 from okl.online.recipe import Mode
 from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
-from okl.recipes import check_recipe, make_accelerated, make_recipe
+from okl.recipes import check_recipe, make_accelerated, make_recipe, make_subgradient
 from okl.runfolder import check_place
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
+from okl.subgradient.catalogue import CUTTING_NAMES
+from okl.subgradient.solver import SubgradientSolver
 from okl.types import Task
 
 DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 512, "sum": 1024}
@@ -56,6 +58,8 @@ def check(settings: TrainSettings) -> None:
         solver = make_solver(settings, data)
         if isinstance(solver, AcceleratedSolver):
             solver.check(data.schema)
+        elif isinstance(solver, SubgradientSolver):
+            solver.check(data.schema, data.rows("train"))
         else:
             check_recipe(solver.recipe, data.schema, data.rows("train"))
     else:
@@ -89,6 +93,8 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
         try:
             if settings.solver in MODEL_NAMES:
                 return make_accelerated(settings.model_copy(update={"class_weights": "none"}), schema).check(schema)
+            if settings.solver in CUTTING_NAMES:
+                return make_subgradient(settings, schema).check(schema, None)
             recipe = make_recipe(settings.model_copy(update={"class_weights": "none"}), schema)
             check_mode(recipe, mode_of(settings))
             return check_recipe(recipe, schema, None)
@@ -97,10 +103,12 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     raise refused[0]
 
 
-def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | AcceleratedSolver:
+def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | AcceleratedSolver | SubgradientSolver:
     """The solver that the settings mean for a data set."""
     if settings.solver in MODEL_NAMES:
         return make_accelerated(settings, data.schema)
+    if settings.solver in CUTTING_NAMES:
+        return make_subgradient(settings, data.schema)
     return make_online_solver(settings, data)
 
 
@@ -126,7 +134,7 @@ def mode_of(settings: TrainSettings) -> Mode:
     """The mode: as given; otherwise stream in one process, and with workers what was measured to learn sooner."""
     if settings.mode != "auto":
         return settings.mode
-    if settings.solver in MODEL_NAMES:
+    if settings.solver in MODEL_NAMES or settings.solver in CUTTING_NAMES:
         return "sum"
     if not (settings.workers or settings.scheduler):
         return "stream"

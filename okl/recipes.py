@@ -28,6 +28,10 @@ from okl.online.nogdrecipe import NOGDRecipe
 from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
 from okl.online.solver import SAMPLE_ROWS
 from okl.store.dataset import Schema
+from okl.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
+from okl.subgradient.catalogue import make_piecewise
+from okl.subgradient.pegasoslearner import PegasosRecipe
+from okl.subgradient.solver import SubgradientSolver
 
 BASELINE_TOLERANCE = 1e-3
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
@@ -42,11 +46,9 @@ def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
     ConfigError : settings that do not fit each other or the data
     """
     check_options(settings)
-    if settings.epsilon != TrainSettings.model_fields["epsilon"].default and schema.task != "regression":
-        raise ConfigError(
-            f"epsilon = {settings.epsilon:g} is for a regression, but {schema.target!r} makes this {schema.task}. "
-            "Leave it out, or ingest with --task regression."
-        )
+    _check_epsilon(settings, schema)
+    if settings.solver == "pegasos":
+        return _pegasos(settings, schema)
     if settings.solver == "fogd":
         return _fogd(settings, schema)
     if settings.solver == "nogd":
@@ -62,12 +64,10 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
     ConfigError : settings that do not fit each other or the data
     """
     check_options(settings)
-    maps: MapChoice = InputsChoice()
-    if settings.kernel != "linear":
-        maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
+    assert settings.bias != "regularised", "options were checked"
     return AcceleratedSolver(
         task=Task(settings.solver, _number(getattr(settings, parameter_of(settings.solver))), settings.fit_intercept),
-        maps=maps,
+        maps=_maps(settings),
         class_weights=class_weights(settings, schema),
         bias=settings.bias,
         method=Fapg(tolerance=settings.tol, max_iterations=settings.max_iterations),
@@ -77,10 +77,38 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
     )
 
 
-def linear_alternative(solver: AcceleratedSolver) -> AcceleratedSolver | None:
+def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolver:
+    """The solver by cuts, of samples or of all rows.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    _check_epsilon(settings, schema)
+    name = DEFAULT_PIECEWISE[schema.task] if settings.loss == "auto" else settings.loss
+    return SubgradientSolver(
+        loss=make_piecewise(name, settings.epsilon),
+        maps=_maps(settings),
+        lam=settings.lam,
+        gap=settings.gap,
+        confidence=settings.confidence,
+        first_sample=None if settings.first_sample == "auto" else settings.first_sample,
+        all_rows=settings.solver == "wolfe",
+        bundle_size=settings.bundle_size,
+        constant=settings.bias == "regularised",
+        max_iterations=settings.max_iterations,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def linear_alternative(solver: AcceleratedSolver | SubgradientSolver) -> AcceleratedSolver | SubgradientSolver | None:
     """The same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
     if isinstance(solver.maps, InputsChoice):
         return None
+    if isinstance(solver, SubgradientSolver):
+        return replace(solver, maps=LinearChoice(), gap=max(solver.gap, BASELINE_TOLERANCE))
     method = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
     return replace(solver, maps=LinearChoice(), method=method)
 
@@ -145,6 +173,31 @@ def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
     check_ball(settings.radius, settings.step_rule == "sqrt", learning["loss"])
     ball: dict[str, Any] = {"radius": settings.radius, "decaying": settings.step_rule == "sqrt"}
     return LinearRecipe(maps, step_size=_number(settings.step_size), **ball, **learning)
+
+
+def _pegasos(settings: TrainSettings, schema: Schema) -> PegasosRecipe:
+    return PegasosRecipe(
+        _maps(settings),
+        loss_of(settings, schema),
+        lam=settings.lam,
+        batch=settings.batch,
+        project=settings.project,
+        average="later" if settings.average else "none",
+    )
+
+
+def _maps(settings: TrainSettings) -> MapChoice:
+    if settings.kernel == "linear":
+        return InputsChoice()
+    return FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
+
+
+def _check_epsilon(settings: TrainSettings, schema: Schema) -> None:
+    if settings.epsilon != TrainSettings.model_fields["epsilon"].default and schema.task != "regression":
+        raise ConfigError(
+            f"epsilon = {settings.epsilon:g} is for a regression, but {schema.target!r} makes this {schema.task}. "
+            "Leave it out, or ingest with --task regression."
+        )
 
 
 def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:

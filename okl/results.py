@@ -14,6 +14,7 @@ from okl.metrics import Tally
 from okl.solvers import Standing
 from okl.store.dataset import Dataset, Schema
 from okl.store.wording import scalars
+from okl.subgradient.solver import SubgradientSolver
 
 Tallies = Mapping[str, Mapping[str, Tally] | None]
 """Of each split the tallies by the predictors' names; None for a split without rows."""
@@ -47,7 +48,7 @@ def figures(
 def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
     """The curve of an online run; how another one converged; and the certificate, if there is one."""
     points = learnt.curve.points()
-    if isinstance(learnt.solver, AcceleratedSolver):
+    if isinstance(learnt.solver, AcceleratedSolver | SubgradientSolver):
         return {"convergence": points, "certificate": gap_proof(learnt.solver, learnt.state).as_json()}
     return {"curve": points} | ({"certificate": regret.as_json()} if regret else {})
 

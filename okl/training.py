@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from okl.accelerated.solver import AcceleratedSolver
 from okl.certificates import Proof, regret_proof
 from okl.configuration import IngestSettings, TrainSettings
 from okl.curve import LearningCurve
@@ -179,7 +180,7 @@ class TrainingRun:
 
     def _make_solver(self) -> Solver[Any]:
         solver = make_solver(self.settings, self.data)
-        if isinstance(solver, OnlineSolver):
+        if not isinstance(solver, AcceleratedSolver):
             return solver
         self._scratch.mkdir()
         return replace(solver, scratch=self._scratch)

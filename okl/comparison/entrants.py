@@ -10,8 +10,12 @@ from okl.configuration import SolverName, TrainSettings
 from okl.errors import ConfigError
 from okl.recipes import make_recipe
 from okl.store.dataset import Dataset, Schema
+from okl.subgradient.catalogue import CUTTING_NAMES
+from okl.subgradient.catalogue import ONLINE_NAMES as STEPPING_NAMES
 
-ONLINE_NAMES = tuple(name for name in get_args(SolverName) if name not in MODEL_NAMES)
+ONLINE_NAMES = tuple(
+    name for name in get_args(SolverName) if name not in (*MODEL_NAMES, *CUTTING_NAMES, *STEPPING_NAMES)
+)
 GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
 
 
