@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,8 +70,12 @@ class PaperGrowth:
                 "in (0, 1), above 1, and least <= first <= largest."
             )
 
-    def fit(self, source: Source, targets: FloatArray, method: Scs) -> Fitted:
+    def fit(
+        self, source: Source, targets: FloatArray, method: Scs, watch: Callable[[Point, int], None] | None = None
+    ) -> Fitted:
         """Learn rows of a source, whose targets (n_rows,) are in the order of drawing; the first ones judge.
+
+        watch : called after each iteration with the point, and the rows drawn for the sample so far
 
         Raises
         ------
@@ -88,6 +93,8 @@ class PaperGrowth:
         run = _Run(self, source, targets, method, judges)
         while (reason := run.finished()) is None:
             run.iterate()
+            if watch is not None:
+                watch(run.point, run.n_rows - run.judges)
         return run.fitted(reason)
 
 
