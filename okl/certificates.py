@@ -20,9 +20,13 @@ from okl.features.fourier import FourierFeatures
 from okl.online.learner import LinearLearner
 from okl.online.regret import KernelSetting, Played, Steps, growth_exponent, kernel_space_bound, map_space_bound
 from okl.online.solver import OnlineSolver, OnlineState
+from okl.predictors import LinearPredictor
 from okl.progress import NullObserver, Observer
 from okl.solvers import Standing
 from okl.store.dataset import Dataset, Schema
+from okl.subgradient.catalogue import make_piecewise
+from okl.subgradient.pegasoslearner import PegasosRecipe
+from okl.subgradient.proving import Prover
 from okl.subgradient.solver import SubgradientSolver
 
 
@@ -51,6 +55,28 @@ def gap_proof(solver: AcceleratedSolver | SubgradientSolver, state: Any) -> Proo
     kind = figures["kind"]
     assert kind in ("duality gap", "gap over all rows")
     return Proof(kind, {name: value for name, value in figures.items() if name != "kind"})
+
+
+def excess_proof(
+    solver: OnlineSolver, state: OnlineState, data: Dataset, confidence: float, execution: Execution
+) -> Proof:
+    """How far above the optimum over all rows the model of Pegasos is at most, exactly or at a confidence.
+
+    Source: as in okl.subgradient.certificate.
+    """
+    recipe, predictor = solver.recipe, solver.predictor(state)
+    assert isinstance(recipe, PegasosRecipe)
+    assert isinstance(predictor, LinearPredictor)
+    prover = Prover(make_piecewise(recipe.loss.name), recipe.lam, confidence, seed=solver.seed)
+    weights = predictor.weights[0] if predictor.n_outputs == 1 else predictor.weights
+    bound = prover.bound(data, predictor.feature_map, weights, execution)
+    sure = "" if bound.confidence is None else f" at {100.0 * bound.confidence:g}% confidence"
+    figures = {
+        "rows_sampled": bound.rows,
+        "bytes_read": bound.bytes_read,
+        "outcome": f"gap {bound.gap:.3g} over all rows{sure}",
+    }
+    return Proof("gap over all rows", bound.as_json() | figures)
 
 
 def regret_proof(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
-from okl.certificates import Proof, regret_proof
+from okl.certificates import Proof, excess_proof, regret_proof
 from okl.configuration import IngestSettings, TrainSettings
 from okl.curve import LearningCurve
 from okl.evaluation import ConstantPredictor, predictor_tallies
@@ -72,7 +72,7 @@ class TrainingRun:
         self._place = RunFolder(run_folder(self.settings))
         self._begun = time.perf_counter()
         self._result: dict[str, Any] = {}
-        self._regret: Proof | None = None
+        self._proof: Proof | None = None
         self._execution: Execution | None = None
 
     @property
@@ -125,13 +125,17 @@ class TrainingRun:
         return {split: split_metrics(self.data.schema, self.tallies, split, "model") for split in self.tallies}
 
     def certify(self) -> dict[str, Any]:
-        """Prove what an online run lost to the best weights in hindsight."""
+        """Prove what an online run lost to the best weights in hindsight, or how far Pegasos is from the optimum."""
         learnt = self.learnt
         assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
         assert isinstance(learnt.curve, LearningCurve)
         standings, execution = learnt.curve.known(), self._running()
-        self._regret = regret_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
-        return {name: value for name, value in self._regret.as_json().items() if name != "horizons"}
+        if self.settings.solver == "pegasos":
+            confidence = self.settings.confidence
+            self._proof = excess_proof(learnt.solver, learnt.state, self.data, confidence, execution)
+        else:
+            self._proof = regret_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
+        return {name: value for name, value in self._proof.as_json().items() if name != "horizons"}
 
     def save(self) -> dict[str, Any]:
         """Write the model directory."""
@@ -225,7 +229,7 @@ class TrainingRun:
             "bytes_sent": self._traffic.bytes_sent,
             "bytes_received": self._traffic.bytes_received,
             "chosen": learnt.solver.chosen(learnt.state),
-            **how_it_went(learnt, self._regret),
+            **how_it_went(learnt, self._proof),
             "settings": settings.model_dump(mode="json"),
             "dataset": describe_data(self.data, self.folder / "data" if here else self.data.folder),
         }

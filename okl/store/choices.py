@@ -20,10 +20,25 @@ NAMES = {
     "C": "C",
     "nu": "Nu",
     "kappa": "Kappa",
+    "lam": "Lambda",
+    "sample_rows": "Rows in the sample",
     "mixing_share": "Share of rows mixed at once",
 }
 KERNELS = {"gaussian": "Gaussian", "laplacian": "Laplacian", "matern32": "Matern 3/2", "matern52": "Matern 5/2"}
-TERMINAL = ("map", "bandwidth", "inputs", "step_size", "support_vectors", "landmarks", "rank", "C", "nu", "kappa")
+TERMINAL = (
+    "map",
+    "bandwidth",
+    "inputs",
+    "step_size",
+    "support_vectors",
+    "landmarks",
+    "rank",
+    "C",
+    "nu",
+    "kappa",
+    "lam",
+    "sample_rows",
+)
 
 
 def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -53,6 +68,8 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
     certificate = result.get("certificate") or {}
     if certificate.get("kind") == "duality gap":
         return _solved(str(solver), settings, kernel, certificate)
+    if certificate.get("kind") == "gap over all rows":
+        return _bounded(str(solver), settings, kernel, certificate)
     if "maps" in chosen:
         what = f"the linear map leads{_step(chosen)}" if "map" in chosen else f"{kernel} leads{_step(chosen)}"
         return f"Of {number(chosen['maps'])} maps that {solver} raced while it learnt, one of them linear, {what}."
@@ -75,12 +92,27 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
     return f"The model of {solver} is linear in {frequencies} random frequencies of {kernel}{_step(chosen)}."
 
 
-def _solved(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
-    inputs = "the inputs" if settings.get("kernel") == "linear" else None
-    where = inputs or f"{number(settings.get('frequencies'))} random frequencies of {kernel}"
+def _space(settings: Mapping[str, Any], kernel: str) -> str:
+    if settings.get("kernel") == "linear":
+        return "the inputs"
+    return f"{number(settings.get('frequencies'))} random frequencies of {kernel}"
+
+
+def _bounded(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
+    confidence = certificate.get("confidence")
+    sure = "is proved to be" if confidence is None else f"is, at {100.0 * confidence:g}% confidence,"
+    rows = number(certificate.get("rows_sampled"))
     return (
-        f"The model of {solver} is linear in {where}; after {number(certificate.get('iterations'))} iterations its "
-        f"objective is proved to be within {number(certificate.get('relative_gap'))} of the optimum, relatively."
+        f"The model of {solver} is linear in {_space(settings, kernel)}; its objective over all rows {sure} within "
+        f"{number(certificate.get('gap'))} of the optimum, as {rows} sampled rows tell."
+    )
+
+
+def _solved(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
+    return (
+        f"The model of {solver} is linear in {_space(settings, kernel)}; after "
+        f"{number(certificate.get('iterations'))} iterations its objective is proved to be within "
+        f"{number(certificate.get('relative_gap'))} of the optimum, relatively."
     )
 
 
