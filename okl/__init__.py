@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         NOGDRegressor,
         NuSVMClassifier,
         PegasosClassifier,
+        SCSClassifier,
+        SCSRegressor,
         UnifiedClassifier,
     )
     from okl.functions import evaluate, ingest, predict, train
@@ -73,6 +75,8 @@ __all__ = [
     "NuSVMClassifier",
     "OklError",
     "PegasosClassifier",
+    "SCSClassifier",
+    "SCSRegressor",
     "TrainSettings",
     "UnifiedClassifier",
     "__version__",
@@ -107,6 +111,8 @@ _MODULES = {
         "NOGDRegressor",
         "NuSVMClassifier",
         "PegasosClassifier",
+        "SCSClassifier",
+        "SCSRegressor",
         "UnifiedClassifier",
     ),
     "functions": ("evaluate", "ingest", "predict", "train"),

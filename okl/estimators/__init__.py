@@ -8,6 +8,7 @@ from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
 from okl.estimators.fourier_map import FourierMap
 from okl.estimators.nogd import NOGDClassifier, NOGDRegressor
 from okl.estimators.pegasos import PegasosClassifier
+from okl.estimators.scs import SCSClassifier, SCSRegressor
 from okl.estimators.unified import UnifiedClassifier
 from okl.estimators.unifiedcolumns import (
     L1L2SVMClassifier,
@@ -43,5 +44,7 @@ __all__ = [
     "NOGDRegressor",
     "NuSVMClassifier",
     "PegasosClassifier",
+    "SCSClassifier",
+    "SCSRegressor",
     "UnifiedClassifier",
 ]

@@ -26,6 +26,8 @@ from okl.estimators import (
     NOGDClassifier,
     NOGDRegressor,
     PegasosClassifier,
+    SCSClassifier,
+    SCSRegressor,
 )
 from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 
@@ -42,6 +44,8 @@ from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, seve
         NOGDClassifier(),
         NOGDRegressor(),
         PegasosClassifier(),
+        SCSClassifier(),
+        SCSRegressor(),
     ]
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
