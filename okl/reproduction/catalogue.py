@@ -26,6 +26,9 @@ CATALOGUE = {
     "ito2017-table11": ("okl.reproduction.ito2017.ability", "TABLE11"),
     "ito2017-figure11": ("okl.reproduction.ito2017.synthetic", "FIGURE11"),
     "ito2017-figure12": ("okl.reproduction.ito2017.synthetic", "FIGURE12"),
+    "zhang2024-table1": ("okl.reproduction.zhang2024.table", "TABLE1"),
+    "zhang2024-figure1": ("okl.reproduction.zhang2024.table", "FIGURE1"),
+    "zhang2024-figure2": ("okl.reproduction.zhang2024.table", "FIGURE2"),
 }
 
 

@@ -141,8 +141,11 @@ class Pegasos:
 
         return self._run(state, learn, len(targets))
 
-    def run_kernel(self, matrix: FloatArray, targets: Doubles) -> Iterator[PegasosState]:
-        """The same with a kernel matrix (m, m) and two classes: points are coefficients of the rows."""
+    def run_kernel(self, matrix: FloatArray, targets: Doubles, stretch: int | None = None) -> Iterator[PegasosState]:
+        """The same with a kernel matrix (m, m) and two classes: points are coefficients of the rows.
+
+        stretch : rows drawn from one state to the next, at least a batch; None: ever more
+        """
         matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
         room, nothing, unused = (
@@ -154,22 +157,27 @@ class Pegasos:
         def learn(carried: Carried, picks: NDArray[np.int64]) -> None:
             step_kernel(carried, scores, changes, room, matrix, nothing, unused, targets, picks, self.steps)
 
-        return self._run(self.start(len(targets)), learn, len(targets))
+        return self._run(self.start(len(targets)), learn, len(targets), stretch)
 
     def _buffers(self) -> tuple[Doubles, NDArray[np.int64]]:
         return np.zeros(self.batch), np.zeros(self.batch, dtype=np.int64)
 
     def _run(
-        self, state: PegasosState, learn: Callable[[Carried, NDArray[np.int64]], None], n_rows: int
+        self,
+        state: PegasosState,
+        learn: Callable[[Carried, NDArray[np.int64]], None],
+        n_rows: int,
+        fixed: int | None = None,
     ) -> Iterator[PegasosState]:
-        stretch = max(_FIRST_ROWS, self.batch)
+        stretch = max(fixed or _FIRST_ROWS, self.batch)
         task: Task = "binary" if len(state.points) == 1 else "multiclass"
         while True:
             carried = state.carried()
             count = stretch - stretch % self.batch
             learn(carried, self.picks(int(carried.counts[ROWS]), count, n_rows))
             state = state_from(carried, task)
-            stretch = min(stretch + stretch // 4, max(_MOST_ROWS, self.batch))
+            if fixed is None:
+                stretch = min(stretch + stretch // 4, max(_MOST_ROWS, self.batch))
             yield state
 
 
