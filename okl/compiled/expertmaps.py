@@ -1,4 +1,7 @@
-"""Features for teams of experts: many maps that are multiples of a few, or one map whose blocks threads compute ahead.
+"""Teams of experts in Fourier maps that are multiples of a few: threads map blocks ahead and learn them in turns.
+
+Every map has a turn of its own: while one thread learns a block in the second map, another may learn the next block in
+the first.
 
 Legend: M maps, T step sizes, K outputs.
 """
@@ -12,10 +15,10 @@ from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
 from okl.compiled.door import compiled
-from okl.compiled.experts import ExpertRule, Said, Team, learn_team
-from okl.compiled.fourier import Waves, map_block
+from okl.compiled.experts import ExpertRule, Said, Team
+from okl.compiled.expertsteps import learn_steps, new_room
 from okl.compiled.projection import project
-from okl.compiled.turns import pass_turn, wait_turn
+from okl.compiled.turns import claim_block, pass_turn, wait_turn
 from okl.compiled.waves import sines_and_cosines
 from okl.types import FloatArray
 
@@ -23,9 +26,9 @@ from okl.types import FloatArray
 class Teams(NamedTuple):
     """Teams of M Fourier maps whose frequencies are multiples of a few base ones: (M, T, K, H, n) and (M, T).
 
-    squares : (M, 0, 0, 0, 0) for steps of fixed size
+    squares : (M, 0, 0, 0, 0), steps are of fixed size
     base, octave : (M,) int64: the map's frequencies are those of panels[base] times 2^octave; sorted by both
-    panels : (bases, ...), packed frequencies over pi; amplitude : as in Waves
+    panels : (bases, ...), packed frequencies over pi; n_frequencies, amplitude : as in Waves
     """
 
     weights: FloatArray
@@ -35,6 +38,7 @@ class Teams(NamedTuple):
     base: NDArray[np.int64]
     octave: NDArray[np.int64]
     panels: FloatArray
+    n_frequencies: int
     amplitude: np.floating[Any]
 
 
@@ -51,30 +55,40 @@ def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: np.floating
 
 
 @compiled
+def blank_beyond(block: Block, n_frequencies: int) -> None:
+    """Overwrite what fills the rows of a block to whole cache lines by zeros."""
+    for part in block:
+        for row in range(part.shape[0]):
+            part[row, n_frequencies:] = 0
+
+
+@compiled
 def learn_teams(
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     teams: Teams,
+    turns: NDArray[np.int64],
     block: Block,
     inputs: FloatArray,
     targets: NDArray[np.float64],
     rule: ExpertRule,
     seen: int,
-    first_team: int,
-    last_team: int,
-) -> None:
-    """Teams first_team .. last_team - 1 learn all rows; words (M, rows, T, 2), stepped (M, rows), teams, block change.
+) -> bool:
+    """All teams learn rows; words (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
 
-    The sines of a base map are computed once; those of its multiples follow by doubling angles, in the same way
-    whichever teams are there.
+    The sines of a base map are computed once a block; those of its multiples follow by doubling angles, in the same way
+    whichever teams are there. Returns False if another thread failed.
+
+    turns : (M, 8), a turn for each map; threads claim blocks from the first; block : halves as wide as weights
     """
-    size = block.left.shape[0]
-    cautions = np.ones(size)
-    for first in range(0, inputs.shape[0], size):
-        last = min(first + size, inputs.shape[0])
-        part = Block(block.left[: last - first], block.right[: last - first])
+    size, n_rows = block.left.shape[0], inputs.shape[0]
+    cautions, room = np.ones(size), new_room(teams.weights[0])
+    index = claim_block(turns[0])
+    while index * size < n_rows:
+        first, last = index * size, min((index + 1) * size, n_rows)
+        part, y = Block(block.left[: last - first], block.right[: last - first]), targets[first:last]
         base, octave = -1, 0
-        for m in range(first_team, last_team):
+        for m in range(teams.weights.shape[0]):
             if teams.base[m] != base:
                 base, octave = teams.base[m], 0
                 project(part.left, inputs[first:last], teams.panels[base])
@@ -82,35 +96,12 @@ def learn_teams(
             while octave < teams.octave[m]:
                 double_angles(part.left, part.right, teams.amplitude)
                 octave += 1
+            blank_beyond(part, teams.n_frequencies)
             team = Team(teams.weights[m], teams.pulls[m], teams.squares[m], teams.steps[m])
             said = Said(words[m, first:last], stepped[m, first:last])
-            learn_team(said, team, part, targets[first:last], cautions, rule, seen + first)
-
-
-@compiled
-def learn_team_in_turns(
-    said: Said,
-    team: Team,
-    turns: NDArray[np.int64],
-    block: Block,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    waves: Waves,
-    rule: ExpertRule,
-    seen: int,
-    thread: int,
-    n_threads: int,
-) -> bool:
-    """One team learns rows, threads map its blocks; said, team, turns, block change. False if another thread failed."""
-    size = block.left.shape[0]
-    cautions = np.ones(size)
-    for index in range(thread, (inputs.shape[0] + size - 1) // size, n_threads):
-        first, last = index * size, min((index + 1) * size, inputs.shape[0])
-        part = Block(block.left[: last - first], block.right[: last - first])
-        map_block(part, inputs[first:last], waves)
-        if not wait_turn(turns, index):
-            return False
-        here = Said(said.words[first:last], said.stepped[first:last])
-        learn_team(here, team, part, targets[first:last], cautions, rule, seen + first)
-        pass_turn(turns, index + 1)
+            if not wait_turn(turns[m], index):
+                return False
+            learn_steps(said, team, room, part, y, cautions, rule, seen + first)
+            pass_turn(turns[m], index + 1)
+        index = claim_block(turns[0])
     return True

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
-from okl.compiled.door import compiled
+from okl.compiled.door import compiled, compiled_row
 from okl.compiled.exponential import exp_negative
 from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 
@@ -43,7 +43,7 @@ class Counted(NamedTuple):
     class_counts: NDArray[np.int64]
 
 
-@compiled
+@compiled_row
 def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> None:
     """Overwrite p (E,) by the weights of experts; equal among the best at an infinite rate."""
     lowest, total = math.inf, 0.0
@@ -62,7 +62,7 @@ def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> No
         p[e] *= share
 
 
-@compiled
+@compiled_row
 def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float) -> float:
     """What the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
     mean, least = 0.0, math.inf
@@ -78,7 +78,7 @@ def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float
     return max(0.0, mean - least + math.log(total) / eta)
 
 
-@compiled
+@compiled_row
 def _hear_sign(
     p: NDArray[np.float64], loss: NDArray[np.float64], words: NDArray[np.float64], row: int, y: float
 ) -> float:
@@ -90,7 +90,7 @@ def _hear_sign(
     return vote
 
 
-@compiled
+@compiled_row
 def _hear_class(
     votes: NDArray[np.float64],
     p: NDArray[np.float64],
@@ -99,7 +99,8 @@ def _hear_class(
     row: int,
     y: float,
 ) -> None:
-    votes[:] = 0.0
+    for k in range(votes.shape[0]):
+        votes[k] = 0.0
     for e in range(p.shape[0]):
         word = words[row, e]
         if not math.isnan(word):
@@ -107,7 +108,7 @@ def _hear_class(
         loss[e] = 1.0 if word != y else 0.0
 
 
-@compiled
+@compiled_row
 def _hear_number(
     p: NDArray[np.float64],
     loss: NDArray[np.float64],
@@ -126,7 +127,7 @@ def _hear_number(
     return mean
 
 
-@compiled
+@compiled_row
 def _charge(
     losses: NDArray[np.float64],
     recent: NDArray[np.float64],
@@ -142,6 +143,18 @@ def _charge(
         losses[e] += lost
         recent[e] += lost
     return unequal
+
+
+@compiled_row
+def _scale(loss: NDArray[np.float64], factor: float) -> None:
+    for e in range(loss.shape[0]):
+        loss[e] *= factor
+
+
+@compiled_row
+def _add(total: NDArray[np.float64], loss: NDArray[np.float64]) -> None:
+    for e in range(total.shape[0]):
+        total[e] += loss[e]
 
 
 @compiled
@@ -164,39 +177,82 @@ def mix_rows(
 
     words : (rows, E), E >= 2; stepped : (rows,); class_weights : (n_classes,), (1,) for regression
     """
+    n_experts = hedge.losses.shape[0]
+    p, loss, together = np.empty(n_experts), np.empty(n_experts), np.zeros(n_experts)
+    if code == THRESHOLDED_HALF_SQUARED:
+        _mix_numbers(counted, hedge, words, stepped, targets, class_weights[0], p, loss, together)
+    else:
+        votes = np.empty(counted.class_counts.shape[0])
+        _mix_votes(counted, hedge, words, stepped, targets, class_weights, p, loss, votes, code)
+
+
+@compiled_row
+def _mix_numbers(
+    counted: Counted,
+    hedge: Hedge,
+    words: NDArray[np.float64],
+    stepped: NDArray[np.uint8],
+    targets: NDArray[np.float64],
+    weight: float,
+    p: NDArray[np.float64],
+    loss: NDArray[np.float64],
+    together: NDArray[np.float64],
+) -> None:
     counts, sums, class_counts = counted
     losses, recent, numbers = hedge
-    n_experts = losses.shape[0]
-    log_experts = math.log(n_experts)
-    p, loss, votes = np.empty(n_experts), np.empty(n_experts), np.empty(class_counts.shape[0])
-    together, slot = np.zeros(n_experts), SQUARES_AT_ONCE if code == THRESHOLDED_HALF_SQUARED else 1
-    unequal, eta = True, math.inf
-    for row in range(targets.shape[0]):
+    log_experts, n_rows, eta = math.log(p.shape[0]), targets.shape[0], math.inf
+    for row in range(n_rows):
         y = targets[row]
-        if unequal and row % slot == 0:
+        if row % SQUARES_AT_ONCE == 0:
             eta = log_experts / numbers[GAP] if numbers[GAP] > 0.0 else math.inf
             weigh(p, losses, eta)
-        if code == THRESHOLDED_HALF_SQUARED:
-            f = _hear_number(p, loss, words, row, y, numbers[LOWEST], numbers[HIGHEST])
-            numbers[LOWEST], numbers[HIGHEST] = min(numbers[LOWEST], y), max(numbers[HIGHEST], y)
-            label = count_squares(sums, class_counts, f, y)
-        elif code == MULTICLASS_HINGE:
+        f = _hear_number(p, loss, words, row, y, numbers[LOWEST], numbers[HIGHEST])
+        numbers[LOWEST], numbers[HIGHEST] = min(numbers[LOWEST], y), max(numbers[HIGHEST], y)
+        count_squares(sums, class_counts, f, y)
+        if weight != 1.0:
+            _scale(loss, weight)
+        _add(together, loss)
+        _charge(losses, recent, loss, words, row)
+        if (row + 1) % SQUARES_AT_ONCE == 0 or row + 1 == n_rows:
+            numbers[GAP] += mixability_gap(p, together, eta)
+            for e in range(together.shape[0]):
+                together[e] = 0.0
+        counts[ROWS] += 1
+        counts[UPDATES] += stepped[row]
+
+
+@compiled_row
+def _mix_votes(
+    counted: Counted,
+    hedge: Hedge,
+    words: NDArray[np.float64],
+    stepped: NDArray[np.uint8],
+    targets: NDArray[np.float64],
+    class_weights: NDArray[np.float64],
+    p: NDArray[np.float64],
+    loss: NDArray[np.float64],
+    votes: NDArray[np.float64],
+    code: int,
+) -> None:
+    counts, _, class_counts = counted
+    losses, recent, numbers = hedge
+    log_experts, unequal, eta = math.log(p.shape[0]), True, math.inf
+    for row in range(targets.shape[0]):
+        y = targets[row]
+        if unequal:
+            eta = log_experts / numbers[GAP] if numbers[GAP] > 0.0 else math.inf
+            weigh(p, losses, eta)
+        if code == MULTICLASS_HINGE:
             _hear_class(votes, p, loss, words, row, y)
             label = int(y)
             count_class(counts, class_counts, votes, label)
         else:
             label = count_binary(counts, class_counts, _hear_sign(p, loss, words, row, y), y)
         if class_weights[label] != 1.0:
-            loss *= class_weights[label]
+            _scale(loss, class_weights[label])
         # where all lost the same, no weight changes: most rows of a classification
         unequal = _charge(losses, recent, loss, words, row)
-        if slot > 1:
-            together += loss
-            if (row + 1) % slot == 0 or row + 1 == targets.shape[0]:
-                numbers[GAP] += mixability_gap(p, together, eta)
-                together[:] = 0.0
-                unequal = True
-        elif unequal:
+        if unequal:
             numbers[GAP] += mixability_gap(p, loss, eta)
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]

@@ -2,7 +2,8 @@
 
 A turn counter is an int64 array of 8 entries (a cache line of its own), of which the first holds the block whose turn
 it is. The second is not 0 once a thread has failed, and nobody waits any longer; it is an entry of its own, as a thread
-that is in its turn goes on to pass it.
+that is in its turn goes on to pass it. The third counts the blocks that threads have claimed, where they do not share
+them out beforehand: one that begins late then keeps nobody waiting.
 """
 
 from __future__ import annotations
@@ -50,6 +51,18 @@ def _store_release(typing_context: Any, turns: Any, block: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(turns, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def claim_block(typing_context: Any, turns: Any) -> Any:
+    """The next block that nobody has claimed, which is claimed by that; turns change in place."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(array.data, [context.get_constant(types.intp, 2)])
+        return builder.atomic_rmw("add", place, context.get_constant(types.int64, 1), "monotonic")
+
+    return types.int64(turns), generate
 
 
 @compiled

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.blocks import borrowed_block
-from okl.compiled.expertmaps import Teams, double_angles, learn_team_in_turns, learn_teams
+from okl.compiled.blocks import borrowed_block, run_threads
+from okl.compiled.expertmaps import Teams, double_angles, learn_teams
 from okl.compiled.fourier import as_waves
-from okl.compiled.turns import new_turns
+from okl.compiled.turns import give_up_turns, new_turns
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs
 from tests.compiled.expert_cases import N_FREQUENCIES, PADDED, ROWS, STEPS, fresh, rule_of
 from tests.naive import expertmaps as twin
 from tests.naive import experts as naive
-from tests.naive.drivers import mapped
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -42,47 +41,68 @@ def make_teams(case: Case, pairs: list[tuple[int, int]]) -> Teams:
         base,
         octave,
         np.stack([part.panels for part in waves]),
+        waves[0].n_frequencies,
         waves[0].amplitude,
     )
 
 
-def learn_some(case: Case, teams: Teams, first: int, last: int) -> tuple[FloatArray, NDArray[np.uint8]]:
+def learn_all(case: Case, teams: Teams, n_threads: int, rows_per_block: int) -> tuple[FloatArray, NDArray[np.uint8]]:
     words = np.zeros((len(teams.base), ROWS, len(STEPS), 2))
     stepped = np.zeros((len(teams.base), ROWS), dtype=np.uint8)
-    with borrowed_block(32, (N_FREQUENCIES, N_FREQUENCIES), case.inputs.dtype) as block:
-        learn_teams(words, stepped, teams, block, case.inputs, case.targets, rule_of(case), 0, first, last)
+    turns = np.stack([new_turns() for _ in teams.base])
+
+    def learn(thread: int) -> bool:
+        with borrowed_block(rows_per_block, (PADDED, PADDED), case.inputs.dtype) as block:
+            rule = rule_of(case)
+            return learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0)
+
+    assert all(run_threads(n_threads, learn))
     return words, stepped
+
+
+PAIRS = [(0, 0), (0, 2), (1, 1)]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("code", [0, 2])
 def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: int, precision: Precision) -> None:
     case = make_case(code, precision, ROWS)
-    pairs = [(0, 0), (0, 2), (1, 1)]
-    teams = make_teams(case, pairs)
-    words, stepped = learn_some(case, teams, 0, 3)
-    for m in range(len(pairs)):
+    teams = make_teams(case, PAIRS)
+    words, stepped = learn_all(case, teams, 1, 32)
+    for m, pair in enumerate(PAIRS):
         team, said = fresh(case, False)
         block = twin.mapped(case.inputs, teams, m, N_FREQUENCIES)
         naive.learn_team(said, team, block, case.targets, np.ones(ROWS), rule_of(case))
         np.testing.assert_allclose(words[m], said.words, atol=TOLERANCE[precision])
         np.testing.assert_allclose(teams.weights[m], team.weights, atol=TOLERANCE[precision])
-        apart = make_teams(case, pairs)
-        alone, _ = learn_some(case, apart, m, m + 1)
-        assert alone[m].tobytes() == words[m].tobytes()
-        assert apart.pulls[m].tobytes() == teams.pulls[m].tobytes()
+        apart = make_teams(case, [pair])
+        alone, _ = learn_all(case, apart, 1, 32)
+        assert alone[0].tobytes() == words[m].tobytes()
+        assert apart.pulls[0].tobytes() == teams.pulls[m].tobytes()
     assert (words[0] != words[1]).any()
     assert (words[0] != words[2]).any()
     assert stepped.any(axis=1).all()
 
 
-def test_a_team_in_turns_has_the_bits_of_the_team_alone() -> None:
-    case = make_case(3, "float64", ROWS)
-    (team, said), (expected, heard) = fresh(case, False), fresh(case, False)
-    with borrowed_block(32, (N_FREQUENCIES, N_FREQUENCIES), case.inputs.dtype) as block:
-        assert learn_team_in_turns(
-            said, team, new_turns(), block, case.inputs, case.targets, case.waves, rule_of(case), 0, 0, 1
-        )
-    naive.learn_team(heard, expected, mapped(case.inputs, case.waves), case.targets, np.ones(ROWS), rule_of(case))
-    np.testing.assert_allclose(said.words, heard.words, atol=1e-9)
-    np.testing.assert_allclose(team.weights, expected.weights, atol=1e-9)
+@pytest.mark.parametrize(("n_threads", "rows_per_block"), [(1, 64), (2, 8), (3, 16)])
+def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block: int) -> None:
+    case = make_case(2, "float64", ROWS)
+    teams, expected = make_teams(case, PAIRS), make_teams(case, PAIRS)
+    words, stepped = learn_all(case, expected, 1, 32)
+    again, stepped_again = learn_all(case, teams, n_threads, rows_per_block)
+    assert again.tobytes() == words.tobytes()
+    assert stepped_again.tobytes() == stepped.tobytes()
+    for array, other in zip(teams[:2], expected[:2], strict=True):
+        assert array.tobytes() == other.tobytes()
+
+
+def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
+    case = make_case(2, "float64", ROWS)
+    teams = make_teams(case, PAIRS)
+    words, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
+    turns = np.stack([new_turns() for _ in PAIRS])
+    turns[0, 2] = 1  # the thread that failed has claimed the first block
+    for turn in turns:
+        give_up_turns(turn)
+    with borrowed_block(32, (PADDED, PADDED), case.inputs.dtype) as block:
+        assert not learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule_of(case), 0)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from okl.compiled.blocks import Block
-from okl.compiled.experts import Said, Team, age_of, learn_team
+from okl.compiled.expertlearning import learn_team
+from okl.compiled.experts import Said, Team, age_of
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, make_case
 from tests.compiled.expert_cases import N_FREQUENCIES, ROWS, fresh, rule_of

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.checks import check_at_least, check_positive
+from okl.compiled.crew import Crew
 from okl.compiled.experts import AVERAGED, ExpertRule
 from okl.compiled.hedge import Counted
 from okl.errors import ConfigError, DivergedError
@@ -126,11 +127,12 @@ class ExpertLearner:
         candidates = self.candidates
         inputs, targets = checked_rows(rows, self.loss.task, candidates.n_inputs, self.n_outputs, candidates.precision)
         experts, done = state.copy(), 0
-        while done < len(targets):
-            experts = self._next_round(experts)
-            last = self._end_of_round(experts, done, len(targets))
-            experts = self._within_round(experts, inputs[done:last], targets[done:last], n_threads)
-            done = last
+        with Crew() as crew:
+            while done < len(targets):
+                experts = self._next_round(experts)
+                last = self._end_of_round(experts, done, len(targets))
+                experts = self._within_round(experts, inputs[done:last], targets[done:last], n_threads, crew)
+                done = last
         return experts
 
     def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
@@ -205,11 +207,11 @@ class ExpertLearner:
         return n_rows if last is None else min(n_rows, done + last - experts.progress.rows)
 
     def _within_round(
-        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int
+        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int, crew: Crew
     ) -> Experts:
         progress = experts.progress
         counted = Counted(*progress_arrays(progress))
-        learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads)
+        learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads, crew)
         if not np.isfinite(experts.losses).any():
             raise DivergedError(
                 f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: no expert's weights are finite any "

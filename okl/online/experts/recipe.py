@@ -9,7 +9,7 @@ from okl.features.protocol import FeatureMap
 from okl.losses import Loss
 from okl.online.experts.candidates import draw_candidates
 from okl.online.experts.learner import ExpertLearner
-from okl.online.experts.schedule import MOST_RACED_ROWS, race_schedule
+from okl.online.experts.schedule import MOST_RACED_ROWS, WHOLE_RACE, race_schedule
 from okl.online.linear import LinearRecipe
 from okl.online.recipe import Mode, Settled, Situation, check_loss
 from okl.store.dataset import Schema
@@ -21,7 +21,8 @@ class ExpertRecipe:
     """Bandwidths and step sizes tracked side by side, and with them a linear model: nothing is left to choose.
 
     Shards could not average what experts of their own chose: in the modes mix and sum, experts learn a sample, and the
-    map of the one that leads is what the shards learn in.
+    map of the one that leads is what the shards learn in. A sample is short, so nobody leaves before its end: maps that
+    predict the majority class are ahead in the first rows, where another one stands out later.
 
     Parameters
     ----------
@@ -49,10 +50,8 @@ class ExpertRecipe:
             sample.inputs, self.n_frequencies, situation.seed, situation.precision, self.kernel
         )
         # of a stream nobody knows the length of, the race is as long as in the longest
-        rows = (situation.rows or MOST_RACED_ROWS) if situation.mode == "stream" else len(sample.targets)
-        learner = ExpertLearner(
-            candidates, self.loss, schema.n_outputs, race_schedule(rows), class_weights=self.class_weights
-        )
+        schedule = race_schedule(situation.rows or MOST_RACED_ROWS) if situation.mode == "stream" else WHOLE_RACE
+        learner = ExpertLearner(candidates, self.loss, schema.n_outputs, schedule, class_weights=self.class_weights)
         if situation.mode == "stream":
             n_maps = len(candidates.bases) * candidates.n_octaves + 1
             return Settled(learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"})

@@ -27,6 +27,10 @@ class Round:
     step_sizes: int
 
 
+WHOLE_RACE = (Round(None, EVERYONE, EVERYONE),)
+"""Everyone learns all rows."""
+
+
 def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
     """Rounds for a stream of about n_rows rows: all maps first, then ever fewer, one from a seventh of the rows on.
 

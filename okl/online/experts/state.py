@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,30 @@ CACHE_LINE_BYTES = 64
 def aligned(array: FloatArray) -> FloatArray:
     """A copy whose rows, the last axis, begin at cache lines if they are whole lines long."""
     shape = array.shape
-    copied = aligned_empty((math.prod(shape[:-1]), shape[-1]), array.dtype).reshape(shape)
+    if array.size == 0:
+        return array.copy()
+    copied = _aligned_room(shape, array.dtype)
     copied[...] = array
     return copied
 
 
+def _picked(array: FloatArray, maps: list[int], steps: list[list[int]]) -> FloatArray:
+    """An aligned copy of some maps, and of each of as many of its step sizes, copied once."""
+    picked = _aligned_room((len(maps), len(steps[0]), *array.shape[2:]), array.dtype)
+    for place, m in enumerate(maps):
+        for t, step in enumerate(steps[place]):
+            picked[place, t] = array[m, step]
+    return picked
+
+
+def _aligned_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+    return aligned_empty((math.prod(shape[:-1]), shape[-1]), dtype).reshape(shape)
+
+
 def padded_columns(n_columns: int, itemsize: int) -> int:
-    """Columns of a row of whole cache lines: vectors that straddle two take twice as long."""
-    per_line = CACHE_LINE_BYTES // itemsize
-    return -(-n_columns // per_line) * per_line
+    """Columns of a row of whole pairs of cache lines: vectors that straddle two, and what is left, take longer."""
+    per_pair = 2 * CACHE_LINE_BYTES // itemsize
+    return -(-n_columns // per_pair) * per_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +80,15 @@ class Group:
     def kept(self, maps: list[int], steps: list[list[int]]) -> Group:
         """Some maps, and of each as many of its step sizes."""
         rows, columns = np.array(maps)[:, None], np.array(steps)
-        squares = self.squares[rows, columns] if self.squares.size else self.squares[maps]
+        squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
         return Group(
             self.kind,
             tuple(self.candidates[m] for m in maps),
             self.n_columns,
             np.ascontiguousarray(self.steps[rows, columns]),
-            aligned(self.weights[rows, columns]),
-            aligned(self.pulls[rows, columns]),
-            aligned(squares),
+            _picked(self.weights, maps, steps),
+            _picked(self.pulls, maps, steps),
+            squares,
         )
 
     def expert_weights(self, m: int, t: int, which: int, seen: int) -> FloatArray:

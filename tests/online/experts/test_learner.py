@@ -24,7 +24,7 @@ EVERYONE = (Round(None, 100, 100),)
 def test_any_number_of_threads_gives_the_same_bits(
     loss: Loss, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("okl.online.experts.roundwise.LEAST_ROWS", 32)
+    monkeypatch.setattr("okl.online.experts.fourierturns.LEAST_WORK", 32)
     monkeypatch.setattr("okl.online.experts.roundwise.STRETCH_ROWS", 256)
     learner, rows = make_learner(loss, precision), make_rows(loss, precision)
     one = learner.learn(learner.start(), rows, 1)
