@@ -22,11 +22,13 @@ from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.solver import OnlineSolver
 from okl.planning import check, make_online_solver, mode_of
-from okl.recipes import make_accelerated, make_recipe
+from okl.recipes import make_accelerated, make_recipe, make_subgradient
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.model import Model, load_model, save_model
 from okl.store.reading import sample_rows
+from okl.subgradient.catalogue import CUTTING_NAMES
+from okl.subgradient.solver import SubgradientSolver
 from okl.types import Task
 from tests.rows import curved, write
 from tests.solver_cases import bits, last_state
@@ -62,12 +64,21 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "fit_intercept": {"fit_intercept": False},
     "bias": {"bias": "errors"},
     "start": {"start": "stochastic"},
+    "lam": {"lam": 0.02},
+    "gap": {"gap": 0.2},
+    "confidence": {"confidence": 0.5},
+    "first_sample": {"first_sample": 50},
+    "bundle_size": {"bundle_size": 3},
+    "batch": {"batch": 4},
+    "project": {"project": True},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},
     "offset": {"kernel": "polynomial"},
     "step_rule": {"mode": "sum"},
+    "confidence": {"certify": True},
 }
+LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +101,7 @@ def settings_of(solver: str, **values: Any) -> TrainSettings:
 
 def defined(solver: str) -> tuple[Task, ...]:
     """Tasks that a solver is for."""
-    tasks: tuple[Task, ...] = getattr(STRATEGIES.get(solver), "tasks", TASKS)
+    tasks: tuple[Task, ...] = getattr(STRATEGIES.get(solver), "tasks", TASKS[:2] if solver == "pegasos" else TASKS)
     return tasks
 
 
@@ -102,10 +113,11 @@ def learnt_bits(solver: OnlineSolver, data: Dataset) -> Any:
 
 def test_every_strategy_is_a_solver() -> None:
     assert get_args(SolverName) == tuple(dict.fromkeys(get_args(SolverName)))
-    assert set(get_args(SolverName)) == {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES} == set(OPTIONS)
+    named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, *CUTTING_NAMES, "pegasos"}
+    assert set(get_args(SolverName)) == named == set(OPTIONS)
 
 
-ONLINE = [solver for solver in OPTIONS if solver not in MODEL_NAMES]
+ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, *CUTTING_NAMES)]
 CASES = [(solver, task) for solver in ONLINE for task in defined(solver)]
 
 
@@ -153,8 +165,7 @@ def test_every_option_that_a_solver_takes_changes_what_it_learns(
     usual = settings_of(solver, **BESIDE.get(option, {}))
     changed = settings_of(solver, **BESIDE.get(option, {}) | values)
     before, after = (learnt_bits(make_online_solver(given, data[task]), data[task]) for given in (usual, changed))
-    # a proof changes nothing; it only looks at the learner more often
-    assert (before != after) == (option != "certify")
+    assert (before != after) == (option not in LOOKING_ON)
 
 
 MODELS = [
@@ -176,8 +187,21 @@ def test_every_option_that_a_model_takes_changes_what_it_learns(
     assert before != after
 
 
+CUTS = [*(("scs", option) for option in sorted(OPTIONS["scs"] - {"confidence"})), ("wolfe", "lam"), ("wolfe", "gap")]
+
+
+@pytest.mark.parametrize(("solver", "option"), CUTS)
+def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, data: dict[Task, Dataset]) -> None:
+    changed = {"bias": "regularised"} if option == "bias" else OTHERWISE[option]
+    before, after = (
+        model_bits(make_subgradient(settings_of(solver, **values), data["binary"].schema), data["binary"])
+        for values in ({}, changed)
+    )
+    assert before != after
+
+
 @cache
-def model_bits(solver: AcceleratedSolver, data: Dataset) -> Any:
+def model_bits(solver: AcceleratedSolver | SubgradientSolver, data: Dataset) -> Any:
     with open_execution() as execution:
         return bits(solver, last_state(solver, data, execution))[0]
 
@@ -267,6 +291,16 @@ def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: T
         ({"solver": "rbp", "loss": "logistic"}, "loss = 'logistic', but rbp steps by the hinge loss"),
         ({"solver": "fogd", "epsilon": 0.3}, "epsilon = 0.3 is for a regression, but 'y' makes this binary"),
         ({"solver": "mm-fda", "passes": 3}, "passes = 3 was given, but mm-fda is no online learner"),
+        ({"solver": "scs", "first_sample": 500}, "first_sample = 500, but there are 3.. training rows"),
+        ({"solver": "scs", "order": "stored"}, "order = 'stored' was given, but scs is no online learner"),
+        ({"solver": "scs", "mode": "mix"}, "mode = 'mix', but scs .* its mode is sum"),
+        ({"solver": "wolfe", "bias": "errors"}, "bias = 'errors', but wolfe has none, or one that is regularised"),
+        ({"solver": "scs", "loss": "absolute"}, "loss 'absolute' is for a regression task, but 'y' makes this a bin"),
+        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic', but cuts are made of a piecewise linear one"),
+        ({"solver": "scs", "kernel": "polynomial"}, "'polynomial' is not shift-invariant"),
+        ({"solver": "pegasos", "batch": 3}, "batch = 3, but in a stream it divides 256"),
+        ({"solver": "pegasos", "confidence": 0.9}, "confidence = 0.9 was given, but nothing is certified"),
+        ({"solver": "c-svm", "bias": "regularised"}, "bias = 'regularised', but the bias of c-svm is its own"),
         ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
         ({"solver": "fogd", "step_rule": "plain"}, "step_rule = 'plain' belongs to the mode sum; this run's is stream"),
     ],
