@@ -80,9 +80,10 @@ class Pegasos:
     Parameters
     ----------
     lam : > 0
-    batch : rows a step, >= 1, drawn with replacement
+    batch : rows a step, >= 1
     project : whether every step ends in the ball |w| <= lam^(-1/2), which the optimum is in
     average : of the weights after each step: "none", "uniform", or "later", where step t counts t times
+    in_turn : whether rows come one after the other, again and again, and not by draws with replacement
     seed : of the draws
 
     Raises
@@ -96,6 +97,7 @@ class Pegasos:
     batch: int = 1
     project: bool = False
     average: Average = "later"
+    in_turn: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -122,6 +124,8 @@ class Pegasos:
 
     def picks(self, drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
         """The draws from number `drawn` on: the same rows however they are cut."""
+        if self.in_turn:
+            return np.arange(drawn, drawn + count) % n_rows
         generator = np.random.PCG64(self.seed)
         generator.advance(drawn)
         chosen: NDArray[np.int64] = (np.random.Generator(generator).random(count) * n_rows).astype(np.int64)

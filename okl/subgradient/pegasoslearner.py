@@ -162,7 +162,7 @@ class PegasosRecipe:
         return Settled(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
 
     def _method(self, seed: int) -> Pegasos:
-        return Pegasos(self.lam, self.batch, self.project, self.average, seed)
+        return Pegasos(self.lam, self.batch, self.project, self.average, seed=seed)
 
 
 def check_stream(loss: Loss, batch: int) -> None:

@@ -40,7 +40,9 @@ def objective(weights: NDArray[np.float64], rows: FloatArray, targets: NDArray[n
     return float(0.5 * LAM * (weights**2).sum() + np.maximum(0.0, 1.0 - targets * (rows @ weights[0])).mean())
 
 
-@pytest.mark.parametrize("parameters", [{}, {"project": True}, {"batch": 16}, {"average": "uniform"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"project": True}, {"batch": 16}, {"average": "uniform"}, {"in_turn": True}]
+)
 def test_many_steps_come_near_the_optimum_and_never_below(parameters: dict[str, Any]) -> None:
     rows = rows_of()
     best = DualDescent(LAM, relative_gap=1e-8).solve_rows(rows.inputs, rows.targets).objective
@@ -68,6 +70,8 @@ def test_draws_are_the_same_however_they_are_cut() -> None:
     np.testing.assert_array_equal(np.concatenate([method.picks(0, 300, ROWS), method.picks(300, 700, ROWS)]), whole)
     assert len(np.unique(whole)) > 0.8 * ROWS
     assert (whole != Pegasos(LAM, seed=8).picks(0, 1000, ROWS)).any()
+    turns = Pegasos(LAM, in_turn=True)
+    np.testing.assert_array_equal(turns.picks(ROWS - 2, 4, ROWS), [ROWS - 2, ROWS - 1, 0, 1])
 
 
 def test_running_for_a_time_stops_then() -> None:
