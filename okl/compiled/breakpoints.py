@@ -4,6 +4,8 @@ Along a direction the losses of rows are piecewise linear in the step t, and the
 derivative slope + curvature t + (jumps of the kinks passed) never falls, so that the minimum is found by selection, as
 a median is: in time proportional to the kinks, without sorting them.
 
+A row that stands on a kink has passed it already, in the derivative at 0 as here: it must not count twice.
+
 Legend: positions, jumps (at least as long as there are kinks) of the kinks at t > 0; scores, along, targets as in
 `piecewise`; slope the derivative of the parabola at 0, curvature its second one.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import math
 
 from okl.compiled.door import compiled, compiled_row
-from okl.compiled.piecewise import classes_line, hinge_line, tube_line
+from okl.compiled.piecewise import ON_KINK, classes_line, hinge_line, tube_line, worst_class
 from okl.types import FloatArray
 
 
@@ -38,7 +40,7 @@ def hinge_kinks(
     for i in range(scores.shape[0]):
         speed = targets[i] * along[i]
         room = 1.0 - targets[i] * scores[i]
-        if speed * room > 0.0 and abs(room) < limit * abs(speed):
+        if speed * room > 0.0 and ON_KINK < abs(room) < limit * abs(speed):
             positions[count] = room / speed
             jumps[count] = scale * abs(speed)
             count += 1
@@ -66,7 +68,7 @@ def tube_kinks(
         if speed > 0.0:
             behind = (scores[i] - targets[i]) * (1.0 if along[i] > 0.0 else -1.0)
             for edge in (-half_width, half_width):
-                if edge > behind and edge - behind < limit * speed:
+                if ON_KINK < edge - behind < limit * speed:
                     positions[count] = (edge - behind) / speed
                     jumps[count] = scale * speed
                     count += 1
@@ -90,7 +92,7 @@ def classes_kinks(
     limit, count = _limit(total, curvature, longest), 0
     for i in range(scores.shape[0]):
         true, n_classes = int(targets[i]), scores.shape[1]
-        at, top = _highest(scores[i], along[i], true), 0.0
+        at, top = worst_class(scores[i], along[i], true, 0.0), 0.0
         for _ in range(n_classes):
             top, following = _next_line(scores[i], along[i], true, at)
             if following < 0 or top >= limit:
@@ -107,18 +109,6 @@ def classes_kinks(
 def _limit(total: float, curvature: float, longest: float) -> float:
     # the losses' derivative never falls: beyond this the whole rises
     return min(longest, -total / curvature) if curvature > 0.0 else longest
-
-
-@compiled_row
-def _highest(scores: FloatArray, along: FloatArray, true: int) -> int:
-    """The largest line at 0, the one that grows fastest of several."""
-    at, most, fastest = true, 0.0, 0.0
-    for c in range(scores.shape[0]):
-        if c != true:
-            value, speed = 1.0 + scores[c] - scores[true], along[c] - along[true]
-            if value > most or (value == most and speed > fastest):
-                at, most, fastest = c, value, speed
-    return at
 
 
 @compiled_row

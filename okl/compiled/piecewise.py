@@ -13,7 +13,7 @@ from __future__ import annotations
 from okl.compiled.door import compiled, compiled_row
 from okl.types import FloatArray
 
-_ON_KINK = 1e-12  # of a score of size one
+ON_KINK = 1e-12  # of a score of size one
 
 
 @compiled
@@ -24,7 +24,7 @@ def hinge_slopes(slopes: FloatArray, scores: FloatArray, along: FloatArray, targ
         y = targets[i]
         room = 1.0 - y * scores[i]
         losses += max(0.0, room)
-        if room > _ON_KINK or (room >= -_ON_KINK and y * along[i] < 0.0):
+        if room > ON_KINK or (room >= -ON_KINK and y * along[i] < 0.0):
             slopes[i] = -y
             intercepts += 1.0
         else:
@@ -40,7 +40,7 @@ def hinge_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: fl
         speed = targets[i] * along[i]
         room = 1.0 - targets[i] * scores[i] - t * speed
         losses += max(0.0, room)
-        if room > _ON_KINK or (room >= -_ON_KINK and speed < 0.0):
+        if room > ON_KINK or (room >= -ON_KINK and speed < 0.0):
             derivative -= speed
     return losses, derivative
 
@@ -76,10 +76,10 @@ def tube_line(
 @compiled_row
 def _tube_slope(residual: float, speed: float, half_width: float) -> float:
     beyond = abs(residual) - half_width
-    if half_width <= _ON_KINK and abs(residual) <= _ON_KINK:
+    if half_width <= ON_KINK and abs(residual) <= ON_KINK:
         return 1.0 if speed > 0.0 else (-1.0 if speed < 0.0 else 0.0)
     outward = residual * speed > 0.0
-    if beyond > _ON_KINK or (beyond >= -_ON_KINK and outward):
+    if beyond > ON_KINK or (beyond >= -ON_KINK and outward):
         return 1.0 if residual > 0.0 else -1.0
     return 0.0
 
@@ -92,7 +92,7 @@ def classes_slopes(
     losses, intercepts = 0.0, 0.0
     for i in range(scores.shape[0]):
         true = int(targets[i])
-        worst = _worst_class(scores[i], along[i], true, 0.0)
+        worst = worst_class(scores[i], along[i], true, 0.0)
         slopes[i] = 0.0
         if worst != true:
             slopes[i, worst] = 1.0
@@ -108,7 +108,7 @@ def classes_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: 
     losses, derivative = 0.0, 0.0
     for i in range(scores.shape[0]):
         true = int(targets[i])
-        worst = _worst_class(scores[i], along[i], true, t)
+        worst = worst_class(scores[i], along[i], true, t)
         if worst != true:
             speed = along[i, worst] - along[i, true]
             losses += max(0.0, 1.0 + scores[i, worst] - scores[i, true] + t * speed)
@@ -117,13 +117,13 @@ def classes_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: 
 
 
 @compiled_row
-def _worst_class(scores: FloatArray, along: FloatArray, true: int, t: float) -> int:
+def worst_class(scores: FloatArray, along: FloatArray, true: int, t: float) -> int:
     """The class of the largest line; of lines as large as each other, the one that grows fastest."""
     worst, most, fastest = true, 0.0, 0.0
     for c in range(scores.shape[0]):
         if c != true:
             speed = along[c] - along[true]
             value = 1.0 + scores[c] - scores[true] + t * speed
-            if value > most + _ON_KINK or (value >= most - _ON_KINK and speed > fastest):
+            if value > most + ON_KINK or (value >= most - ON_KINK and speed > fastest):
                 worst, most, fastest = c, max(value, most), speed
     return worst
