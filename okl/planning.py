@@ -25,8 +25,8 @@ from okl.subgradient.catalogue import CUTTING_NAMES
 from okl.subgradient.solver import SubgradientSolver
 from okl.types import Task
 
-DEFAULT_ROUNDS: dict[Mode, int] = {"stream": 1, "mix": 512, "sum": 1024}
-LEAST_ROUND_ROWS = 64
+MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards share weights in a map
+MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # where support vectors are united and brought down to the budget again
 CERTIFIED_SEGMENTS = 64  # a pass: regret is told at a sixteenth of the rows, an eighth, ...
 IN_MAPS = ("fogd", "nogd")  # whose state is a vector in a map that shards share
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
@@ -118,6 +118,8 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
     mode = mode_of(settings)
     recipe = make_recipe(settings, schema)
     check_mode(recipe, mode)
+    asked, rows = settings.rounds, data.rows("train")
+    rounds = default_rounds(settings.solver, mode, rows) if asked == "auto" else asked
     return OnlineSolver(
         recipe=recipe,
         passes=settings.passes,
@@ -125,7 +127,7 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
         seed=settings.seed,
         precision=settings.precision,
         mode=mode,
-        rounds=default_rounds(mode, data.rows("train")) if settings.rounds == "auto" else settings.rounds,
+        rounds=rounds,
         segments=CERTIFIED_SEGMENTS if settings.certify else SEGMENTS,
     )
 
@@ -141,9 +143,12 @@ def mode_of(settings: TrainSettings) -> Mode:
     return "sum" if settings.solver in IN_MAPS else "mix"
 
 
-def default_rounds(mode: Mode, rows: int) -> int:
+def default_rounds(solver: str, mode: Mode, rows: int) -> int:
     """Rounds a pass: as many as were measured to learn well, but not for a handful of rows each."""
-    return max(1, min(DEFAULT_ROUNDS[mode], rows // LEAST_ROUND_ROWS))
+    if mode == "stream":
+        return 1
+    most, least_rows = (MOST_ROUNDS, LEAST_ROUND_ROWS) if solver in IN_MAPS else (MOST_JOINS, LEAST_JOIN_ROWS)
+    return max(1, min(most, rows // least_rows))
 
 
 def run_folder(settings: TrainSettings) -> Path:

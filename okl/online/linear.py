@@ -13,7 +13,7 @@ from okl.online.recipe import Mode, Settled, Situation, check_loss
 from okl.online.rounds import AdaGrad
 from okl.online.stepsize import race_step_sizes
 
-MOST_STEP_FACTOR = 8
+MOST_STEP_FACTOR = 4
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,9 @@ class LinearRecipe:
     def _step_factor(self, situation: Situation) -> int:
         """How much longer than on the sample the steps of a mode are; squared residuals would not bear it.
 
-        The average of mix takes 1/shards of the way of each shard; in sum the average of the weights is predicted with,
-        which gains from longer steps than the progressive error of the race does (measured: tests/benchmarks/modes.py).
+        The average of mix takes 1/shards of the way of each shard, but with long steps a shard soon finds nothing left
+        to learn in its rows of a round; in sum the average of the weights is predicted with, which gains from longer
+        steps than the progressive error of the race does (measured: tests/benchmarks/modes.py).
         """
         if situation.mode == "stream" or self.loss.task == "regression":
             return 1

@@ -14,10 +14,12 @@ from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution, Rows
 from okl.losses import make_loss
+from okl.online.experts import ExpertLearner, Round, draw_candidates
+from okl.online.experts.recipe import ExpertRecipe
 from okl.online.learner import LinearLearner
 from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice, LinearChoice
-from okl.online.recipe import Mode, balanced_class_weights
+from okl.online.recipe import Mode, Situation, balanced_class_weights
 from okl.online.slices import round_rows
 from okl.online.solver import OnlineSolver, OnlineState
 from okl.predictors import Predictor
@@ -254,3 +256,20 @@ def test_step_that_diverges_ends_in_a_clear_error(mode: Mode, learnable: dict[Ta
 def test_loss_of_another_task_is_refused(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
     with pytest.raises(ConfigError, match=r"'multiclass-hinge' is for a multiclass task, but 'y' makes this a binary"):
         online("multiclass-hinge", mode).start(learnable["binary"], here)
+
+
+@pytest.mark.parametrize("mode", ["mix", "sum"])
+def test_shards_learn_in_the_map_that_leads_after_all_of_the_sample(mode: Mode, learnable: dict[Task, Dataset]) -> None:
+    data, loss = learnable["binary"], make_loss("hinge")
+    sample = all_rows(data)
+    situation = Situation(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
+    settled = ExpertRecipe(loss, n_frequencies=16).settle(situation)
+    everyone = Round(None, 100, 100)
+    experts = ExpertLearner(draw_candidates(sample.inputs, 16, 3), loss, rounds=(everyone,))
+    learnt = experts.learn(experts.start(), sample)
+    assert learnt.n_maps > 6  # nobody left
+    feature_map, _, _ = experts.leader(learnt)
+    assert isinstance(settled.learner, LinearLearner)
+    mine = settled.learner.feature_map
+    assert type(mine) is type(feature_map)
+    assert all(np.array_equal(mine.arrays()[name], array) for name, array in feature_map.arrays().items())
