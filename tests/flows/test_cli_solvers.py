@@ -62,6 +62,18 @@ CASES: dict[str, Case] = {
         "linear in 30 random frequencies of the Gaussian kernel",
         "Solved",
     ),
+    "samples": Case(
+        "multiclass",
+        "--solver scs --lam 0.01 --gap 0.05 --frequencies 30 --set first_sample=100",
+        "its objective over all rows is proved to be within",
+        "Solved",
+    ),
+    "steps, certified": Case(
+        "binary",
+        "--solver pegasos --certify --lam 0.01 --frequencies 30",
+        "its objective over all rows is pr",
+        "Solved",
+    ),
     "no budget": Case(
         "regression",
         "--solver ogd --step-size 0.5 --bandwidth 1.5 --set epsilon=0.2",
