@@ -17,6 +17,8 @@ from okl.subgradient.sources import Source
 from okl.subgradient.vectors import Vector
 from okl.types import FloatArray
 
+LOOKS, LOOK_SHARE = 3, 0.125  # samples, and rows of each over those of the sample, to see what a point is worth
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -85,53 +87,56 @@ class GeometricGrowth:
         seen: Seen | None = None
         tries = 0
         while True:
-            before, solved = solved, self._solved(source, n_rows, targets, method, plan, solved, begun, watch)
-            history += solved.history if before is None else solved.history[1:]
-            if before is not None:
-                seen = _seen(before, solved)
+            space = source.space(n_rows)
+            start = None if solved is None else space.lifted(solved.point.vector)
+            tolerance = plan.tolerance(n_rows / n_all, n_rows)
+            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, begun, watch)
+            history += solved.history if len(history) == 0 else solved.history[1:]
             if n_rows == n_all:
                 return _fitted(solved, exact_bound(solved.objective, solved.lower_bound), notes, history)
+            fresh = _Fresh(source, targets, method, solved)
+            if self.confidence is not None and plan.worth_looking(seen, n_rows, solved.gap):
+                seen = fresh.look()
             rows = None if seen is None else plan.replicate_rows(seen, n_rows, solved.gap)
-            if self.confidence is not None and rows and n_rows + rows * self.replicates <= n_all:
+            if self.confidence is not None and rows and fresh.first + rows * self.replicates <= n_all:
                 tries += 1
-                full = self._bound(source, targets, method, solved, rows, tries)
+                # one try more halves what is left of the risk: all tries together stay below it
+                full = fresh.bound(rows, self.replicates, 1.0 - (1.0 - self.confidence) / 2**tries)
                 if full.gap <= method.gap:
                     return _fitted(solved, full, notes, history)
             n_rows = min(n_all, round(n_all * plan.next_share(n_rows / n_all)))
 
-    def _solved(
-        self,
-        source: Source,
-        n_rows: int,
-        targets: FloatArray,
-        method: Scs,
-        plan: Plan,
-        before: Sampled | None,
-        begun: float,
-        watch: Watch | None,
-    ) -> Sampled:
-        space = source.space(n_rows)
-        start = None if before is None else space.lifted(before.point.vector)
-        tolerance = plan.tolerance(n_rows / source.n_rows, n_rows)
-        return solve_sample(space, targets[:n_rows], method, start, tolerance, begun, watch)
 
-    def _bound(
-        self, source: Source, targets: FloatArray, method: Scs, solved: Sampled, rows: int, tries: int
-    ) -> FullBound:
-        """Of independent samples of `rows` rows each, the next ones to be drawn: the point has met none of them."""
-        assert self.confidence is not None
-        first, gaps, objectives = len(solved.point.scores), [], []
-        for index in range(self.replicates):
-            part = slice(first + index * rows, first + (index + 1) * rows)
-            space, scores = source.apart(solved.point.vector, part.start, part.stop)
-            losses = method.loss.value(scores + solved.point.bias, targets[part])
-            here = 0.5 * method.lam * solved.point.squared_length + float(losses.mean())
-            own = solve_sample(space, targets[part], replace(method, gap=SOLVED_TO * method.gap))
+class _Fresh:
+    """Independent samples of the next rows in the order of drawing: a point of the sample has met none of them."""
+
+    def __init__(self, source: Source, targets: FloatArray, method: Scs, solved: Sampled) -> None:
+        self.source, self.targets, self.solved = source, targets, solved
+        self.loss, self.method = method.loss, replace(method, gap=SOLVED_TO * method.gap)
+        self.first = len(solved.point.scores)
+
+    def look(self) -> Seen | None:
+        """What a few small samples say of the point's gap; None if there are not the rows."""
+        n_rows = len(self.solved.point.scores)
+        rows = max(2, round(LOOK_SHARE * n_rows))
+        if self.first + LOOKS * rows > self.source.n_rows:
+            return None
+        mean = self.bound(rows, LOOKS, 0.5).mean_gap
+        return Seen.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
+
+    def bound(self, rows: int, replicates: int, confidence: float) -> FullBound:
+        """Of the gap over all rows, from samples of `rows` rows each."""
+        point, gaps, objectives = self.solved.point, [], []
+        for _ in range(replicates):
+            part = slice(self.first, self.first + rows)
+            self.first += rows  # a bound takes other rows than the look that led to it
+            apart = self.source.apart(point.vector, part.start, part.stop)
+            losses = self.loss.value(apart.scores + point.bias, self.targets[part])
+            here = 0.5 * self.method.lam * point.squared_length + float(losses.mean())
+            own = solve_sample(apart.space, self.targets[part], self.method, apart.start)
             gaps.append(max(0.0, here - own.lower_bound))
             objectives.append(here)
-        # one try more halves what is left of the risk: all tries together stay below it
-        confidence = 1.0 - (1.0 - self.confidence) / 2**tries
-        return bound_of_gaps(gaps, objectives, confidence, rows * self.replicates)
+        return bound_of_gaps(gaps, objectives, confidence, rows * replicates)
 
 
 def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tuple[str, ...]]:
@@ -156,14 +161,6 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
     if n_rows > wanted:
         notes.append(f"the first {wanted:,} rows drawn had one label only, the sample was drawn on to {n_rows:,} rows")
     return n_rows, tuple(notes)
-
-
-def _seen(before: Sampled, after: Sampled) -> Seen:
-    """What the point of a sample lost on the rows that came with the next one: its excess, and the bound's optimism."""
-    old, new = before.history[-1].n_rows, after.history[0].n_rows
-    share = old / new
-    fresh = (after.history[0].objective - share * before.objective) / (1.0 - share)
-    return Seen(old, 0.5 * old * max(0.0, fresh - before.lower_bound))
 
 
 def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: list[Record]) -> Fitted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,6 +16,14 @@ from okl.subgradient.vectors import Space, Vector
 from okl.types import FloatArray, IntArray
 
 
+class Apart(NamedTuple):
+    """Rows beside a sample: a space of their own, a vector's scores on them, and it as a start there, if it is one."""
+
+    space: Space
+    scores: FloatArray
+    start: Vector | None
+
+
 class Source(Protocol):
     """Rows in the order of drawing; what a sample of them needs is computed when it is asked for."""
 
@@ -25,8 +33,8 @@ class Source(Protocol):
     def space(self, n_rows: int) -> Space:
         """The first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
 
-    def apart(self, vector: Vector, first: int, last: int) -> tuple[Space, FloatArray]:
-        """Other rows as a space of their own, and the scores of a vector of the first rows on them."""
+    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+        """Rows from first to last as a space of their own, with what a vector of the first rows is there."""
 
 
 @dataclass(eq=False)
@@ -67,11 +75,11 @@ class ColumnSource:
         self._know(n_rows)
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
-    def apart(self, vector: Vector, first: int, last: int) -> tuple[Space, FloatArray]:
+    def apart(self, vector: Vector, first: int, last: int) -> Apart:
         """Rows from first to last, and their scores."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
-        return space, space.scores(vector)
+        return Apart(space, space.scores(vector), vector)
 
     def _know(self, n_rows: int) -> None:
         if n_rows <= self._known:
@@ -118,12 +126,12 @@ class KernelSource:
         self._values.among(n_rows)
         return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
 
-    def apart(self, vector: Vector, first: int, last: int) -> tuple[Space, FloatArray]:
+    def apart(self, vector: Vector, first: int, last: int) -> Apart:
         """Rows from first to last in a space of their own, and their scores by the kernel across."""
         others = self._values.inputs[first:last]
         support = self._values.inputs[: len(vector.coefficients)]
         scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients
-        return KernelRows(self._of(others), last - first, self.n_outputs, self.n_threads), scores
+        return Apart(KernelRows(self._of(others), last - first, self.n_outputs, self.n_threads), scores, None)
 
     def _of(self, inputs: FloatArray) -> KernelValues:
         return KernelValues(self.kernel, inputs, float(self.constant), self.budget_bytes)

@@ -1,0 +1,64 @@
+"""Optima of whole sets beside exact dual coordinate descent, and how tight the lower bounds are.
+
+    OKL_DATA=... python -m tests.benchmarks.scs_optima
+
+In a map all sets, by the exact kernel those of up to 2,000 rows. Inputs are standardised, the kernel is gaussian with
+the median distance as bandwidth, seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from okl.features.bandwidth import suit_kernel
+from okl.features.fourier import draw_fourier_map
+from okl.features.scoring import transform_rows
+from okl.subgradient.dualdescent import Descended, DualDescent
+from okl.subgradient.explicit import ExplicitRows
+from okl.subgradient.kernelspace import KernelRows, KernelValues
+from okl.subgradient.scs import Scs, solve_sample
+from okl.subgradient.vectors import Space
+from okl.types import FloatArray
+from tests.benchmarks.accelerated_data import shared_rows
+
+SETS = ("wdbc", "australian", "magic", "a9a", "svmguide3", "diabetes")
+LAMS = (0.1, 0.01, 0.001)
+N_FREQUENCIES, MOST_KERNEL_ROWS, RELATIVE = 128, 2000, 1e-4
+_HEADER = "set         space   rows    lam    exact      SCS        relative  bound/gap iterations seconds"
+
+
+def main() -> None:
+    """Print a line a set, space and lam."""
+    print(_HEADER)
+    for name in SETS:
+        rows, targets = shared_rows(name)
+        rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-9)
+        kernel, _ = suit_kernel("gaussian", None, rows[:: max(1, len(rows) // 2000)])
+        mapped = transform_rows(draw_fourier_map(kernel, rows.shape[1], N_FREQUENCIES, 0, "float64"), rows)
+        for lam in LAMS:
+            judge = DualDescent(lam, relative_gap=1e-7, most_seconds=60.0)
+            report(name, "map", lam, judge.solve_rows(mapped, targets), ExplicitRows(mapped, n_threads=2), targets)
+            if len(rows) <= MOST_KERNEL_ROWS:
+                exact = judge.solve_kernel(kernel, rows, targets)
+                report(name, "kernel", lam, exact, KernelRows(KernelValues(kernel, rows), len(rows)), targets)
+
+
+def report(name: str, where: str, lam: float, exact: Descended, space: Space, targets: FloatArray) -> None:
+    """Solve to 1e-4 of the optimum, and say how near it is and how tight its own bound."""
+    begun = time.perf_counter()
+    solved = solve_sample(space, targets, Scs(lam=lam, gap=RELATIVE * exact.objective))
+    seconds = time.perf_counter() - begun
+    assert solved.lower_bound <= exact.objective, "a lower bound above an objective"
+    excess = solved.objective - exact.objective
+    # the optimum lies in [bound, objective] of the judge: the tightness is uncertain by its gap
+    tightness = solved.gap / excess if excess > 10.0 * exact.gap else float("nan")
+    print(
+        f"{name:11s} {where:7s} {space.n_rows:6d} {lam:6.3f} {exact.objective:.8f} {solved.objective:.8f} "
+        f"{excess / exact.objective:9.1e} {tightness:9.1f} {solved.iterations:6d} {seconds:9.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
