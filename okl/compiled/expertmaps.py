@@ -17,6 +17,7 @@ from okl.compiled.blocks import Block
 from okl.compiled.door import compiled
 from okl.compiled.experts import ExpertRule, Said, Team
 from okl.compiled.expertsteps import learn_steps, new_room
+from okl.compiled.hedge import Counted, Hedge, Memo, mix_rows
 from okl.compiled.projection import project
 from okl.compiled.turns import claim_block, pass_turn, wait_turn
 from okl.compiled.waves import sines_and_cosines
@@ -40,6 +41,15 @@ class Teams(NamedTuple):
     panels: FloatArray
     n_frequencies: int
     amplitude: np.floating[Any]
+
+
+class Mixture(NamedTuple):
+    """What `mix_rows` changes; complete : whether one team is all there is, so that its words can be mixed at once."""
+
+    counted: Counted
+    hedge: Hedge
+    memo: Memo
+    complete: bool
 
 
 @compiled
@@ -73,13 +83,15 @@ def learn_teams(
     targets: NDArray[np.float64],
     rule: ExpertRule,
     seen: int,
+    mixture: Mixture,
 ) -> bool:
     """All teams learn rows; words (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
 
     The sines of a base map are computed once a block; those of its multiples follow by doubling angles, in the same way
     whichever teams are there. Returns False if another thread failed.
 
-    turns : (M, 8), a turn for each map; threads claim blocks from the first; block : halves as wide as weights
+    turns : (M + 1, 8), a turn for each map and for the mixture; threads claim blocks from the first
+    block : halves as wide as weights; mixture : of all experts if these are all, mixed a block after the other
     """
     size, n_rows = block.left.shape[0], inputs.shape[0]
     cautions, room = np.ones(size), new_room(teams.weights[0])
@@ -103,5 +115,20 @@ def learn_teams(
                 return False
             learn_steps(said, team, room, part, y, cautions, rule, seen + first)
             pass_turn(turns[m], index + 1)
+        if mixture.complete:
+            if not wait_turn(turns[-1], index):
+                return False
+            here = words[0, first:last].reshape(last - first, words.shape[2] * words.shape[3])
+            mix_rows(
+                mixture.counted,
+                mixture.hedge,
+                mixture.memo,
+                here,
+                stepped[0, first:last],
+                y,
+                rule.class_weights,
+                rule.code,
+            )
+            pass_turn(turns[-1], index + 1)
         index = claim_block(turns[0])
     return True

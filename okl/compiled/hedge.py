@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
-from okl.compiled.door import compiled, compiled_row
+from okl.compiled.door import compiled_row
 from okl.compiled.exponential import exp_negative
 from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 
 GAP, LOWEST, HIGHEST = 0, 1, 2
+ETA, UNEQUAL = 0, 1
 SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; divides a block
 
 
@@ -35,12 +36,31 @@ class Hedge(NamedTuple):
     numbers: NDArray[np.float64]
 
 
+class Memo(NamedTuple):
+    """What the mixture keeps from row to row, however rows are cut, changed in place.
+
+    p, loss, together : (E,); votes : (n_classes,); numbers : (2,), at ETA, and at UNEQUAL whether weights are to change
+    """
+
+    p: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    together: NDArray[np.float64]
+    votes: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+
+
 class Counted(NamedTuple):
     """counts, sums, class_counts as in okl.compiled.counting, changed in place."""
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     class_counts: NDArray[np.int64]
+
+
+def new_memo(n_experts: int, n_labels: int) -> Memo:
+    """For so many experts: weights are to be found at the first row."""
+    doubles = np.zeros((3, n_experts))
+    return Memo(doubles[0], doubles[1], doubles[2], np.zeros(n_labels), np.array([math.inf, 1.0]))
 
 
 @compiled_row
@@ -157,49 +177,19 @@ def _add(total: NDArray[np.float64], loss: NDArray[np.float64]) -> None:
         total[e] += loss[e]
 
 
-@compiled
-def mix_rows(
-    counted: Counted,
-    hedge: Hedge,
-    words: NDArray[np.float64],
-    stepped: NDArray[np.uint8],
-    targets: NDArray[np.float64],
-    class_weights: NDArray[np.float64],
-    code: int,
-) -> None:
-    """Predict every row by the experts' weighted words, count it, then charge the experts; counted and hedge change.
-
-    Two classes and several: a vote, a mistake costs the class's weight. Regression: the mean of the words, each clipped
-    to the range of the targets so far; a word costs its squared error. A word that is NaN ends its expert.
-
-    Weights change after every row; in regression, where hardly any two words cost the same, after every eighth, whose
-    losses count as one: as AdaHedge bounds the regret of any sequence of losses, whatever their range.
-
-    words : (rows, E), E >= 2; stepped : (rows,); class_weights : (n_classes,), (1,) for regression
-    """
-    n_experts = hedge.losses.shape[0]
-    p, loss, together = np.empty(n_experts), np.empty(n_experts), np.zeros(n_experts)
-    if code == THRESHOLDED_HALF_SQUARED:
-        _mix_numbers(counted, hedge, words, stepped, targets, class_weights[0], p, loss, together)
-    else:
-        votes = np.empty(counted.class_counts.shape[0])
-        _mix_votes(counted, hedge, words, stepped, targets, class_weights, p, loss, votes, code)
-
-
 @compiled_row
 def _mix_numbers(
     counted: Counted,
     hedge: Hedge,
+    memo: Memo,
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     targets: NDArray[np.float64],
     weight: float,
-    p: NDArray[np.float64],
-    loss: NDArray[np.float64],
-    together: NDArray[np.float64],
 ) -> None:
     counts, sums, class_counts = counted
     losses, recent, numbers = hedge
+    p, loss, together, _, _ = memo
     log_experts, n_rows, eta = math.log(p.shape[0]), targets.shape[0], math.inf
     for row in range(n_rows):
         y = targets[row]
@@ -225,18 +215,17 @@ def _mix_numbers(
 def _mix_votes(
     counted: Counted,
     hedge: Hedge,
+    memo: Memo,
     words: NDArray[np.float64],
     stepped: NDArray[np.uint8],
     targets: NDArray[np.float64],
     class_weights: NDArray[np.float64],
-    p: NDArray[np.float64],
-    loss: NDArray[np.float64],
-    votes: NDArray[np.float64],
     code: int,
 ) -> None:
     counts, _, class_counts = counted
     losses, recent, numbers = hedge
-    log_experts, unequal, eta = math.log(p.shape[0]), True, math.inf
+    p, loss, _, votes, kept = memo
+    log_experts, eta, unequal = math.log(p.shape[0]), kept[ETA], kept[UNEQUAL] != 0.0
     for row in range(targets.shape[0]):
         y = targets[row]
         if unequal:
@@ -256,3 +245,31 @@ def _mix_votes(
             numbers[GAP] += mixability_gap(p, loss, eta)
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]
+    kept[ETA], kept[UNEQUAL] = eta, 1.0 if unequal else 0.0
+
+
+@compiled_row
+def mix_rows(
+    counted: Counted,
+    hedge: Hedge,
+    memo: Memo,
+    words: NDArray[np.float64],
+    stepped: NDArray[np.uint8],
+    targets: NDArray[np.float64],
+    class_weights: NDArray[np.float64],
+    code: int,
+) -> None:
+    """Predict every row by the experts' weighted words, count it, then charge the experts; the first three change.
+
+    Two classes and several: a vote, a mistake costs the class's weight. Regression: the mean of the words, each clipped
+    to the range of the targets so far; a word costs its squared error. A word that is NaN ends its expert.
+
+    Weights change after every row; in regression, where hardly any two words cost the same, after every eighth, whose
+    losses count as one: as AdaHedge bounds the regret of any sequence of losses, whatever their range.
+
+    words : (rows, E), E >= 2; stepped : (rows,); class_weights : (n_classes,), (1,) for regression
+    """
+    if code == THRESHOLDED_HALF_SQUARED:
+        _mix_numbers(counted, hedge, memo, words, stepped, targets, class_weights[0])
+    else:
+        _mix_votes(counted, hedge, memo, words, stepped, targets, class_weights, code)

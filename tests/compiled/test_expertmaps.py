@@ -5,8 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import borrowed_block, run_threads
-from okl.compiled.expertmaps import Teams, double_angles, learn_teams
+from okl.compiled.expertmaps import Mixture, Teams, double_angles, learn_teams
 from okl.compiled.fourier import as_waves
+from okl.compiled.hedge import Counted, Hedge, mix_rows, new_memo
 from okl.compiled.turns import give_up_turns, new_turns
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs
@@ -46,15 +47,26 @@ def make_teams(case: Case, pairs: list[tuple[int, int]]) -> Teams:
     )
 
 
-def learn_all(case: Case, teams: Teams, n_threads: int, rows_per_block: int) -> tuple[FloatArray, NDArray[np.uint8]]:
+def make_mixture(case: Case, teams: Teams) -> Mixture:
+    """Of the first team's experts; complete if it is the only one."""
+    n_experts, n_labels = 2 * len(STEPS), len(case.rule.class_weights)
+    counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels, np.int64))
+    hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
+    return Mixture(counted, hedge, new_memo(n_experts, n_labels), len(teams.base) == 1)
+
+
+def learn_all(
+    case: Case, teams: Teams, n_threads: int, rows_per_block: int, mixture: Mixture | None = None
+) -> tuple[FloatArray, NDArray[np.uint8]]:
     words = np.zeros((len(teams.base), ROWS, len(STEPS), 2))
     stepped = np.zeros((len(teams.base), ROWS), dtype=np.uint8)
-    turns = np.stack([new_turns() for _ in teams.base])
+    turns = np.stack([new_turns() for _ in range(len(teams.base) + 1)])
+    mixture = mixture or make_mixture(case, teams)
 
     def learn(thread: int) -> bool:
         with borrowed_block(rows_per_block, (PADDED, PADDED), case.inputs.dtype) as block:
             rule = rule_of(case)
-            return learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0)
+            return learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
 
     assert all(run_threads(n_threads, learn))
     return words, stepped
@@ -96,13 +108,31 @@ def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block:
         assert array.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize("code", [2, 3])
+def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
+    case = make_case(code, "float64", ROWS)
+    teams = make_teams(case, PAIRS[2:])
+    mixture, expected = make_mixture(case, teams), make_mixture(case, teams)
+    words, stepped = learn_all(case, teams, 2, 8, mixture)
+    assert mixture.complete
+    said = words[0].reshape(ROWS, -1)
+    class_weights = case.rule.class_weights
+    mix_rows(*expected[:3], said, stepped[0], case.targets, class_weights, code)
+    assert mixture.hedge.losses.tobytes() == expected.hedge.losses.tobytes()
+    assert mixture.hedge.numbers.tobytes() == expected.hedge.numbers.tobytes()
+    assert mixture.counted.counts.tolist() == expected.counted.counts.tolist()
+    assert mixture.counted.counts[0] == ROWS
+    assert mixture.hedge.losses.min() > 0
+
+
 def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
     case = make_case(2, "float64", ROWS)
     teams = make_teams(case, PAIRS)
     words, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
-    turns = np.stack([new_turns() for _ in PAIRS])
+    turns = np.stack([new_turns() for _ in range(len(PAIRS) + 1)])
     turns[0, 2] = 1  # the thread that failed has claimed the first block
     for turn in turns:
         give_up_turns(turn)
     with borrowed_block(32, (PADDED, PADDED), case.inputs.dtype) as block:
-        assert not learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule_of(case), 0)
+        rule, mixture = rule_of(case), make_mixture(case, teams)
+        assert not learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.counting import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, UPDATES
-from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Counted, Hedge, mix_rows, mixability_gap, weigh
+from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Counted, Hedge, mix_rows, mixability_gap, new_memo, weigh
 from okl.types import Task
 from tests.naive import hedge as naive
 
@@ -39,7 +39,18 @@ def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) ->
     counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
     hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
-    mix_rows(counted, hedge, np.ascontiguousarray(words), stepped, targets, class_weights, CODES[task])
+    memo = new_memo(n_experts, n_labels(task))
+    for part in (slice(0, 64), slice(64, 72), slice(72, None)):
+        mix_rows(
+            counted,
+            hedge,
+            memo,
+            np.ascontiguousarray(words[part]),
+            stepped[part],
+            targets[part],
+            class_weights,
+            CODES[task],
+        )
     return counted, hedge
 
 

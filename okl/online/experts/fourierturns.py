@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.blocks import borrowed_block
 from okl.compiled.crew import Crew
-from okl.compiled.expertmaps import Teams, learn_teams
+from okl.compiled.expertmaps import Mixture, Teams, learn_teams
 from okl.compiled.experts import ExpertRule
 from okl.compiled.turns import give_up_turns, new_turns
 from okl.online.experts.candidates import Candidates
@@ -33,25 +33,27 @@ def learn_fourier(
     seen: int,
     n_threads: int,
     crew: Crew,
+    mixture: Mixture,
     besides: Callable[[], None],
 ) -> None:
     """Learn rows in Fourier maps: words (M, rows, T, 2), whether they stepped (M, rows), and the group change in place.
 
     Threads compute features ahead and learn them in turns; same bits for any number of them, and any size of blocks.
 
-    besides : what the first thread does before it takes blocks, while others do already
+    mixture : as in okl.compiled.expertmaps; besides : what the first thread does before it
+        takes blocks, while others do already
     """
     work = len(inputs) * group.weights[0, 0, 0].size * (len(group.weights) + group.weights[..., 0, 0].size)
     n_threads = max(1, min(n_threads, work // LEAST_WORK, -(-len(inputs) // LEAST_BLOCK_ROWS)))
     size = _rows_at_once(candidates.bases[0].rows_per_block, len(inputs), n_threads)
     teams, widths = _teams(group, candidates), (group.weights.shape[-1],) * 2
-    turns = np.stack([new_turns() for _ in group.weights])
+    turns = np.stack([new_turns() for _ in range(len(group.weights) + 1)])
 
     def run(thread: int) -> None:
         if thread == 0:
             besides()
         with borrowed_block(size, widths, inputs.dtype) as block:
-            learn_teams(*heard, teams, turns, block, inputs, targets, rule, seen)
+            learn_teams(*heard, teams, turns, block, inputs, targets, rule, seen, mixture)
 
     def give_up() -> None:
         for turn in turns:

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from okl.compiled.crew import Crew
 from okl.compiled.expertlearning import learn_team
+from okl.compiled.expertmaps import Mixture
 from okl.compiled.experts import ExpertRule, Said, Team
-from okl.compiled.hedge import Counted, Hedge, mix_rows
+from okl.compiled.hedge import Counted, Hedge, mix_rows, new_memo
 from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
 from okl.features.scoring import block_of
 from okl.online.experts.candidates import Candidates
@@ -32,16 +33,21 @@ def learn_round(
 ) -> None:
     """Rows of one round; the arrays of experts, and counted, change in place. Same bits for any number of threads.
 
-    Words are mixed after a stretch is learnt, not beside the next one: a third thread that wants two cores cost more
-    than it gained.
+    Words of one map are mixed block by block, those of several after a stretch is learnt: a third thread that wants two
+    cores cost more than it gained.
 
     seen : rows before these; crew : the threads
     """
     hedge = Hedge(experts.losses, experts.recent, experts.numbers)
+    memo = new_memo(len(experts.losses), len(counted.class_counts))
+    mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
     for first in range(0, len(targets), STRETCH_ROWS):
         part = slice(first, first + STRETCH_ROWS)
-        words, stepped = _said(experts, candidates, inputs[part], targets[part], rule, seen + first, n_threads, crew)
-        mix_rows(counted, hedge, words, stepped, targets[part], rule.class_weights, rule.code)
+        words, stepped = _said(
+            experts, candidates, inputs[part], targets[part], rule, seen + first, n_threads, crew, mixture
+        )
+        if not mixture.complete:
+            mix_rows(counted, hedge, memo, words, stepped, targets[part], rule.class_weights, rule.code)
 
 
 def _said(
@@ -53,6 +59,7 @@ def _said(
     seen: int,
     n_threads: int,
     crew: Crew,
+    mixture: Mixture,
 ) -> Words:
     """What all experts said of rows before they learnt them: (rows, E), and whether one stepped, (rows,)."""
     heard = [_room(group, len(targets)) for group in experts.groups]
@@ -65,7 +72,7 @@ def _said(
             _learn_linear(linear, candidates, inputs, targets, rule, seen)
 
     for group, words in fourier:
-        learn_fourier(words, group, candidates, inputs, targets, rule, seen, n_threads, crew, learn_linear)
+        learn_fourier(words, group, candidates, inputs, targets, rule, seen, n_threads, crew, mixture, learn_linear)
     if not fourier:
         learn_linear()
     said = [words.transpose(1, 0, 2, 3).reshape(len(targets), -1) for words, _ in heard]
