@@ -81,34 +81,34 @@ def step_rows(
     points, behind, numbers = carried.points, carried.behind, carried.numbers
     for first in range(0, picks.shape[0], steps.batch):
         last = min(first + steps.batch, picks.shape[0])
-        factor = weights_factor(numbers, steps.lam)
+        factor = _weights_factor(numbers, steps.lam)
         for place in range(first, last):
             i = picks[place]
             for output in range(points.shape[0]):
                 scores[output] = factor * dot(points[output], rows[i])
-            changes[place - first] = violation(carried, wrongs, scores, targets[i], place - first)
+            changes[place - first] = _violation(carried, wrongs, scores, targets[i], place - first)
         hits = 0
         for place in range(first, last):
             if changes[place - first] != 0.0:
                 added = changes[place - first] / ((last - first) * numbers[SCALE])
                 output = int(targets[picks[place]]) if points.shape[0] > 1 else 0
                 row, wrong = rows[picks[place]], wrongs[place - first]
-                add_row(points[output], behind[output], row, added, numbers[FACTORS], steps.average)
+                _add_row(points[output], behind[output], row, added, numbers[FACTORS], steps.average)
                 if wrong >= 0:
-                    add_row(points[wrong], behind[wrong], row, -added, numbers[FACTORS], steps.average)
+                    _add_row(points[wrong], behind[wrong], row, -added, numbers[FACTORS], steps.average)
                 hits += 1
         carried.counts[UPDATES] += hits
         if steps.project and hits > 0:
             numbers[SQUARE] = 0.0
             for output in range(points.shape[0]):
                 numbers[SQUARE] += dot(points[output], points[output])
-        end_step(numbers, steps, hits > 0)
+        _end_step(numbers, steps, hits > 0)
         if numbers[SCALE] < _LEAST_SCALE:
-            settle(points, behind, numbers)
+            _settle(points, behind, numbers)
 
 
 @compiled_row
-def violation(carried: Carried, wrongs: Integers, scores: FloatArray, y: float, place: int) -> float:
+def _violation(carried: Carried, wrongs: Integers, scores: FloatArray, y: float, place: int) -> float:
     """Count a row with these scores; +1 or -1 for its class where its hinge is positive, else 0; sets wrongs."""
     carried.counts[ROWS] += 1
     wrongs[place] = -1
@@ -123,13 +123,13 @@ def violation(carried: Carried, wrongs: Integers, scores: FloatArray, y: float, 
 
 
 @compiled_row
-def weights_factor(numbers: Doubles, lam: float) -> float:
+def _weights_factor(numbers: Doubles, lam: float) -> float:
     """What x is to be multiplied by for the weights, 0 before the first step."""
     return numbers[SCALE] / (lam * numbers[STEPS]) if numbers[STEPS] > 0.0 else 0.0
 
 
 @compiled_row
-def add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, factors: float, average: int) -> None:
+def _add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, factors: float, average: int) -> None:
     """Add a row times added to x, and times W as well to u where there is an average."""
     factor = point.dtype.type(added)
     for j in range(point.shape[0]):
@@ -141,7 +141,7 @@ def add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, f
 
 
 @compiled_row
-def end_step(numbers: Doubles, steps: Steps, moved: bool) -> None:
+def _end_step(numbers: Doubles, steps: Steps, moved: bool) -> None:
     """Count the step, project if asked to, and let the weights count for the average; numbers change in place."""
     numbers[STEPS] += 1.0
     if steps.project and moved:
@@ -151,12 +151,12 @@ def end_step(numbers: Doubles, steps: Steps, moved: bool) -> None:
             numbers[SCALE] *= most / length
     if steps.average != NO_AVERAGE:
         share = numbers[STEPS] if steps.average == LATER_MORE else 1.0
-        numbers[FACTORS] += share * weights_factor(numbers, steps.lam)
+        numbers[FACTORS] += share * _weights_factor(numbers, steps.lam)
         numbers[TOTAL] += share
 
 
 @compiled_row
-def settle(points: FloatArray, behind: Doubles, numbers: Doubles) -> None:
+def _settle(points: FloatArray, behind: Doubles, numbers: Doubles) -> None:
     """Put c into x, and W x into u, in place: sums of what was added before projections would cancel digits."""
     scale = points.dtype.type(numbers[SCALE])
     for output in range(points.shape[0]):
@@ -188,7 +188,7 @@ def step_kernel(
     points, behind, numbers = carried.points[0], carried.behind[0], carried.numbers
     for first in range(0, picks.shape[0], steps.batch):
         last = min(first + steps.batch, picks.shape[0])
-        factor, hits = weights_factor(numbers, steps.lam), 0
+        factor, hits = _weights_factor(numbers, steps.lam), 0
         for place in range(first, last):
             y, f = targets[picks[place]], factor * scores[picks[place]]
             count_binary(carried.counts, carried.class_counts, f, y)
@@ -208,11 +208,11 @@ def step_kernel(
                     _add_scores(scores, room, added)
                 hits += 1
         carried.counts[UPDATES] += hits
-        end_step(numbers, steps, hits > 0)
+        _end_step(numbers, steps, hits > 0)
         if numbers[SCALE] < _LEAST_SCALE:
             for j in range(scores.shape[0]):
                 scores[j] *= numbers[SCALE]
-            settle(carried.points, carried.behind, numbers)
+            _settle(carried.points, carried.behind, numbers)
 
 
 @compiled_row

@@ -1,0 +1,135 @@
+"""How seconds grow with the rows: `python -m tests.benchmarks.scs_exponents DATA_FOLDER [PICTURE.png [MOST_SECONDS]]`.
+
+Seconds on one thread until a method is within 1% of the optimum of its OWN objective on ALL rows, on 5,000 to 80,000
+rows of covtype_binary, lam = 1e-3, C = 1 / (lam rows): SCS and dual coordinate descent in 256 Fourier features, whose
+computing counts, of the rows that were met; dual coordinate descent and LIBSVM with the exact kernel, LIBSVM with its
+bias. LIBSVM is given the loosest tolerance that comes to 1% on the least rows. The exponent is that of a line through
+the logarithms. A run that would take longer than MOST_SECONDS (20), by the square of the rows, is left out.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from sklearn.svm import SVC
+
+from okl.compiled.door import one_blas_thread
+from okl.kernels import Gaussian
+from okl.store.figures import LIGHT, add_axes, empty_figure, png
+from okl.subgradient.dualdescent import DualDescent
+from okl.types import FloatArray
+from tests.benchmarks.scs_data import Doubles, kernel_of, mapped, objective, standardised
+from tests.benchmarks.scs_rivals import LAM, run, scs
+
+SET, ROWS, NEAR = "covtype_binary", (5_000, 10_000, 20_000, 40_000, 80_000), 0.01
+TOLERANCES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+_BLOCK = 1024
+
+
+def scs_seconds(folder: str, n_rows: int) -> float:
+    """In the map: of the first moment that is near enough."""
+    data = mapped(folder, SET, n_rows)
+    best = DualDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets).objective
+    for moment in run(scs, data, 10.0, {}):
+        if objective(data, moment.weights, LAM) <= (1.0 + NEAR) * best:
+            return moment.seconds + data.seconds_a_row * moment.met
+    return float("nan")
+
+
+def descent_seconds(folder: str, n_rows: int) -> float:
+    """In the map: of the first look that is near enough."""
+    data = mapped(folder, SET, n_rows)
+    found = DualDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets)
+    near = next(look for look in found.history if look.primal <= (1.0 + NEAR) * found.objective)
+    return near.seconds + data.seconds_a_row * n_rows
+
+
+def kernel_seconds(folder: str, n_rows: int) -> float:
+    """With the kernel, rows of which are computed when they are needed: until the certified gap is 1%."""
+    inputs, targets = standardised(folder, SET, n_rows)
+    begun = time.perf_counter()
+    DualDescent(LAM, relative_gap=NEAR).solve_kernel(kernel_of(inputs), inputs, targets)
+    return time.perf_counter() - begun
+
+
+def libsvm_seconds(tolerance: float, folder: str, n_rows: int) -> float:
+    """With the kernel and a bias."""
+    return libsvm(tolerance, *standardised(folder, SET, n_rows))[0]
+
+
+def libsvm(tolerance: float, inputs: FloatArray, targets: Doubles) -> tuple[float, float]:
+    """Seconds, and the objective of its own that is reached."""
+    m, kernel = len(targets), kernel_of(inputs)
+    machine = SVC(C=1.0 / (LAM * m), gamma=0.5 / kernel.bandwidth**2, tol=tolerance, cache_size=2000)
+    begun = time.perf_counter()
+    machine.fit(inputs, targets)
+    seconds = time.perf_counter() - begun
+    points, supports = machine.dual_coef_[0], inputs[machine.support_]
+    scores = np.concatenate([kernel.matrix(inputs[k : k + _BLOCK], supports) @ points for k in range(0, m, _BLOCK)])
+    lost = np.maximum(0.0, 1.0 - targets * (scores + machine.intercept_[0])).mean()
+    return seconds, float(0.5 * LAM * points @ scores[machine.support_] + lost)
+
+
+def loosest_tolerance(folder: str) -> float:
+    """Of TOLERANCES, the first that comes to 1% on the least rows."""
+    inputs, targets = standardised(folder, SET, ROWS[0])
+    best = libsvm(1e-4, inputs, targets)[1]
+    return next(t for t in TOLERANCES if libsvm(t, inputs, targets)[1] <= (1.0 + NEAR) * best)
+
+
+def draw(lines: dict[str, list[tuple[int, float]]], path: str) -> None:
+    """Seconds against rows, both logarithmic, with the exponents."""
+    figure = empty_figure(6.4, 4.2, LIGHT)
+    axes = add_axes(figure, LIGHT, (1, 1, 1))
+    for label, points in lines.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=f"{label}: rows^{exponent(points):.2f}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("rows")
+    axes.set_title(f"{SET}: seconds to 1% of the own optimum", loc="left", fontsize=10)
+    axes.legend(frameon=False, fontsize=8.5)
+    Path(path).write_bytes(png(figure))
+
+
+def exponent(points: list[tuple[int, float]]) -> float:
+    """The slope of the line through the logarithms; NaN of one point."""
+    if len(points) < 2:
+        return float("nan")
+    rows, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(rows, seconds, 1)[0])
+
+
+def main(folder: str, picture: str = "", most_seconds: str = "20") -> None:
+    """Print a line a method, and draw them."""
+    warm = standardised(folder, SET, 600)
+    DualDescent(LAM).solve_kernel(Gaussian(3.0), *warm)
+    scs_seconds(folder, 600)
+    tolerance = loosest_tolerance(folder)
+    methods: dict[str, Callable[[str, int], float]] = {
+        "SCS, map": scs_seconds,
+        "dual coordinate descent, map": descent_seconds,
+        "dual coordinate descent, kernel": kernel_seconds,
+        f"LIBSVM, kernel, tolerance {tolerance:g}": partial(libsvm_seconds, tolerance),
+    }
+    lines: dict[str, list[tuple[int, float]]] = {}
+    print(f"{SET}, seconds to 1% of the own optimum{'':4}", " ".join(f"{m:>8,}" for m in ROWS), "exponent")
+    for label, method in methods.items():
+        points: list[tuple[int, float]] = []
+        for m in ROWS:
+            if not points or points[-1][1] * (m / points[-1][0]) ** 2 <= float(most_seconds):
+                points.append((m, method(folder, m)))
+        shown = " ".join(f"{seconds:8.3f}" for _, seconds in points) + " " * 9 * (len(ROWS) - len(points))
+        print(f"{label:48}", shown, f"{exponent(points):8.2f}", flush=True)
+        lines[label] = points
+    if picture:
+        draw(lines, picture)
+
+
+if __name__ == "__main__":
+    with one_blas_thread():
+        main(*sys.argv[1:])
