@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from okl.accelerated.barriers import EntropyBarrier, RootsBarrier
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.operators import DenseRows, SparseRows
-from okl.accelerated.projections import project_truncated_simplex_pair
-from okl.accelerated.regions import Bound, Box, BoxHyperplane, Region, SimplexPair
+from okl.accelerated.regions import Box, BoxHyperplane, Region, SimplexPair
 from okl.accelerated.separable import Entropy, Quadratic, Roots, Separable
 from okl.compiled.rowpasses import add_rows, add_sparse_rows, multiply_rows, multiply_sparse_rows
 from okl.compiled.steps import inner, squared_distance
@@ -87,25 +86,6 @@ class AffineRows:
         return scale * image
 
 
-@dataclass(frozen=True, eq=False)
-class PairOfTotals:
-    """0 <= a_i <= upper, the entries of either sign summing to a total of their own: a part of a SimplexPair."""
-
-    signs: FloatArray
-    upper: Bound
-    plus: float
-    minus: float
-
-    def value(self, point: FloatArray) -> float:
-        """0."""
-        return 0.0
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Subtract one number from the entries of each sign and clip."""
-        signs = self.signs.astype(np.int8)
-        project_truncated_simplex_pair(out, point, signs, 0.0, self.upper, self.plus, self.minus)
-
-
 def cut_of(rows: Any, chosen: IntArray) -> Any:
     """Some rows (b, n) of an operator, dense or compressed as they are there.
 
@@ -158,7 +138,7 @@ def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread)
         return Box(spread(whole.lower), spread(whole.upper))
     if isinstance(whole, SimplexPair):
         plus, minus = float(point[signs > 0].sum()), float(point[signs < 0].sum())
-        return PairOfTotals(signs, spread(whole.upper), plus, minus)
+        return SimplexPair(signs, spread(whole.upper), plus, minus)
     if isinstance(whole, BoxHyperplane):
         normal = spread(whole.signs)
         return BoxHyperplane(normal, spread(whole.lower), spread(whole.upper), float(normal @ point))

@@ -10,7 +10,7 @@ import numpy as np
 
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import Outer
-from okl.accelerated.protocol import Certificate, Solution
+from okl.accelerated.protocol import Certificate, Solution, Swept
 from okl.accelerated.regions import Region
 from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
@@ -134,13 +134,14 @@ class DualProblem:
         point: FloatArray,
         image: FloatArray,
         lipschitz: float,
-    ) -> bool:
-        """A whole step in one read, or False."""
+        multipliers: tuple[float, float],
+    ) -> Swept | None:
+        """A whole step in one read, or None."""
         if self._sweep is None:
-            return False
+            return None
         slope = self.outer.slope(self.rows.squared_norm(point, image))
-        self._sweep.run(out, out_image, gradient, point, image if slope == 1.0 else slope * image, lipschitz)
-        return True
+        scaled = image if slope == 1.0 else slope * image
+        return self._sweep.run(out, out_image, gradient, point, scaled, lipschitz, multipliers)
 
     @cached_property
     def _sweep(self) -> Sweep | None:

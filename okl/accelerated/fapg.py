@@ -44,6 +44,7 @@ class FapgState:
     improved_at : iteration at which the least gap was last a tenth below improved_gap, the one it then became
     reads : of the data so far, or of the part that was awake; history : a record a check, the last one of `current`
     standing : how firmly rows stood at the last check; awake : the rows that move until the next one, None for all
+    multipliers : of the last step's hyperplanes, a guess at the next one's
     """
 
     pace: Pace
@@ -57,6 +58,7 @@ class FapgState:
     history: tuple[Record, ...]
     standing: Standing | None = None
     awake: IntArray | None = None
+    multipliers: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class Fapg:
         state, level = self.levelled(state)
         at_level = problem.at_level(level)
         iterates = self._awake_iterates(state, at_level)
-        following = self.run(state, iterates, level)
+        following = replace(self.run(state, iterates, level), multipliers=iterates.multipliers)
         if not (self.resting and self.method == "practical" and level == 0):
             return following
         standing = iterates.standing(following.pace.lipschitz)
@@ -159,8 +161,8 @@ class Fapg:
     @staticmethod
     def _awake_iterates(state: FapgState, problem: Problem) -> MemoryIterates | PartIterates:
         if state.awake is None or not isinstance(problem, DualProblem):
-            return MemoryIterates(problem, state.current, state.previous)
-        return PartIterates(problem, state.current, state.previous, state.awake)
+            return MemoryIterates(problem, state.current, state.previous, state.multipliers)
+        return PartIterates(problem, state.current, state.previous, state.awake, state.multipliers)
 
     def levelled(self, state: FapgState) -> tuple[FapgState, int]:
         """State to go on from, without momentum where the objective is to be less smoothed, and the level to go on at.

@@ -73,7 +73,9 @@ class Iterates(Protocol):
 class MemoryIterates:
     """Vectors of a run in private buffers: current, previous, the extrapolated one and the step from it."""
 
-    def __init__(self, problem: Problem, current: Iterate, previous: Iterate) -> None:
+    def __init__(
+        self, problem: Problem, current: Iterate, previous: Iterate, multipliers: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
         self._problem = problem
         self._current = Iterate(current.point.copy(), current.image.copy())
         self._previous = Iterate(previous.point.copy(), previous.image.copy())
@@ -82,7 +84,13 @@ class MemoryIterates:
         self._penalty = problem.penalty(self._current.point)
         self._new_penalty = self._penalty
         self._has_gradient = False
-        self.reads = 0
+        self.multipliers = multipliers  # of the last step
+        self._reads = 0.0
+
+    @property
+    def reads(self) -> int:
+        """Of the data so far; rows that were read again count as the share that they are of all."""
+        return math.ceil(self._reads)
 
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous): no read."""
@@ -95,25 +103,39 @@ class MemoryIterates:
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz) and its image: one read, or two for the first step from b."""
         there, new, problem = self._extrapolated, self._new, self._problem
-        at_once = not self._has_gradient and problem.sweep(
-            new.point, new.image, self._gradient, there.point, there.image, lipschitz
-        )
-        if not (at_once or self._has_gradient):
-            problem.pull(self._gradient, there.image)
-            problem.gradient(self._gradient, there.point, there.image, self._gradient)
-            self.reads += 1
-        if not at_once:
-            descend(self._target, there.point, self._gradient, 1.0 / lipschitz)
-            problem.prox(new.point, self._target, lipschitz)
-            problem.image(new.image, new.point)
-        self.reads += 1
-        self._has_gradient = True
+        if self._has_gradient or not self._sweep(lipschitz):
+            self._step_apart(lipschitz)
         squared, turn = step_sums(new.point, there.point, self._gradient, self._current.point)
         excess = problem.excess(new.point, new.image, there.point, there.image) if with_excess else math.nan
         self._new_penalty = problem.penalty(new.point)
         uphill = turn + self._new_penalty - self._penalty
         objective = problem.smooth(new.point, new.image) + self._new_penalty
         return StepOutcome(excess, float(squared), float(uphill), objective)
+
+    def _sweep(self, lipschitz: float) -> bool:
+        """The step and the gradient in one read, if the problem can."""
+        there, new = self._extrapolated, self._new
+        swept = self._problem.sweep(
+            new.point, new.image, self._gradient, there.point, there.image, lipschitz, self.multipliers
+        )
+        if swept is None:
+            return False
+        self.multipliers, self._has_gradient = swept.multipliers, True
+        self._reads += swept.reads
+        return True
+
+    def _step_apart(self, lipschitz: float) -> None:
+        """The step, after the gradient where there is none yet: a read each."""
+        there, new, problem = self._extrapolated, self._new, self._problem
+        if not self._has_gradient:
+            problem.pull(self._gradient, there.image)
+            problem.gradient(self._gradient, there.point, there.image, self._gradient)
+            self._has_gradient = True
+            self._reads += 1
+        descend(self._target, there.point, self._gradient, 1.0 / lipschitz)
+        problem.prox(new.point, self._target, lipschitz)
+        problem.image(new.image, new.point)
+        self._reads += 1
 
     def accept(self) -> None:
         """Make the step the current point."""
@@ -130,7 +152,7 @@ class MemoryIterates:
         here, problem = self._current, self._problem
         pulled, stepped = self._gradient, self._new.point
         problem.pull(pulled, here.image)
-        self.reads += 1
+        self._reads += 1
         certificate = problem.certificate(here.point, here.image, pulled)
         problem.gradient(pulled, here.point, here.image, pulled)
         descend(self._target, here.point, pulled, 1.0 / lipschitz)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from okl.accelerated.projections import project_ball
-from okl.accelerated.protocol import Certificate, Solution
+from okl.accelerated.protocol import Certificate, Solution, Swept
 from okl.compiled.rowpasses import add_rows, multiply_rows
 from okl.compiled.steps import inner, squared_distance
 from okl.types import FloatArray
@@ -121,9 +121,10 @@ class MinimaxProblem:
         point: FloatArray,
         image: FloatArray,
         lipschitz: float,
-    ) -> bool:
-        """False: two reads."""
-        return False
+        multipliers: tuple[float, float],
+    ) -> Swept | None:
+        """None: two reads."""
+        return None
 
     def at_level(self, level: int) -> MinimaxProblem:
         """Itself."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.accelerated.operators import DenseRows, SparseRows
-from okl.accelerated.protocol import Certificate, Solution
+from okl.accelerated.protocol import Certificate, Solution, Swept
 from okl.accelerated.regions import Region
 from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
@@ -129,9 +129,10 @@ class NormBallProblem:
         point: FloatArray,
         image: FloatArray,
         lipschitz: float,
-    ) -> bool:
-        """False: w depends on all rows."""
-        return False
+        multipliers: tuple[float, float],
+    ) -> Swept | None:
+        """None: w depends on all rows."""
+        return None
 
     def at_level(self, level: int) -> NormBallProblem:
         """Smoothed ten times less a level."""

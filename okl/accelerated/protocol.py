@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,6 +53,17 @@ class Solution:
     weights: FloatArray
     bias: float
     certificate: Certificate
+
+
+class Swept(NamedTuple):
+    """What a step in one read took.
+
+    multipliers : of the hyperplanes, times lipschitz: those of the next step are near; reads : of the data, rows that
+        were read again with the share that they are of all
+    """
+
+    multipliers: tuple[float, float]
+    reads: float
 
 
 class Problem(Protocol):
@@ -117,8 +128,12 @@ class Problem(Protocol):
         point: FloatArray,
         image: FloatArray,
         lipschitz: float,
-    ) -> bool:
-        """Pull, gradient, prox of the step from the point and its image in one read; False where it takes two."""
+        multipliers: tuple[float, float],
+    ) -> Swept | None:
+        """Pull, gradient, prox of the step from the point and its image in one read; None where it takes two.
+
+        multipliers : a guess at them, such as those of the last step
+        """
         ...
 
     def at_level(self, level: int) -> Problem:

@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from okl.accelerated.projections import project_box_hyperplane, project_truncated_simplex_pair
+from okl.accelerated.projections import PreparedSet, hyperplane_set, pair_set
 from okl.types import FloatArray
 
 Bound = float | FloatArray
@@ -60,28 +59,36 @@ class BoxHyperplane(_Set):
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
         """Subtract one multiple of the signs and clip."""
-        project_box_hyperplane(out, point, self._signs, self.lower, self.upper, self.total)
+        self.prepared.project(out, point)
 
     @cached_property
-    def _signs(self) -> NDArray[np.int8]:
-        return self.signs.astype(np.int8)
+    def prepared(self) -> PreparedSet:
+        """The set, checked once."""
+        return hyperplane_set(self.signs.astype(np.int8), self.lower, self.upper, self.total)
 
 
 @dataclass(frozen=True, eq=False)
 class SimplexPair(_Set):
-    """0 <= a_i <= upper, the entries of each sign summing to total; signs (m,) -1 or +1.
+    """0 <= a_i <= upper, the entries of sign +1 summing to plus and those of sign -1 to minus; signs (m,) -1 or +1.
 
-    Source: Ito et al., 2017, (21) and (22).
+    Source: Ito et al., 2017, (21) and (22), where both sum to 1/2; other totals are those of a part of the rows.
     """
 
     signs: FloatArray
     upper: Bound
-    total: float = 0.5
+    plus: float = 0.5
+    minus: float = 0.5
+
+    @property
+    def lower(self) -> float:
+        """0."""
+        return 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
         """Subtract one number from the entries of each sign and clip."""
-        project_truncated_simplex_pair(out, point, self._signs, 0.0, self.upper, self.total, self.total)
+        self.prepared.project(out, point)
 
     @cached_property
-    def _signs(self) -> NDArray[np.int8]:
-        return self.signs.astype(np.int8)
+    def prepared(self) -> PreparedSet:
+        """The set, checked once."""
+        return pair_set(self.signs.astype(np.int8), 0.0, self.upper, self.plus, self.minus)

@@ -17,7 +17,6 @@ from okl.accelerated.blockparts import AffineRows, part_of
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.iterates import Checked, Iterate, MemoryIterates, StepOutcome
 from okl.accelerated.operators import DenseRows, RowOperator
-from okl.accelerated.operators.dense import SegmentWork
 from okl.accelerated.standing import Standing
 from okl.types import FloatArray, IntArray
 
@@ -31,16 +30,23 @@ class PartRows(DenseRows):
     def __post_init__(self) -> None:
         pass
 
-    def sum_segments(self, out: FloatArray, work: SegmentWork) -> None:
-        """What work adds up to, and the offset."""
-        super().sum_segments(out, work)
+    def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
+        """The sum of the parts, and the offset."""
+        super().add_parts(out, parts)
         out += self.offset
 
 
 class PartIterates:
     """The vectors of a run whose other rows rest: those of the part, and all of them for a check."""
 
-    def __init__(self, problem: DualProblem, current: Iterate, previous: Iterate, awake: IntArray) -> None:
+    def __init__(
+        self,
+        problem: DualProblem,
+        current: Iterate,
+        previous: Iterate,
+        awake: IntArray,
+        multipliers: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
         self._whole, self._awake, self._current = problem, awake, current
         self._part = _threaded(part_of(problem, awake, current.point[awake], current.image), problem.rows)
         image = np.empty(problem.n_image)
@@ -48,7 +54,7 @@ class PartIterates:
         # the resting rows stand where they are now in both
         self._part.image(image, last)
         here = Iterate(current.point[awake], current.image)
-        self._steps = MemoryIterates(self._part, here, Iterate(last, image))
+        self._steps = MemoryIterates(self._part, here, Iterate(last, image), multipliers)
         self._rest = problem.smooth(current.point, current.image) - self._part.smooth(*_pair(here))
         self._all: MemoryIterates | None = None
 
@@ -56,6 +62,11 @@ class PartIterates:
     def reads(self) -> int:
         """Of the awake rows, and of all for a check."""
         return self._steps.reads + (1 + self._all.reads if self._all else 0)
+
+    @property
+    def multipliers(self) -> tuple[float, float]:
+        """Those of the part: its hyperplanes are those of all rows."""
+        return self._steps.multipliers
 
     def extrapolate(self, momentum: float) -> None:
         """As the part does."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.accelerated.operators import DenseRows, SparseRows
 from okl.accelerated.projections import soft_threshold
-from okl.accelerated.protocol import Certificate, Solution
+from okl.accelerated.protocol import Certificate, Solution, Swept
 from okl.compiled.steps import inner
 from okl.types import FloatArray
 
@@ -117,9 +117,10 @@ class SparseProblem:
         point: FloatArray,
         image: FloatArray,
         lipschitz: float,
-    ) -> bool:
-        """False: two reads."""
-        return False
+        multipliers: tuple[float, float],
+    ) -> Swept | None:
+        """None: two reads."""
+        return None
 
     def at_level(self, level: int) -> SparseProblem:
         """Itself."""

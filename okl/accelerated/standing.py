@@ -39,7 +39,7 @@ def standing_of(
     region = problem.region
     if not isinstance(region, Box | BoxHyperplane | SimplexPair):
         return None
-    lower = 0.0 if isinstance(region, SimplexPair) else region.lower
+    lower = region.lower
     free = (stepped > lower) & (stepped < region.upper)
     shifted = target.copy()
     for sign in (-1.0, 1.0):

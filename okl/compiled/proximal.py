@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 
-from okl.compiled.door import compiled, compiled_row
+from okl.compiled.door import compiled, compiled_row, compiled_sum
 from okl.compiled.exponential import exp_negative
+from okl.compiled.logarithm import log_positive
 from okl.types import FloatArray
 
 _MOST_ROUNDS = 80
@@ -23,11 +24,10 @@ _NEAR, _SETTLED = 1e-8, 1e-14  # of a step, in the size of what it changes
 @compiled_row
 def _first_logit(target: float, scale: float, log_scale: float) -> float:
     # for x far below u: r + exp(r) = target + log(scale) with r = logit + log(scale), whose root is near this one
-    if scale <= 0.0:
-        return min(target, 0.0)
     shifted = target + log_scale
-    r = math.log(shifted) if shifted > 1.0 else shifted
-    return min(r - log_scale, 0.0)
+    r = log_positive(max(shifted, 1.0)) if shifted > 1.0 else shifted
+    r = target if scale <= 0.0 else r - log_scale
+    return min(r, 0.0)
 
 
 @compiled_row
@@ -41,18 +41,14 @@ def _start_logits(
     multiplier: float,
     afresh: bool,
 ) -> None:
-    scale, log_scale = -1.0, 0.0
     for i in range(points.shape[0]):
         u = upper[i]
         q = points[i] - multiplier * signs[i]
         targets[i] = lipschitz * (u - q) if q > 0.5 * u else lipschitz * q
-        if afresh:
-            if lipschitz * u != scale:  # most rows weigh the same
-                scale = lipschitz * u
-                log_scale = math.log(scale) if scale > 0.0 else 0.0
-            logits[i] = _first_logit(targets[i], scale, log_scale)
-        else:
-            logits[i] = -abs(logits[i])
+    for i in range(points.shape[0]):
+        scale = lipschitz * upper[i]
+        first = _first_logit(targets[i], scale, log_positive(scale if scale > 0.0 else 1.0)) if afresh else logits[i]
+        logits[i] = -abs(first)
 
 
 @compiled_row
@@ -144,14 +140,18 @@ def roots_prox(
     return balance, fall, mass
 
 
-@compiled
+@compiled_sum
 def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
     """Sum of x log(x / u) + (u - x) log((u - x) / u), 0 log 0 = 0, of points between 0 and u."""
     total = 0.0
     for i in range(points.shape[0]):
         x, u = points[i], upper[i]
-        if 0.0 < x < u:
-            total += x * math.log(x / u) + (u - x) * math.log((u - x) / u)
+        inside = (x > 0.0) & (x < u)
+        # whoever is at the border takes the logarithm of something else, and no part in the sum
+        share = x / u if inside else 0.5
+        rest = (u - x) / u if inside else 0.5
+        value = x * log_positive(share) + (u - x) * log_positive(rest)
+        total += value if inside else 0.0
     return total
 
 

@@ -63,10 +63,15 @@ def test_prox_minimises(name: str) -> None:
         assert value >= least - 1e-9 * abs(least)
 
 
+@pytest.mark.parametrize("from_far", [True, False])
 @pytest.mark.parametrize(
-    "name", ["c-svm without bias", "l2-svm without bias", "logistic without bias", "c-svm in a ball"]
+    "name",
+    [
+        *("c-svm without bias", "l2-svm without bias", "logistic without bias", "c-svm in a ball"),
+        *("c-svm", "l2-svm", "nu-svm", "nu-svm without bias"),
+    ],
 )
-def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: str) -> None:
+def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: str, from_far: bool) -> None:
     rows = two_classes(4, n_rows=700)
     found = []
     for n_threads in (1, 2, 3):
@@ -74,7 +79,13 @@ def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: s
         point = problem.start() + 0.3 * np.random.default_rng(4).standard_normal(problem.n_points)
         image = image_of(problem, point)
         out, gradient, out_image = np.empty(700), np.empty(700), np.empty(problem.n_image)
-        assert problem.sweep(out, out_image, gradient, point, image, 40.0)
+        swept = problem.sweep(out, out_image, gradient, point, image, 40.0, (0.0, 0.0))
+        assert swept is not None
+        if not from_far:
+            near = (1.02 * swept.multipliers[0], 1.01 * swept.multipliers[1])
+            swept = problem.sweep(out, out_image, gradient, point, image, 40.0, near)
+            assert swept is not None
+            assert swept.reads < 1.1
         found.append(np.concatenate([out, gradient, out_image]))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])

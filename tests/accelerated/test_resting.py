@@ -47,10 +47,10 @@ def test_resting_rows_change_neither_optimum_nor_proof(name: str) -> None:
         image, pulled = np.empty(problem.n_image), np.empty(problem.n_points)
         problem.image(image, state.current.point)
         problem.pull(pulled, image)
-        np.testing.assert_array_equal(image, state.current.image)
+        np.testing.assert_allclose(state.current.image, image, rtol=1e-11, atol=1e-13)
         exact, record = problem.certificate(state.current.point, image, pulled), state.history[-1]
-        assert exact.primal == record.certificate.primal
-        assert exact.dual <= record.certificate.dual
+        assert exact.primal == pytest.approx(record.certificate.primal, rel=1e-11)
+        assert exact.dual <= record.certificate.dual + 1e-13 * abs(exact.dual)
         assert record.objective == pytest.approx(-exact.dual, rel=1e-12)
 
 

@@ -34,3 +34,22 @@ def test_passes_match_naive(n_rows: int, precision: str) -> None:
     for total in totals[1:]:
         np.testing.assert_allclose(total, totals[0], rtol=1e-13, atol=1e-13)
     assert not np.allclose(totals[0], before)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("n_listed", [0, 1, 4, 11])
+def test_listed_rows_match_naive(n_listed: int, precision: str) -> None:
+    rng = np.random.default_rng(n_listed)
+    rows = rng.standard_normal((20, 5)).astype(precision)
+    listed = np.sort(rng.choice(20, n_listed, replace=False)).astype(np.int64)
+    weights, others = rng.standard_normal((2, n_listed))
+    found, expected = np.ones((2, 5)), np.ones((2, 5))
+    naive.add_listed_rows_twice(*expected, rows, listed, weights, others)
+    rowpasses.add_listed_rows_twice(*found, rows, listed, weights, others)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    alone = np.ones(5)
+    rowpasses.add_listed_rows(alone, rows, listed, weights)
+    naive.add_listed_rows(alone, rows, listed, -weights)
+    np.testing.assert_allclose(alone, 1.0, rtol=1e-13, atol=1e-13)
+    if n_listed == 11:
+        assert np.abs(expected - 1.0).min() > 1e-3

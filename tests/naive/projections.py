@@ -161,3 +161,13 @@ def sum_bends(
             lines[cell, 3] += falls
     bins[:] = lines
     return max(abs(number) for term in terms for number in term if math.isfinite(number))
+
+
+def sum_classes(entries: Entries, plus: float, minus: float) -> list[tuple[float, float, float]]:
+    found = []
+    for sign, theta in ((1, plus), (-1, -minus)):
+        terms = [one_form(entries, i) for i in range(len(entries.point)) if entries.signs[i] == sign]
+        values = [sign * clip(term, theta) for term in terms]
+        free = sum(low < v - theta < high for v, low, high in terms)
+        found.append((math.fsum(values), float(free), math.fsum(map(abs, values))))
+    return found

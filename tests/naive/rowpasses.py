@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from okl.types import FloatArray
@@ -18,6 +19,23 @@ def add_rows(sums: FloatArray, rows: FloatArray, signs: FloatArray, weights: Flo
     for i, row in enumerate(rows):
         for j, z in enumerate(row):
             sums[j] += signs[i] * weights[i] * float(z)
+
+
+def add_listed_rows(sums: FloatArray, rows: FloatArray, listed: NDArray[Any], weights: FloatArray) -> None:
+    for i, weight in zip(listed, weights, strict=True):
+        sums += weight * rows[i].astype(np.float64)
+
+
+def add_listed_rows_twice(
+    sums: FloatArray,
+    others: FloatArray,
+    rows: FloatArray,
+    listed: NDArray[Any],
+    weights: FloatArray,
+    other_weights: FloatArray,
+) -> None:
+    add_listed_rows(sums, rows, listed, weights)
+    add_listed_rows(others, rows, listed, other_weights)
 
 
 def multiply_sparse_rows(

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from okl.accelerated.operators.protocol import signs_of
 from okl.compiled.blocks import as_compiled, run_threads
-from okl.compiled.rowpasses import add_rows, multiply_rows
+from okl.compiled.segments import Claims, add_segments, multiply_segments, new_claims
 from okl.compiled.steps import inner, squared_distance
 from okl.errors import DataError
 from okl.types import FloatArray
 
-SegmentWork = Callable[[FloatArray, slice], None]
+ClaimedWork = Callable[[Claims], None]
 
 _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
 
@@ -70,19 +70,33 @@ class DenseRows:
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Overwrite out (n_columns,) by A a, summed segment by segment."""
-        self.sum_segments(out, lambda part, cut: add_rows(part, self.rows[cut], self.signs[cut], point[cut]))
-
-    def sum_segments(self, out: FloatArray, work: SegmentWork) -> None:
-        """Overwrite out (n_columns,) by what work adds to zeros for every segment, summed in their order."""
-        # from the end, where `pull` has just been: what it read last is still in cache
-        self._by_segments(work, backwards=True)
-        out[:] = 0.0
-        for part in self._parts:  # whoever summed them
-            out += part
+        parts, size = self._parts, self.segment_rows
+        self.in_threads(lambda claims: add_segments(parts, claims, self.rows, self.signs, point, size))
+        self.add_parts(out, parts)
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
         """Overwrite out (m,) by A'v."""
-        self._by_segments(lambda _, cut: multiply_rows(out[cut], self.rows[cut], self.signs[cut], image))
+        size = self.segment_rows
+        self.in_threads(lambda claims: multiply_segments(out, claims, self.rows, self.signs, image, size))
+
+    def in_threads(self, work: ClaimedWork) -> None:
+        """Call work in every thread, each with the same fresh claims on segments."""
+        claims = new_claims()
+        run_threads(min(self.n_threads, self.n_segments), lambda _: work(claims))
+
+    def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
+        """Overwrite out (n_columns,) by the sum of images of segments (n_segments, n_columns), in their order."""
+        np.add.reduce(parts, axis=0, out=out)
+
+    @cached_property
+    def segment_rows(self) -> int:
+        """Rows of a segment."""
+        return rows_of_segment(self.n_points)
+
+    @property
+    def n_segments(self) -> int:
+        """Segments that the rows are cut into."""
+        return -(-self.n_points // self.segment_rows)
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
         """||v||^2."""
@@ -103,26 +117,7 @@ class DenseRows:
 
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
-        return np.zeros((-(-self.n_points // self._segment), self.n_image))
-
-    @cached_property
-    def _segment(self) -> int:
-        return rows_of_segment(self.n_points)
-
-    def _by_segments(self, work: SegmentWork, backwards: bool = False) -> None:
-        parts, rows = self._parts, self._segment
-        n_threads = min(self.n_threads, len(parts))
-        order = range(len(parts))
-        waiting = iter(
-            reversed(order) if backwards else order
-        )  # whoever is free takes the next: a late thread holds nobody up
-
-        def run(_: int) -> None:
-            for index in waiting:
-                parts[index] = 0.0
-                work(parts[index], slice(index * rows, (index + 1) * rows))
-
-        run_threads(n_threads, run)
+        return np.empty((self.n_segments, self.n_image))
 
 
 def rows_of_segment(n_points: int) -> int:

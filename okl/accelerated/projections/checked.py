@@ -79,6 +79,14 @@ def checked_entries(point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper
     )
 
 
+def check_signed_total(total: float, sums: Sums) -> None:
+    """Raise ConfigError unless entries, each times its sign, can sum to the total, but for rounding."""
+    least, most = sums.plus[0] - sums.minus[1], sums.plus[1] - sums.minus[0]
+    # the sums of the two signs may all but cancel: what rounding does to their difference goes by them
+    size = min(abs(sums.plus[0]) + abs(sums.minus[1]), abs(sums.plus[1]) + abs(sums.minus[0]))
+    check_total(total, least, most, "the sum of signs times entries is", "total", size)
+
+
 def check_total(total: float, least: float, most: float, whose: str, name: str, size: float | None = None) -> None:
     """Raise ConfigError, naming the bound in the way, unless entries can sum to the total, but for rounding.
 

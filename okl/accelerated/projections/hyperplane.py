@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from okl.accelerated.projections.checked import check_point, check_total, checked_entries
-from okl.accelerated.projections.multiplier import find_multipliers, write_clipped
-from okl.accelerated.projections.window import Group
+from okl.accelerated.projections.checked import check_point
+from okl.accelerated.projections.prepared import ProjectedPair, hyperplane_set_of, pair_set_of
 from okl.types import FloatArray
 
 
@@ -17,14 +16,6 @@ class Projected(NamedTuple):
     """The multiplier of the hyperplane, and entries read and written over the number of entries."""
 
     theta: float
-    passes: float
-
-
-class ProjectedPair(NamedTuple):
-    """The multipliers of the two classes, and entries read and written over the number of entries."""
-
-    plus_theta: float
-    minus_theta: float
     passes: float
 
 
@@ -66,14 +57,8 @@ def project_box_hyperplane(
     bound breaks.
     """
     point = check_point(out, point)
-    entries, sums = checked_entries(point, signs, lower, upper)
-    least, most = sums.plus[0] - sums.minus[1], sums.plus[1] - sums.minus[0]
-    # the sums of the two signs may all but cancel: what rounding does to their difference goes by them
-    size = min(abs(sums.plus[0]) + abs(sums.minus[1]), abs(sums.plus[1]) + abs(sums.minus[0]))
-    check_total(total, least, most, "the sum of signs times entries is", "total", size)
-    (root,), passes = find_multipliers(entries, (Group(0, len(point), total, theta),), n_threads)
-    write_clipped(out, entries, root, -root, n_threads)
-    return Projected(root, passes)
+    found = hyperplane_set_of(point, signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
+    return Projected(found.plus_theta, found.passes)
 
 
 def project_truncated_simplex_pair(
@@ -106,13 +91,7 @@ def project_truncated_simplex_pair(
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (21) and (22).
     """
     point = check_point(out, point)
-    entries, sums = checked_entries(point, signs, lower, upper)
-    check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
-    check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
-    groups = (Group(1, sums.n_plus, plus_total, thetas[0]), Group(-1, sums.n_minus, -minus_total, -thetas[1]))
-    (plus, minus), passes = find_multipliers(entries, groups, n_threads)
-    write_clipped(out, entries, plus, -minus, n_threads)
-    return ProjectedPair(plus, -minus, passes)
+    return pair_set_of(point, signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
 
 
 def project_truncated_simplex(

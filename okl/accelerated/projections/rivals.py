@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from okl.accelerated.projections.checked import check_point, check_total, checked_entries
+from okl.accelerated.projections.checked import check_point, check_signed_total, checked_entries
 from okl.accelerated.projections.hyperplane import Projected
 from okl.accelerated.projections.multiplier import write_clipped
 from okl.accelerated.projections.workspace import workspace
@@ -52,8 +52,7 @@ def project_box_hyperplane_by(
     check_choice("rival", rival, RIVALS)
     point = check_point(out, point)
     entries, sums = checked_entries(point, signs, float(lower), float(upper))
-    least, most = sums.plus[0] - sums.minus[1], sums.plus[1] - sums.minus[0]
-    check_total(total, least, most, "the sum of signs times entries is", "total")
+    check_signed_total(total, sums)
     moved, target = point, total
     if sums.n_minus:
         if not math.isfinite(lower + upper):

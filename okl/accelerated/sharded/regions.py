@@ -150,7 +150,7 @@ def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
     if isinstance(region, BoxHyperplane):
         return np.asarray(region.signs, dtype=np.float64).reshape(1, 2), np.array([region.total])
     if isinstance(region, SimplexPair):
-        return np.eye(2), np.full(2, region.total)
+        return np.eye(2), np.array([region.plus, region.minus])
     if isinstance(region, EntropyBarrier | RootsBarrier) and region.hyperplane:
         return np.array([[1.0, -1.0]]), np.zeros(1)
     if isinstance(region, Box | EntropyBarrier | RootsBarrier):

@@ -105,6 +105,9 @@ class Stopwatch:
         with self._timed("projection"):
             self.problem.prox(out, point, lipschitz)
 
+    def sweep(self, *_: object) -> None:
+        """None: a step in one read cannot be told apart into its parts."""
+
     def at_level(self, level: int) -> Problem:
         """Itself: nothing is smoothed in what is timed."""
         return cast(Problem, self)
