@@ -132,6 +132,7 @@ def least_step(
     """Reorder positions and jumps; the step in [0, longest] where slope + curvature t + jumps passed changes sign."""
     if slope >= 0.0:
         return 0.0
+    # what is left of a flat piece's derivative is rounding: the kink behind it is the end of it
     first, last, passed, state = 0, count, slope, 12345
     while first < last:
         # a drawn pivot: no order of kinks is a bad one
@@ -140,7 +141,7 @@ def least_step(
         below, above, left, equal = _part(positions, jumps, first, last, pivot)
         before = passed + left + curvature * pivot
         if before >= 0.0:
-            last = below
+            last, longest = below, min(pivot, longest)
         elif before + equal >= 0.0:
             return float(min(pivot, longest))
         else:

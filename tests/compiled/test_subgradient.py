@@ -96,6 +96,14 @@ def test_least_step_matches_sorting_whatever_the_order_and_the_ties() -> None:
     assert len(set(steps)) > 150
 
 
+def test_least_step_ends_behind_a_flat_piece_whose_derivative_is_rounding() -> None:
+    jumps = np.array([0.1, 0.2, 0.7, 0.5])  # 0.1 + 0.2 + 0.7 is not 1
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
+        positions = np.array([1.0, 2.0, 3.0, 4.0])[order]
+        step = breakpoints.least_step(positions, jumps[order], 4, -np.nextafter(1.0, 2.0), 0.0, np.inf)
+        assert step in (3.0, 4.0)
+
+
 @pytest.mark.parametrize("n_cuts", [1, 2, 5, 8])
 def test_master_matches_trying_every_support(n_cuts: int) -> None:
     rng = np.random.default_rng(n_cuts)
