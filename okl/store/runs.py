@@ -47,15 +47,17 @@ def is_flat(data: Dataset, shard: Shard) -> bool:
         return False  # who reads it says what it is
 
 
-def bytes_of_runs(data: Dataset, shard: Shard, runs: RowRuns) -> int:
-    """Bytes of the file that reading some runs takes: their values, or all of a group that Arrow reads; the footer.
+def bytes_of_runs(data: Dataset, shard: Shard, runs: RowRuns, footer: bool = True) -> int:
+    """Bytes of the file that reading some runs takes: their values, or all of a group that Arrow reads.
+
+    footer : whether that of the file counts too, which is read once
 
     Raises OSError or ArrowException if the file is missing or no Parquet file.
     """
     if not len(runs.groups):
         return 0
     part = open_part(data, shard)
-    total = part.metadata.serialized_size + 8
+    total = part.metadata.serialized_size + 8 if footer else 0
     n_features = data.schema.n_features
     for group in np.unique(runs.groups):
         layout = _layout(data, part, shard, int(group))

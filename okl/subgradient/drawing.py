@@ -8,7 +8,7 @@ arrive later change nothing in the others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,33 +18,36 @@ from okl.store.runs import RowRuns, is_flat
 
 RUN_ROWS = 64
 FINE_RUNS = 8192
-LEAST_GROUPS = 16
+LEAST_SHARDS = LEAST_GROUPS = 16
 SPREAD = 4.0
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_SHARDS = 0x5AD  # beside indices of shards in a seed
 
 
 @dataclass(frozen=True)
 class Design:
     """How the rows of a sample are spread over the shards of a data set.
 
-    Where runs can be read by themselves, a share of the runs of each shard is taken. Otherwise a row group is the least
-    that is read: SPREAD times the share of the groups is touched, LEAST_GROUPS of them at least, and as much less of
-    the runs of each is taken. How many of k there are is floor(share k + u), with u uniform on [0, 1): the probability
-    of each row is the share itself, and a sum over the sample divided by the share is an unbiased one over all rows.
-    Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample hardly varies.
+    A file must be opened to be read from: SPREAD times the share of the shards is touched, LEAST_SHARDS of them at
+    least, and as much more of the runs of each is taken. Where runs cannot be read by themselves a row group is the
+    least that is read, and the same goes for groups. How many of k there are is floor(share k + u), with u uniform on
+    [0, 1): the probability of each row is the share itself, and a sum over the sample divided by the share is an
+    unbiased one over all rows. Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample
+    hardly varies.
 
     Parameters
     ----------
     seed : of this design: other seeds draw independent samples
     run_rows : rows that are drawn together, less at the end of a row group
-    n_groups : row groups of the data set when it was designed
+    n_shards, n_groups : shards and row groups of the data set when it was designed
 
-    Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in one stage or two
+    Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in up to three stages
     (Cochran, Sampling Techniques, 1977, chapters 9A and 10).
     """
 
     seed: tuple[int, ...]
     run_rows: int
+    n_shards: int
     n_groups: int
 
     @classmethod
@@ -52,20 +55,28 @@ class Design:
         """Single rows of a small data set, runs of RUN_ROWS of a large one: FINE_RUNS runs in all at least."""
         shards = data.split("train")
         rows = sum(shard.rows for shard in shards)
-        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), sum(len(shard.row_groups) for shard in shards))
+        groups = sum(len(shard.row_groups) for shard in shards)
+        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups)
 
     def another(self, *seed: int) -> Design:
         """The same with other numbers appended to the seed: independent of this one."""
-        return Design((*self.seed, *seed), self.run_rows, self.n_groups)
+        return replace(self, seed=(*self.seed, *seed))
 
     def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
         """Runs of a shard in the sample of a share and not in the one of the share `beyond`, neighbours joined."""
+        if not self._touches(shard, share):
+            nothing = np.empty(0, dtype=np.int64)
+            return RowRuns(nothing, nothing, nothing)
         groups, firsts, rows = self._cut(shard)
         flat = is_flat(data, shard)
         taken = self._taken(shard, groups, share, flat)
         if beyond > 0.0:
             taken &= ~self._taken(shard, groups, beyond, flat)
         return _joined(RowRuns(groups[taken], firsts[taken], rows[taken]))
+
+    def _touches(self, shard: Shard, share: float) -> bool:
+        offset = np.random.default_rng((*self.seed, _SHARDS)).random() + _GOLDEN * shard.index
+        return bool(offset % 1.0 < _touched(share, self.n_shards, LEAST_SHARDS))
 
     def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All runs of a shard: group, first row and rows of each."""
@@ -77,13 +88,16 @@ class Design:
         return groups, firsts, np.minimum(self.run_rows, sizes[groups] - firsts)
 
     def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, flat: bool) -> NDArray[np.bool_]:
+        if not self._touches(shard, share):
+            return np.zeros(len(groups), dtype=np.bool_)
+        share = min(1.0, share / _touched(share, self.n_shards, LEAST_SHARDS))
         random = np.random.default_rng((*self.seed, shard.index))
         start = np.random.default_rng(self.seed).random(2)
         if flat:
             ranks = random.permutation(len(groups))
             return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
         n_here = len(shard.row_groups)
-        touched = min(1.0, max(LEAST_GROUPS / self.n_groups, SPREAD * share))
+        touched = _touched(share, self.n_groups, LEAST_GROUPS)
         group_ranks = random.permutation(n_here)
         chosen = group_ranks < _number(touched, n_here, start[0] + _GOLDEN * shard.index)
         taken = np.zeros(len(groups), dtype=np.bool_)
@@ -94,6 +108,11 @@ class Design:
             if chosen[group]:
                 taken[members] = ranks < _number(min(1.0, share / touched), len(members), offset)
         return taken
+
+
+def _touched(share: float, of: int, least: int) -> float:
+    """The share that is touched of so many shards or groups, for a share of their rows."""
+    return min(1.0, max(least / of, SPREAD * share))
 
 
 def _number(share: float, of: int, offset: float) -> int:

@@ -95,7 +95,7 @@ def draw_inputs(data: Dataset, design: Design, n_rows: int, precision: Precision
         for shard in data.split("train"):
             runs = design.runs(data, shard, share)
             parts.append(read_runs(data, shard, runs, precision).inputs)
-            bytes_read += bytes_of_runs(data, shard, runs)
+            bytes_read += bytes_of_runs(data, shard, runs, footer=False)  # who draws the first sample counts it
         share = min(1.0, 2.0 * share) if share < 1.0 else 2.0
     return np.concatenate(parts), bytes_read
 
@@ -103,7 +103,7 @@ def draw_inputs(data: Dataset, design: Design, n_rows: int, precision: Precision
 def _of_shard(rows: SampledRows, shard: Shard, share: float) -> tuple[list[Rows], int]:
     segments = rows.segments(shard, share, 0.0)
     # not through the process cache: nobody asks for these rows again
-    return [rows.load(shard, segment.runs) for segment in segments], rows.bytes_of(shard, segments)
+    return [rows.load(shard, segment.runs) for segment in segments], rows.bytes_of(shard, segments, True)
 
 
 def fresh(rows: SampledRows, *seed: int) -> SampledRows:

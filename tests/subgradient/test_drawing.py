@@ -8,7 +8,7 @@ import pytest
 
 from okl.store.dataset import Dataset, Shard
 from okl.store.runs import is_flat
-from okl.subgradient.drawing import LEAST_GROUPS, Design, cut_runs
+from okl.subgradient.drawing import LEAST_GROUPS, LEAST_SHARDS, Design, cut_runs
 from tests.subgradient.sharded_cases import sharded
 
 
@@ -90,3 +90,21 @@ def test_runs_cut_short_hold_the_same_rows(data: Dataset) -> None:
     cut = cut_runs(runs, 7)
     assert cut.rows.max() == 7 < runs.rows.max()
     assert cut.n_rows == runs.n_rows == shard.rows
+
+
+def test_of_many_shards_a_small_sample_opens_a_bounded_number(data: Dataset) -> None:
+    shard = data.split("train")[0]
+    many = replace(data, shards=tuple(replace(shard, index=index) for index in range(100)))
+    n_seeds, counts = 40, np.zeros(100)
+    sizes = []
+    for seed in range(n_seeds):
+        design = Design.of(many, seed)
+        rows = np.array([design.runs(many, one, 0.01).n_rows for one in many.shards])
+        assert LEAST_SHARDS - 3 <= np.count_nonzero(rows) <= LEAST_SHARDS + 3
+        counts += rows > 0
+        sizes.append(rows.sum())
+    assert np.mean(sizes) == pytest.approx(0.01 * 100 * shard.rows, rel=0.1)
+    assert counts.min() > 0
+    small, large = sample(design, many, 0.01), sample(design, many, 0.1)
+    assert small < large
+    assert len(sample(design, many, 1.0)) == 100 * shard.rows

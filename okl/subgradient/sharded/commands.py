@@ -44,7 +44,7 @@ class Place:
         old = vectors.n_rows - sum(segment.rows for segment in grown)
         assert old in (before, 0), "a sample that is another one has no old rows"
         targets = float(vectors.targets.min()), float(vectors.targets.max())
-        read = vectors.opening.rows.bytes_of(vectors.shard, grown)
+        read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
         return Drawn(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
 
     def redo(self, vectors: SampleVectors) -> None:

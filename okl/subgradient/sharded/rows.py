@@ -72,13 +72,13 @@ class SampledRows:
             return features
         return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
 
-    def bytes_of(self, shard: Shard, segments: list[Segment]) -> int:
-        """Bytes of the file that reading segments once takes."""
+    def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
+        """Bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
         if not segments:
             return 0
         runs = [segment.runs for segment in segments]
         joined = RowRuns(*(np.concatenate(column) for column in zip(*runs, strict=True)))
-        return bytes_of_runs(self.data, shard, joined)
+        return bytes_of_runs(self.data, shard, joined, footer)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,103 @@
+"""Whether the time to a small excess over ALL rows, and the bytes read, grow with the rows.
+
+    python -m tests.benchmarks.scs_growth [ROWS ...]
+
+Made-up rows of 20 columns (1e4, 1e5, 1e6, 4e6 unless said otherwise) in uncompressed shards of 131,072, through 128
+frequencies, lam = 1e-3. Time counts from the first look at the data, with maps and reading, until a point's excess over
+all rows is .01, which is found out afterwards; and until the bound at 95% says so. Medians of five seeds, on as many
+threads as there are cores; files are in the system's cache, as they were written just before. The optimum is taken to be
+the certified lower bound of a run to a gap of 1e-3: a true excess is smaller by so much, at most.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from okl.execution import open_execution
+from okl.execution.protocol import Execution
+from okl.online.maps import FourierChoice
+from okl.store.dataset import Dataset
+from okl.subgradient.losses import Hinge
+from okl.subgradient.solver import SubgradientSolver, SubgradientState
+from tests.benchmarks.scs_shards import in_shards, objectives, states, write_made_up
+
+ROWS, COLUMNS, SEEDS = (10_000, 100_000, 1_000_000, 4_000_000), 20, 5
+EXCESS, LAM, FREQUENCIES, BANDWIDTH = 0.01, 1e-3, 128, 5.0
+
+
+class Run(NamedTuple):
+    """Seconds after each step, and the states."""
+
+    seconds: list[float]
+    states: list[SubgradientState]
+
+
+def of(gap: float, seed: int) -> SubgradientSolver:
+    """A solver; the map has its own seed's frequencies."""
+    return SubgradientSolver(Hinge(), FourierChoice("gaussian", BANDWIDTH, FREQUENCIES), lam=LAM, gap=gap, seed=seed)
+
+
+def timed(learning: SubgradientSolver, data: Dataset, execution: Execution) -> Run:
+    """A run to its end."""
+    begun, run = time.perf_counter(), Run([], [])
+    for state in states(learning, data, execution):
+        run.seconds.append(time.perf_counter() - begun)
+        run.states.append(state)
+    return run
+
+
+def measured(n_rows: int, folder: Path) -> tuple[float, ...]:
+    """Print a line; seconds and bytes to the excess, and to the bound."""
+    source = write_made_up(folder, n_rows, COLUMNS)
+    data = in_shards(source, folder / "data", 131_072)
+    source.unlink()
+    found = []
+    for seed in range(SEEDS):
+        with open_execution(0) as execution:  # a new one: no rows of the last seed are held under the same name
+            run = timed(of(EXCESS, seed), data, execution)
+            feature_map = run.states[-1].rows.feature_map
+            reference = timed(of(0.1 * EXCESS, seed), data, execution).states[-1]
+        points = [state.descent.weights for state in run.states]
+        values = objectives(data, feature_map, [*points, reference.descent.weights], LAM)
+        assert reference.proof is not None
+        best = values[-1] - reference.proof.gap
+        place = int(np.argmax(values[:-1] - best <= EXCESS))
+        assert values[place] - best <= EXCESS
+        at, last = run.states[place], run.states[-1]
+        found.append(
+            (run.seconds[place], at.bytes_read, sum(at.samples), run.seconds[-1], last.bytes_read, last.drawn_rows)
+        )
+    middle = tuple(float(value) for value in np.median(found, axis=0))
+    print(
+        f"{n_rows:>9,} rows: excess {EXCESS} after {middle[0]:.3f} s, {middle[1] / 2**20:.2f} MiB, samples of "
+        f"{middle[2]:,.0f} rows; certified after {middle[3]:.3f} s, {middle[4] / 2**20:.2f} MiB, {middle[5]:,.0f} rows",
+        flush=True,
+    )
+    return middle
+
+
+def main() -> None:
+    """Print a line a size, and how the last compares to the first."""
+    sizes = [int(float(word)) for word in sys.argv[1:]] or list(ROWS)
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "warm").mkdir()
+        warm = in_shards(write_made_up(Path(name) / "warm", 20_000, COLUMNS), Path(name) / "warm" / "data", 8192)
+        with open_execution(0) as execution:
+            timed(of(0.05, 0), warm, execution)  # loads and compiles
+        lines = []
+        for size in sizes:
+            with tempfile.TemporaryDirectory(dir=name) as folder:
+                lines.append(measured(size, Path(folder)))
+    first, last = lines[0], lines[-1]
+    print(f"last over first: time {last[0] / first[0]:.2f}, bytes {last[1] / first[1]:.2f}")
+    print(f"certified: time {last[3] / first[3]:.2f}, bytes {last[4] / first[4]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""What the benchmarks of sampled shards share: data sets in uncompressed shards, and all of their rows in a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from okl.compiled.blocks import as_compiled
+from okl.configuration import IngestSettings
+from okl.execution.protocol import Execution
+from okl.features.protocol import FeatureMap
+from okl.features.scoring import transform_rows
+from okl.store.dataset import Dataset, Schema
+from okl.store.ingest import ingest
+from okl.store.reading import read_rows
+from okl.subgradient.losses import Hinge
+from okl.subgradient.solver import SubgradientSolver, SubgradientState
+from okl.types import FloatArray, Precision
+
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GivenMap:
+    """A map that is there already: all seeds of a solver learn in the same one."""
+
+    feature_map: FeatureMap
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """It."""
+        return self.feature_map, {}
+
+
+def made_up(rows: int, columns: int, seed: int) -> pa.Table:
+    """Two overlapping classes that a line does not part."""
+    random = np.random.default_rng(seed)
+    inputs = random.standard_normal((columns, rows), dtype=np.float32)
+    score = np.sin(2.0 * inputs[0]) + inputs[1] * inputs[2] + 0.5 * random.standard_normal(rows, dtype=np.float32)
+    named = {f"x{j}": column for j, column in enumerate(inputs)}
+    return pa.table(named | {"y": (score > 0.0).astype(np.int8)})
+
+
+def in_shards(source: Path, folder: Path, rows_per_shard: int, scale: Any = "none") -> Dataset:
+    """A data set whose runs of rows can be read by themselves."""
+    settings = IngestSettings(compression="none", rows_per_shard=rows_per_shard, scale=scale)
+    return ingest(source, folder, settings).dataset
+
+
+def write_made_up(folder: Path, rows: int, columns: int, part: int = 500_000) -> Path:
+    """A source of so many rows, in parts."""
+    path = folder / "source.parquet"
+    with pq.ParquetWriter(path, made_up(1, columns, 0).schema, compression="none") as writer:
+        for index, first in enumerate(range(0, rows, part)):
+            writer.write_table(made_up(min(part, rows - first), columns, index))
+    return path
+
+
+def states(learning: SubgradientSolver, data: Dataset, execution: Execution) -> Iterator[SubgradientState]:
+    """The state after each step, until it is over."""
+    state = learning.start(data, execution)
+    yield state
+    while learning.finished(state) is None:
+        state = learning.advance(state, data, execution)
+        yield state
+
+
+def mapped_parts(data: Dataset, feature_map: FeatureMap) -> Iterator[tuple[FloatArray, Doubles]]:
+    """All training rows in the map, with their targets, group by group."""
+    for shard in data.split("train"):
+        for group in range(len(shard.row_groups)):
+            rows = read_rows(data, shard, (group,), feature_map.precision)
+            yield transform_rows(feature_map, rows.inputs, 2), rows.targets
+
+
+def all_mapped(data: Dataset, feature_map: FeatureMap) -> tuple[FloatArray, Doubles]:
+    """The same as one matrix."""
+    n = data.rows("train")
+    rows, targets, first = np.empty((n, feature_map.n_columns), dtype=feature_map.precision), np.empty(n), 0
+    for part, some in mapped_parts(data, feature_map):
+        rows[first : first + len(some)], targets[first : first + len(some)] = part, some
+        first += len(some)
+    return as_compiled(rows, rows.dtype), targets
+
+
+def objectives(data: Dataset, feature_map: FeatureMap, points: list[Doubles], lam: float) -> Doubles:
+    """lam/2 ||w||^2 + mean hinge over ALL rows, of each point: one pass."""
+    stacked = np.stack(points).T
+    losses = np.zeros(len(points))
+    for rows, targets in mapped_parts(data, feature_map):
+        losses += Hinge().value(rows.astype(np.float64) @ stacked, targets[:, np.newaxis]).sum(axis=0)
+    return losses / data.rows("train") + 0.5 * lam * (stacked**2).sum(axis=0)
