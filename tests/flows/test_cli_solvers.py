@@ -126,7 +126,7 @@ def test_workers_and_this_process_learn_the_same_budget(
     write(tmp_path, curved(600, "binary"))
     made: list[str | Path] = ["ingest", tmp_path / "rows.parquet", tmp_path / "set", "--rows-per-shard", "150"]
     assert terminal.okl_json(*made)["changed"]
-    words: list[str | Path] = ["train", tmp_path / "set", "--solver", "projectron", "--budget", "20", "--rounds", "3"]
+    words: list[str | Path] = ["train", tmp_path / "set", "--solver", "rbp", "--budget", "20", "--rounds", "3"]
     here = terminal.okl_json(*words, "--mode", "mix", "--out", tmp_path / "here")
     there = terminal.okl_json(*words, "--workers", "2", "--out", tmp_path / "there")
     assert (here["mode"], there["mode"], there["workers"]) == ("mix", "mix", 2)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from okl.errors import ConfigError, DivergedError
-from okl.expansions import CHUNK
 from okl.kernels import CustomKernel, Gaussian
 from okl.online.budget import GrowingLearner, OnlineGradientDescent, Perceptron
 from okl.types import Precision, Task
@@ -35,14 +34,16 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1.0 + np.abs(expected).max()))
 
 
-def test_several_chunks_of_supports_match_naive() -> None:
-    stream = hard_stream("multiclass", n_rows=1500)
+def test_several_chunks_of_supports_match_naive(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("okl.expansions", "okl.online.budget.growing"):
+        monkeypatch.setattr(f"{module}.CHUNK", 64)
+    stream = hard_stream("multiclass", n_rows=600)
     for name in ("ogd", "norma-growing"):
         learner = growing_learner(GROWING[name].strategy, stream)
         slots = slots_of(stream, 10**9)
         GROWING[name].twin(slots, stream.inputs, stream.targets)
         state = learner.learn(learner.start(), rows_of(stream))
-        assert state.n_supports > CHUNK
+        assert state.n_supports > 3 * 64
         np.testing.assert_allclose(state.coefficients.T, np.stack(slots.coefficients), rtol=0, atol=1e-10)
 
 
