@@ -40,7 +40,7 @@ def learn_bounded_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rul
     parameters : step_size; decay, 1 - step_size * regularisation; whether all others grow when a support goes; the
     largest coefficient, infinity for none; whether the oldest support goes, and not a random one
 
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, Algorithm 1 (BOGD).
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD by uniform sampling.
     """
     supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
     kernel, code, epsilon, budget, parameters = rule

@@ -35,7 +35,7 @@ NORM, CHANCE = 0, 1  # rows of memory: k(x_i, x_i)^(1/2) of each support, and a 
 def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> float:
     """Overwrite memory[CHANCE] by max(0, 1 - (count - 1) w_i / sum_j w_j) of all supports; returns their sum, > 0.
 
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, section 3.3: 1 - s |a_i| k(x_i, x_i)^(1/2), s such that the sum is 1.
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++: 1 - s |a_i| k(x_i, x_i)^(1/2), s such that the sum is 1.
     A weight beyond s^-1 would make it negative: 0 is taken, and all are divided by their sum.
     """
     total = 0.0
@@ -78,7 +78,7 @@ def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers
 def learn_sampled_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
     """Learn rows in order; kept changes in place. parameters : step_size, decay, -, largest coefficient.
 
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, Algorithm 2 (BOGD++).
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++ by non-uniform sampling.
     """
     supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
     kernel, code, epsilon, budget, parameters = rule

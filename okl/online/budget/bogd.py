@@ -33,8 +33,8 @@ class BoundedGradientDescent(BudgetStrategy):
     largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound
     removal : "random" as the paper, or "oldest", as the tables of Lu et al. for several classes and regressions have it
 
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, Algorithm 1; several classes and regression as Lu et al., JMLR 17(47),
-    2016, sections 5.3 and 7.4.1.
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012 (arXiv 1206.4633), BOGD by uniform sampling; several classes and
+    regression as Lu et al., JMLR 17(47), 2016, sections 5.3 and 7.4.1.
     """
 
     step_size: float = 0.5
@@ -78,7 +78,7 @@ class SampledGradientDescent(BudgetStrategy):
     largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound,
         with which few supports can carry most of f, and a regression's errors grow
 
-    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, Algorithm 2.
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012 (arXiv 1206.4633), BOGD++ by non-uniform sampling.
     """
 
     step_size: float = 0.5
