@@ -22,6 +22,7 @@ from okl.online.recipe import Mode, Recipe
 from okl.online.solver import OnlineSolver
 from okl.solvers import Solver
 from okl.store.dataset import Dataset
+from okl.subgradient.pegasoslearner import PegasosRecipe
 from okl.types import Task
 
 PASSES, ROUNDS = 2, 3
@@ -66,6 +67,8 @@ OTHERS: tuple[tuple[Recipe, str, tuple[Mode, ...]], ...] = (
     (BudgetRecipe(BSGDMerging(0.001), make_loss("multiclass-hinge"), budget=30), "multiclass", ("stream", "mix")),
     (BudgetRecipe(Projectron(), make_loss("multiclass-hinge"), budget=30), "multiclass", ("mix",)),
     (BudgetRecipe(OnlineGradientDescent(), make_loss("hinge"), race=True), "binary", ("stream", "mix")),
+    (PegasosRecipe(FourierChoice(n_frequencies=60), make_loss("hinge"), 0.001, batch=8), "binary", ("stream",)),
+    (PegasosRecipe(FourierChoice(n_frequencies=60), make_loss("multiclass-hinge"), 0.001), "multiclass", ("mix",)),
 )
 SOLVERS |= {
     f"{recipe.name}-{mode}-{task}": (partial(learner, recipe, mode), task)  # type: ignore[misc]
