@@ -10,8 +10,7 @@ import numpy as np
 
 from okl.store.dataset import Shard
 
-WINDOW_BYTES = 32 * 2**20
-STORED_WINDOW_BYTES = 16 * 2**20  # nothing to mix: a few row groups, to be read side by side
+WINDOW_BYTES = 32 * 2**20  # in stored order, too, where nothing is mixed: changing from reading to learning takes time
 Order = Literal["shuffle", "stored"]
 
 
@@ -31,7 +30,7 @@ class Window:
 
 
 def plan_windows(
-    shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int | None = None
+    shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int = WINDOW_BYTES
 ) -> tuple[Window, ...]:
     """Lay one pass over some shards out as windows.
 
@@ -43,7 +42,7 @@ def plan_windows(
     ----------
     shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
     seed : integers that, with the pass, decide the order
-    window_bytes : memory for the inputs of one window as float32; None: 32 MiB to shuffle, 16 MiB to stream as stored
+    window_bytes : memory for the inputs of one window as float32
 
     Returns
     -------
@@ -52,8 +51,6 @@ def plan_windows(
     pieces = [(shard.index, group, rows) for shard in shards for group, rows in enumerate(shard.row_groups) if rows > 0]
     if order == "shuffle":
         pieces = [pieces[i] for i in np.random.default_rng(seed).permutation(len(pieces))]
-    if window_bytes is None:
-        window_bytes = WINDOW_BYTES if order == "shuffle" else STORED_WINDOW_BYTES
     limit = max(1, window_bytes // (4 * max(1, n_features)))
     windows: list[Window] = []
     taken: list[tuple[int, int, int]] = []
