@@ -18,7 +18,7 @@ from okl.store.runs import RowRuns, is_flat
 
 RUN_ROWS = 64
 FINE_RUNS = 8192
-LEAST_SHARDS = LEAST_GROUPS = 16
+LEAST_SHARDS, LEAST_GROUPS = 8, 16
 SPREAD = 4.0
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 _SHARDS = 0x5AD  # beside indices of shards in a seed

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.scs_coverage DATA_FOLDER [ROWS] [GAP]
 
-covtype_binary (its first ROWS of a seeded order, 200,000 unless said otherwise) in four uncompressed shards,
-standardised, in 64 orthogonal frequencies of the Gaussian kernel, lam = 1e-3: one map, 100 seeds of samples. The optimum is
+covtype_binary (the first ROWS of a seeded order, 200,000 unless said otherwise), standardised, in four uncompressed
+shards, in 64 orthogonal frequencies of the Gaussian kernel, lam = 1e-3: one map, 100 seeds of samples. The optimum is
 LIBLINEAR's on all rows in the map, or the bound of exact dual coordinate descent where LIBLINEAR stopped above it.
 """
 
@@ -24,6 +24,7 @@ from okl.features.drawing import draw_map
 from okl.subgradient.dualdescent import DualDescent
 from okl.subgradient.losses import Hinge
 from okl.subgradient.solver import SubgradientSolver
+from okl.types import FloatArray
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, states
 
@@ -45,10 +46,8 @@ def main() -> None:
         begun = time.perf_counter()
         svc = LinearSVC(C=1.0 / (LAM * len(rows)), loss="hinge", fit_intercept=False, tol=1e-3, max_iter=2000)
         weights = svc.fit(rows, signs).coef_[0]
-        liblinear = objective(rows, signs, weights)
-        print(
-            f"{len(rows):,} rows, {rows.shape[1]} columns: LIBLINEAR {liblinear:.7f} ({time.perf_counter() - begun:.1f} s),"
-        )
+        liblinear, seconds = objective(rows, signs, weights), time.perf_counter() - begun
+        print(f"{len(rows):,} rows, {rows.shape[1]} columns: LIBLINEAR {liblinear:.7f}, in {seconds:.1f} s;")
         print(f"dual coordinate descent between {exact.bound:.7f} and {exact.objective:.7f}")
         best = min(liblinear, exact.bound)
         held, excesses, bounds, attempts, sampled, exactly = 0, [], [], [], [], 0
@@ -68,7 +67,7 @@ def main() -> None:
     print(f"  rows sampled median {np.median(sampled):,.0f} of {len(rows):,}")
 
 
-def objective(rows: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:  # type: ignore[type-arg]
+def objective(rows: FloatArray, signs: FloatArray, weights: FloatArray) -> float:
     """Over all rows."""
     scores = np.concatenate([part @ weights for part in np.array_split(rows, 16)])
     return float(np.maximum(0.0, 1.0 - signs * scores).mean() + 0.5 * LAM * weights @ weights)

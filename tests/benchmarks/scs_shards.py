@@ -91,10 +91,11 @@ def all_mapped(data: Dataset, feature_map: FeatureMap) -> tuple[FloatArray, Doub
     return as_compiled(rows, rows.dtype), targets
 
 
-def objectives(data: Dataset, feature_map: FeatureMap, points: list[Doubles], lam: float) -> Doubles:
+def objectives(data: Dataset, feature_map: FeatureMap, points: list[FloatArray], lam: float) -> Doubles:
     """lam/2 ||w||^2 + mean hinge over ALL rows, of each point: one pass."""
     stacked = np.stack(points).T
-    losses = np.zeros(len(points))
+    losses: Doubles = np.zeros(len(points))
     for rows, targets in mapped_parts(data, feature_map):
         losses += Hinge().value(rows.astype(np.float64) @ stacked, targets[:, np.newaxis]).sum(axis=0)
-    return losses / data.rows("train") + 0.5 * lam * (stacked**2).sum(axis=0)
+    values: Doubles = losses / data.rows("train") + 0.5 * lam * (stacked**2).sum(axis=0)
+    return values
