@@ -28,6 +28,8 @@ def draw_race(lines: Mapping[str, Sequence[Sequence[float]]], title: str, theme:
     shown = [(name, np.array(points, dtype=np.float64)) for name, points in lines.items() if name != OPTIMUM]
     for column, (axes, words) in enumerate(zip(panels, COLUMNS, strict=True)):
         for (name, points), colour in zip(shown, BRIGHT if theme is DARK else COLOURS, strict=False):
+            if column == 0 and (np.diff(points[:, 0]) > 1).any():
+                continue  # kept at ever larger distances, of steps on single rows: they would hide the others
             excess = np.maximum(points[:, 3] - optimum, _LEAST)
             axes.plot(points[:, column], excess, label=name, color=colour, linewidth=1.5)
         axes.set_yscale("log")
@@ -37,7 +39,7 @@ def draw_race(lines: Mapping[str, Sequence[Sequence[float]]], title: str, theme:
         axes.tick_params(which="both", colors=theme.ink, labelsize=9)
         axes.grid(axis="y", color=theme.faint, linewidth=0.6)
     panels[0].set_title(f"{title}: above the optimum {optimum:.5g}", loc="left", fontsize=10, color=theme.ink)
-    legend = figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    legend = figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     for text in legend.get_texts():
         text.set_color(theme.ink)
         text.set_fontsize(8.5)
