@@ -3,11 +3,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from okl.accelerated.fapg import Fapg, solve
 from okl.accelerated.hindsight import in_ball
-from okl.accelerated.models import CSVM, DWD, L2SVM, LogisticRegression, NuSVM
+from okl.accelerated.models import CSVM, DWD, L2SVM, L1LogisticRegression, LogisticRegression, NuSVM
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.protocol import Problem
-from tests.accelerated.model_cases import MAKERS, WITH_MARGINS, feasible_point, image_of, pulled_of, two_classes
+from tests.accelerated.model_cases import (
+    MAKERS,
+    WITH_MARGINS,
+    Doubles,
+    feasible_point,
+    image_of,
+    pulled_of,
+    two_classes,
+)
 
 ALL = MAKERS | WITH_MARGINS
 
@@ -113,3 +122,17 @@ def test_weighted_row_counts_as_often_as_it_weighs(
     right = other.certificate(spread, other_image, pulled_of(other, other_image))
     assert left.primal == pytest.approx(right.primal)
     assert left.dual == pytest.approx(right.dual)
+
+
+def test_excess_of_logistic_losses_is_whole_where_shares_vanish() -> None:
+    rows = two_classes(6, n_rows=60)
+    problem = L1LogisticRegression(2.0).problem(rows)
+    start = problem.start()
+    far: Doubles = 1e4 * np.random.default_rng(6).standard_normal(problem.n_points)
+    image, far_image = image_of(problem, start), image_of(problem, far)
+    assert np.abs(far_image).max() > 5e3
+    slopes = pulled_of(problem, image)
+    change = problem.smooth(far, far_image) - problem.smooth(start, image)
+    assert problem.excess(far, far_image, start, image) == pytest.approx(change - slopes @ (far - start), rel=1e-9)
+    outcome = solve(L1LogisticRegression(1e5).problem(rows), Fapg(tolerance=1e-3))[1]
+    assert "asked for" in outcome.reason

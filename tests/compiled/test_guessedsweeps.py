@@ -29,7 +29,8 @@ def arguments(n_rows: int, n_columns: int, precision: str) -> list[Any]:
 @pytest.mark.parametrize("shape", [(3, 5), (203, 700)])  # in one block, and in several
 def test_sweep_by_a_guess_matches_naive(shape: tuple[int, int], precision: str) -> None:
     given = [*arguments(*shape, precision), *GUESSES, -1.0, 3.0]
-    found, expected = ([np.zeros((3, shape[1])), np.empty(shape[0]), np.empty(shape[0])] for _ in range(2))
+    found: list[Any] = [np.zeros((3, shape[1])), np.empty(shape[0]), np.empty(shape[0])]
+    expected = [one.copy() for one in found]
     sweeps.sweep_guessed(*expected, *given)
     guessedsweeps.sweep_guessed(*found, *given)
     for one, other in zip(found, expected, strict=True):
@@ -40,7 +41,8 @@ def test_image_at_a_guess_is_corrected_to_that_of_the_multipliers_found() -> Non
     given = arguments(203, 700, "float64")
     rows, signs, normals, bounds = given[0], given[1], given[5], (given[6], given[7])
     parts, targets, gradient = np.empty((4, 3, 700)), np.empty(203), np.empty(203)
-    guessedsweeps.sweep_guessed_segments(parts, targets, gradient, new_claims(), *given, *GUESSES, -1.0, 3.0, 60)
+    all_given: list[Any] = [parts, targets, gradient, new_claims(), *given, *GUESSES, -1.0, 3.0, 60]
+    guessedsweeps.sweep_guessed_segments(*all_given)
     sums = parts.sum(axis=0)
     out, listed, changes = np.empty(203), np.empty(203, dtype=np.int64), np.empty(203)
     expected = (np.empty(203), np.empty(203, dtype=np.int64), np.empty(203))

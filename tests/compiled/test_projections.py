@@ -12,6 +12,7 @@ from okl.compiled import (
     projectionschecks,
     projectionsrivals,
     projectionsroot,
+    projectionssample,
     projectionsthreshold,
 )
 from okl.compiled.projections import BLOCK, Entries, Gathered, Windows
@@ -98,6 +99,19 @@ def test_root_matches_naive(guess: float) -> None:
             assert excess == pytest.approx(left, abs=1e-12)
             sides.append(where)
     assert {projectionsroot.BELOW, projectionsroot.FOUND, projectionsroot.ABOVE} == set(sides)
+
+
+@pytest.mark.parametrize(("precision", "arrays"), KINDS)
+@pytest.mark.parametrize("sign", [0, 1, -1])
+def test_sampled_terms_and_their_deviation_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
+    entries, indices = make_entries(precision, arrays, 900), np.arange(3, 900, 7, dtype=np.int32)
+    (v, low, high), (other, others_low, others_high) = np.zeros((3, len(indices))), np.zeros((3, len(indices)))
+    n = projectionssample.draw_terms(v, low, high, entries, indices, sign)
+    assert n == naive.draw_terms(other, others_low, others_high, entries, indices, sign) > 20
+    found, expected = (v[:n], low[:n], high[:n]), (other[:n], others_low[:n], others_high[:n])
+    np.testing.assert_array_equal(found, expected)
+    deviation = naive.deviation_of_terms(*expected, 0.1)
+    assert projectionssample.deviation_of_terms(*found, 0.1) == pytest.approx(deviation, rel=1e-12)
 
 
 @pytest.mark.parametrize("upper", [0.3, 1e-4, math.inf])

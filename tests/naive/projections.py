@@ -171,3 +171,14 @@ def sum_classes(entries: Entries, plus: float, minus: float) -> list[tuple[float
         free = sum(low < v - theta < high for v, low, high in terms)
         found.append((math.fsum(values), float(free), math.fsum(map(abs, values))))
     return found
+
+
+def draw_terms(v: Doubles, low: Doubles, high: Doubles, entries: Entries, indices: NDArray[np.int32], sign: int) -> int:
+    terms = [one_form(entries, int(i)) for i in indices if sign in (0, entries.signs[i])]
+    for place, term in enumerate(terms):
+        v[place], low[place], high[place] = term
+    return len(terms)
+
+
+def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
+    return float(np.std([clip(term, t) for term in zip(v, low, high, strict=True)]))

@@ -14,6 +14,8 @@ from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.weighting import weights_of
 from okl.types import FloatArray
 
+_TINY = 1e-290  # a share beside which others may be too large for their quotient
+
 
 class _Logistic:
     """log(1 + exp(-z)), with curvature of at most 1/4."""
@@ -27,7 +29,7 @@ class _Logistic:
 
     def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
         # that of the conjugate with the arguments exchanged: two relative entropies of shares
-        return _relative_entropy(_share(at), _share(margins)) + _relative_entropy(_share(-at), _share(-margins))
+        return _relative_entropy(at, margins) + _relative_entropy(-at, -margins)
 
     def conjugate(self, duals: FloatArray) -> FloatArray:
         inside = np.clip(duals, np.finfo(np.float64).tiny, 1.0 - np.finfo(np.float64).epsneg)
@@ -42,14 +44,20 @@ def _share(margins: FloatArray) -> FloatArray:
     return shares
 
 
-def _relative_entropy(left: FloatArray, right: FloatArray) -> FloatArray:
-    """a log(a / b) - (a - b), as a series where a is close to b."""
+def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> FloatArray:
+    """a log(a / b) - (a - b) of the shares a, b of margins, as a series where a is close to b."""
+    left, right = _share(left_margins), _share(right_margins)
     change = (left - right) / np.maximum(right, np.finfo(np.float64).tiny)
     near = np.abs(change) < 1e-3
     small = np.where(near, change, 0.0)
     series = right * small**2 * (0.5 - small * (1.0 / 6.0 - small * (1.0 / 12.0 - small / 20.0)))
-    direct = left * np.log1p(np.where(near, 0.0, np.maximum(change, -1.0 + 1e-16))) - (left - right)
-    return np.where(near, series, direct)
+    # far out a share is 0, but its logarithm is not: without it the first steps would look shorter than they are
+    logarithms = np.where(
+        right > _TINY,
+        np.log1p(np.where(near | (right <= _TINY), 0.0, np.maximum(change, -1.0 + 1e-16))),
+        np.logaddexp(0.0, right_margins) - np.logaddexp(0.0, left_margins),
+    )
+    return np.where(near, series, left * logarithms - (left - right))
 
 
 @dataclass(frozen=True)

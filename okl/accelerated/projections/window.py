@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.accelerated.projections.workspace import workspace
 from okl.compiled.projections import Doubles, Entries
 from okl.compiled.projectionsroot import find_root
+from okl.compiled.projectionssample import deviation_of_terms, draw_terms
 
 _DEVIATIONS = 3.0  # of the sample's sum: the window misses once in some 300 projections, and costs a pass then
 _LEAST_SAMPLE = 64
@@ -53,18 +55,12 @@ class Beside(NamedTuple):
 
 
 class _Sample:
-    """Entries of a group in their one form, n of each."""
+    """Entries of a group in their one form, n of each, until another sample is drawn."""
 
     def __init__(self, entries: Entries, indices: NDArray[np.int32], sign: int) -> None:
-        signs = entries.signs[indices]
-        if sign:
-            indices, signs = indices[signs == sign], signs[signs == sign]
-        lower, upper = (
-            bound[indices] if isinstance(bound, np.ndarray) else np.full(len(indices), bound)
-            for bound in (entries.lower, entries.upper)
-        )
-        self.v: Doubles = np.multiply(signs, entries.point[indices], dtype=np.float64)
-        self.low, self.high = np.where(signs > 0, lower, -upper), np.where(signs > 0, upper, -lower)
+        v, low, high = (workspace.doubles(f"sampled {name}", len(indices)) for name in ("v", "low", "high"))
+        n = draw_terms(v, low, high, entries, indices, sign)
+        self.v, self.low, self.high = v[:n], low[:n], high[:n]
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
         """Where the sample sums to the total, and how many terms were read."""
@@ -76,6 +72,12 @@ class _Sample:
         """At a multiplier."""
         terms: Doubles = np.clip(self.v - t, self.low, self.high)
         return terms
+
+    def deviation(self, t: float, beside: Beside | None) -> float:
+        """Standard deviation of the terms at a multiplier, or of their change from the one beside."""
+        if beside:
+            return float(np.std(self.terms(t) - self.terms(beside.t)))
+        return float(deviation_of_terms(self.v, self.low, self.high, t))
 
     def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
         """Where the sample's sum is within a deviation of the total, and how many terms were read."""
@@ -100,14 +102,13 @@ def sampled_interval(entries: Entries, group: Group, beside: Beside | None = Non
     n = len(sample.v)
     if n < _LEAST_SAMPLE:
         return Interval(-math.inf, math.inf), group.guess, n
-    known = sample.terms(beside.t) if beside else np.zeros(n)
     total = group.total * n / group.size
     if beside and math.isfinite(beside.excess):
-        total = float(known.sum()) - beside.excess * n / group.size
+        total = float(sample.terms(beside.t).sum()) - beside.excess * n / group.size
     guess, visits = sample.root(total, group.guess)
-    deviation = _DEVIATIONS * math.sqrt(n) * float(np.std(sample.terms(guess) - known))
-    widths = sample.high - sample.low
-    width = float(np.median(widths)) if isinstance(entries.upper, np.ndarray) else float(widths[0])
+    deviation = _DEVIATIONS * math.sqrt(n) * sample.deviation(guess, beside)
+    many = isinstance(entries.upper, np.ndarray)
+    width = float(np.median(sample.high - sample.low)) if many else float(sample.high[0] - sample.low[0])
     if math.isfinite(width):
         # where all terms stand still the deviation says nothing: a few may be anywhere in their box
         deviation += _DEVIATIONS * width
