@@ -3,10 +3,10 @@
     python -m tests.benchmarks.scs_growth [ROWS ...]
 
 Made-up rows of 20 columns (1e4, 1e5, 1e6, 4e6 unless said otherwise) in uncompressed shards of 131,072, through 128
-frequencies, lam = 1e-3. Time counts from the first look at the data, maps and reading and all, until the excess over all
-rows is .01, which is found out afterwards; and until the bound at 95% says so. Medians of five seeds, on as many
-threads as there are cores; files are in the system's cache, as they were written just before. The optimum is taken to be
-the certified lower bound of a run to a gap of 1e-3: a true excess is smaller by so much, at most.
+frequencies, lam = 1e-3. Time counts from the first look at the data, maps and reading and all, until the excess over
+all rows is .01, found out afterwards; and until the bound at 95% says so. Medians of five seeds, on as many threads as
+there are cores; files are in the system's cache, as they were written just before. The optimum is taken to be the
+certified lower bound of a run to a gap of 1e-3: a true excess is smaller by so much, at most.
 """
 
 from __future__ import annotations
