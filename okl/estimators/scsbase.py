@@ -119,9 +119,10 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
         return scores
 
     def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
-        checked: tuple[FloatArray, NDArray[Any]] = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], order="C", reset=True, **options
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large for a sum is refused, or harmless
+            checked: tuple[FloatArray, NDArray[Any]] = validate_data(
+                self, X, y, dtype=[np.float64, np.float32], order="C", reset=True, **options
+            )
         return checked
 
     def _method(self, loss: PiecewiseLinear) -> Scs:
