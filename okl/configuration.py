@@ -61,7 +61,7 @@ class TrainSettings(BaseModel):
         "fogd",
         description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows; "
         "c-svm to l1-l2-svm: solved to a certified duality gap; scs: solved on samples that grow until the gap over "
-        "all rows is certified; wolfe: the same on all rows at once",
+        "all rows is certified; wolfe: conjugate subgradients of all rows at once",
     )
     kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
     bandwidth: Positive | Literal["auto"] = Field(

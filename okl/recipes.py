@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.accelerated.catalogue import parameter_of
 from okl.accelerated.fapg import Fapg
-from okl.accelerated.sharded.problems import Task
+from okl.accelerated.sharded.task import Task
 from okl.accelerated.solver import AcceleratedSolver, MapChoice
 from okl.accelerated.stochastic import StochasticStart
 from okl.applicable import check_options
@@ -96,6 +96,7 @@ def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolv
         first_sample=None if settings.first_sample == "auto" else settings.first_sample,
         all_rows=settings.solver == "wolfe",
         bundle_size=settings.bundle_size,
+        conjugate=settings.solver == "wolfe",
         constant=settings.bias == "regularised",
         max_iterations=settings.max_iterations,
         seed=settings.seed,

@@ -28,6 +28,7 @@ from okl.subgradient.sharded.beside import OpenSample
 from okl.subgradient.sharded.commands import Drawn
 from okl.subgradient.sharded.descent import Descent, begin, iterate, place
 from okl.subgradient.sharded.rows import SampledRows
+from okl.subgradient.wolfe import Wolfe
 from okl.types import FloatArray, Precision
 
 MAP_SAMPLE = 1000
@@ -77,8 +78,8 @@ class SubgradientSolver:
     loss : piecewise linear; maps : which feature map
     lam : float > 0; gap : float > 0, of the objective, absolute
     confidence : in (0, 1), of the gap over all rows, however often one was tried
-    first_sample : rows, None for 1000 or all; all_rows : begin with all of them: the deterministic method
-    bundle_size : int >= 2, cuts kept; 2 for one and the sum of all before
+    first_sample : rows, None for 1000 or all; all_rows : begin with all of them: deterministic
+    bundle_size : int >= 2, cuts kept; conjugate : Wolfe's directions in place of those to the minimum of a bundle
     constant : whether a constant column gives a bias that is regularised like a weight; otherwise there is none
     max_iterations : of all samples; replicates : fresh samples of a proof
     seed, precision : of the map and of all samples
@@ -96,6 +97,7 @@ class SubgradientSolver:
     first_sample: int | None = None
     all_rows: bool = False
     bundle_size: int = 100
+    conjugate: bool = False
     constant: bool = False
     max_iterations: int = 20_000
     replicates: int = REPLICATES
@@ -261,6 +263,14 @@ class SubgradientSolver:
         }
 
     @property
+    def _samples_method(self) -> Scs:
+        return Scs(lam=self.lam, loss=self.loss, gap=self.gap, bundle_size=self.bundle_size)
+
+    @property
+    def _method(self) -> Scs:
+        return Wolfe(lam=self.lam, loss=self.loss, gap=self.gap) if self.conjugate else self._samples_method
+
+    @property
     def _plan(self) -> Plan:
         return Plan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE, self.replicates)
 
@@ -293,7 +303,7 @@ class SubgradientSolver:
             new_rows = drawn.old_rows + drawn.new_rows - first.old_rows
             new_losses = drawn.old_losses + drawn.new_losses - first.old_losses
             drawn = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
-        return drawn, begin(self, shares, weights, drawn, iterations, (work, log), execution), one_class
+        return drawn, begin(self._method, shares, weights, drawn, iterations, (work, log), execution), one_class
 
     def _grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
         """A larger sample, from the point that the last one left."""
@@ -338,7 +348,7 @@ class SubgradientSolver:
         execution: Execution,
     ) -> FullBound:
         share = min(1.0, rows / state.rows.data.rows("train"))
-        method = Scs(lam=self.lam, loss=self.loss, gap=SOLVED_TO * self.gap, bundle_size=self.bundle_size)
+        method = replace(self._samples_method, gap=SOLVED_TO * self.gap)
         independent = fresh(state.rows, *seed)
         n_outputs = state.rows.data.schema.n_outputs
         weights = state.descent.weights

@@ -59,6 +59,18 @@ def test_shards_reach_the_optimum_of_one_memory(
     assert np.linalg.norm(state.descent.weights) > 0.1
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_conjugate_directions_reach_the_optimum_too(task: Task, data: dict[Task, Dataset], here: Execution) -> None:
+    learning = solver(task, gap=0.01, all_rows=True, conjugate=True)
+    state = last_state(learning, data[task], here)
+    bundled = solver(task, gap=1e-3, all_rows=True)
+    best = bundled.certificate(last_state(bundled, data[task], here))
+    certificate = learning.certificate(state)
+    assert certificate["gap"] <= 0.01
+    assert best["lower_bound"] <= certificate["objective"] <= best["objective"] + 0.01
+    assert certificate["lower_bound"] <= best["objective"]
+
+
 def test_a_bias_is_a_weight_of_a_constant(data: dict[Task, Dataset], here: Execution) -> None:
     learning = solver("regression", constant=True, maps=InputsChoice())
     predictor = learning.predictor(last_state(learning, data["regression"], here))
@@ -100,9 +112,9 @@ def test_a_state_is_a_value(data: dict[Task, Dataset], here: Execution) -> None:
     visited = states(learning, data["binary"], here)
     for place in (0, 4, len(visited) // 2, -3):
         before = visited[place]
-        stored = pickle.dumps(before.descent.bundle)
+        stored = pickle.dumps(before.descent.directions)
         again = learning.advance(before, data["binary"], here)  # the vectors beside the shards have gone on
-        assert pickle.dumps(before.descent.bundle) == stored
+        assert pickle.dumps(before.descent.directions) == stored
         resumed = learning.advance(pickle.loads(pickle.dumps(before)), data["binary"], here)
         expected = visited[place + 1]
         assert bits(learning, again) == bits(learning, resumed) == bits(learning, expected)

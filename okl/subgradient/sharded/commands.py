@@ -96,12 +96,26 @@ class Try:
     def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
         """Sums of losses, and of their right-hand derivatives, at each step: (steps, 2)."""
         self.redo(vectors)
-        loss, scores, along = vectors.opening.loss, vectors.scores, vectors.along
-        return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
+        return Again(self.steps).run(vectors)
 
     def redo(self, vectors: SampleVectors) -> None:
         """Compute the scores of the direction."""
         vectors.along = vectors.scores_of(self.direction)
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """Other steps along the same direction."""
+
+    steps: tuple[float, ...]
+
+    def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
+        """The same sums at these."""
+        loss, scores, along = vectors.opening.loss, vectors.scores, vectors.along
+        return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
+
+    def redo(self, vectors: SampleVectors) -> None:
+        """Nothing changes."""
 
 
 @dataclass(frozen=True, eq=False)

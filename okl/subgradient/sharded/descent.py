@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.accelerated.sharded.beside import Beside
 from okl.accelerated.sharded.rounds import Log, Rounds
 from okl.execution.protocol import Execution
 from okl.store.dataset import Shard
-from okl.subgradient.bundle import Bundle
+from okl.subgradient.directions import Directions, Point
+from okl.subgradient.explicit import ExplicitRows
+from okl.subgradient.scs import Scs
 from okl.subgradient.sharded.beside import OpenSample
-from okl.subgradient.sharded.commands import Cut, Drawn, Moved, Place, Slopes, Try
+from okl.subgradient.sharded.commands import Cut, Drawn, Moved, Place, Slopes
+from okl.subgradient.sharded.search import Quadratic, Search
 from okl.subgradient.vectors import Vector
 from okl.types import FloatArray
 
-N_STEPS = 24
-LONGEST = 1.5  # step, of the way to the model's minimum
-AHEAD = 0.1  # of the rest of the way, where the next cut is taken
+LONGEST = 1.5  # step, of the way to the minimum of a bundle's model
+MOST_LOOKS = 4  # between trial steps along a direction that says nothing of its length
 MOST_STEPS = 32  # taken one after the other; then scores are computed anew, and a lost shard begins there
 _EPSILON = float(np.finfo(np.float64).eps)
 _STALLED = 10  # iterations without a fall or a rise, at the end of what float64 can tell apart
-TRIALS = tuple((LONGEST * (np.arange(1, N_STEPS + 1) / N_STEPS) ** 3).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,8 @@ class Descent:
 
     shares : through which the sample grew; n_rows : in it
     weights : the best point, (n_columns,) or (n_outputs, n_columns) float64; losses : there
-    lower_bound : of the sampled objective, -inf before the first cut; bundle : cuts of this sample
+    lower_bound : of the sampled objective, -inf before the first cut
+    directions : cuts of this sample, and where to search next; search : how far
     direction : that the shards hold last; steps : taken since scores were computed
     iterations : of all samples; idle : in which nothing changed, up to now
     """
@@ -49,7 +50,8 @@ class Descent:
     weights: FloatArray
     losses: float
     lower_bound: float
-    bundle: Bundle
+    directions: Directions
+    search: Search
     direction: FloatArray
     steps: int
     iterations: int
@@ -114,18 +116,8 @@ def added(parts: list[Drawn]) -> Drawn:
     )
 
 
-class Problem(Protocol):
-    """What a descent must know of the problem. lam : of the regulariser; bundle_size : cuts kept."""
-
-    @property
-    def lam(self) -> float: ...
-
-    @property
-    def bundle_size(self) -> int: ...
-
-
 def begin(
-    problem: Problem,
+    method: Scs,
     shares: tuple[float, ...],
     weights: FloatArray,
     drawn: Drawn,
@@ -134,27 +126,30 @@ def begin(
     execution: Execution,
 ) -> Descent:
     """The first cut of a sample, at a point that was placed there."""
-    n_rows, lam = drawn.old_rows + drawn.new_rows, problem.lam
+    n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
     losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
+    longest = LONGEST if method.directions == "bundle" else 1.0 / lam
+    search = Search(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
     work, log = placed
-    bundle = Bundle(lam, problem.bundle_size)
-    at = Descent(lam, shares, n_rows, weights, losses, -np.inf, bundle, nothing, 0, iterations, 0, log, work)
+    directions = method.new_directions()
+    at = Descent(
+        lam, shares, n_rows, weights, losses, -np.inf, directions, search, nothing, 0, iterations, 0, log, work
+    )
     return _cut(at, 0.0, 0.0, execution)
 
 
 def iterate(at: Descent, execution: Execution) -> Descent:
     """One direction, one step, one cut: two rounds, two reads of the rows."""
-    at = replace(at, bundle=deepcopy(at.bundle))  # a descent is a value
+    at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
     if at.steps >= MOST_STEPS:
         _, log = place(at.work, at.log, at.shares, at.weights, execution)
         at = replace(at, log=log, steps=0)
-    direction = at.bundle.point().coefficients - at.weights
+    direction = at.directions.propose(_point(at), _no_rows(at.weights)).vector.coefficients
     rounds = at.rounds(execution)
-    parts: list[NDArray[np.float64]] = rounds.ask(Try(direction, TRIALS))
-    line = sum(parts[1:], parts[0].copy()) / at.n_rows
-    step = _best_step(at, direction, line)
+    cross, curvature = at.lam * float(np.vdot(at.weights, direction)), at.lam * squared(direction)
+    step = at.search.step(direction, Quadratic(at.losses, cross, curvature, at.n_rows), rounds)
     before = at.objective, at.lower_bound
-    further = AHEAD * (1.0 - step) if step < 1.0 else 0.0
+    further = at.directions.ahead * (1.0 - step) if step < 1.0 else 0.0
     moved = replace(
         at,
         weights=at.weights + step * direction,
@@ -169,7 +164,7 @@ def iterate(at: Descent, execution: Execution) -> Descent:
 
 
 def _cut(at: Descent, step: float, further: float, execution: Execution) -> Descent:
-    """Take a step that `at` has taken already, and a cut further on; writes into the bundle."""
+    """Take a step that `at` has taken already, and a cut further on; writes into the directions."""
     rounds = at.rounds(execution)
     parts: list[Slopes] = rounds.ask(Cut(step, further))
     if at.direction.any():
@@ -180,29 +175,18 @@ def _cut(at: Descent, step: float, further: float, execution: Execution) -> Desc
     for part in parts[1:]:
         gathered += part.gathered
     gathered /= at.n_rows
-    at.bundle.add(Vector(gathered, gathered), sum(part.intercepts for part in parts) / at.n_rows)
-    bound = at.bundle.master().bound
+    intercept = sum(part.intercepts for part in parts) / at.n_rows
+    bound = at.directions.add(Vector(gathered, gathered), intercept, _point(at))
     losses = sum(part.losses for part in parts) / at.n_rows
     return replace(at, losses=losses, lower_bound=max(at.lower_bound, bound), log=rounds.log)
 
 
-def _best_step(at: Descent, direction: FloatArray, line: NDArray[np.float64]) -> float:
-    """The step of least objective: between two trials where its slope turns, by the secant of the slopes.
+def _point(at: Descent) -> Point:
+    """The best point as directions take it; its scores are with the shards."""
+    scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
+    return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
 
-    line : mean losses and slopes at TRIALS, (N_STEPS, 2)
-    """
-    cross, curvature = at.lam * float(np.vdot(at.weights, direction)), at.lam * squared(direction)
-    steps = np.concatenate([[0.0], TRIALS])
-    values = np.concatenate([[at.losses], line[:, 0]]) + cross * steps + 0.5 * curvature * steps**2
-    slopes = line[:, 1] + cross + curvature * steps[1:]
-    least = int(np.argmin(values))
-    turned = np.flatnonzero(slopes >= 0.0)
-    if not len(turned):
-        return float(steps[least])
-    upper = int(turned[0]) + 1
-    if upper == 1:  # the slope at 0 is not known, but that of the chord is
-        return float(steps[least])
-    low, high = slopes[upper - 2], slopes[upper - 1]
-    if not high > low:
-        return float(steps[least])
-    return float(steps[upper - 1] + (steps[upper] - steps[upper - 1]) * (-low) / (high - low))
+
+def _no_rows(weights: FloatArray) -> ExplicitRows:
+    """A row of zeros in place of those that are elsewhere: no score of it says anything."""
+    return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))
