@@ -132,10 +132,8 @@ class DualDescent:
         """The same for rows whose kernel matrix does not fit: a row of it is computed when its coefficient moves."""
         if kernel.rule is None:
             raise ConfigError(f"The kernel {kernel.name!r} is not compiled: give its matrix to solve_matrix.")
-        capacity = -(-len(inputs) // LANES) * LANES
-        supports = np.zeros((inputs.shape[1], capacity), dtype=inputs.dtype)
-        supports[:, : len(inputs)] = inputs.T
-        kept = (np.zeros(capacity, dtype=inputs.dtype), np.zeros((0, 0), dtype=inputs.dtype), supports, kernel.rule)
+        supports, nothing = as_columns(inputs), np.zeros((0, 0), dtype=inputs.dtype)
+        kept = (np.zeros(supports.shape[1], dtype=inputs.dtype), nothing, supports, kernel.rule)
         squares = np.concatenate([np.diagonal(kernel.matrix(part, part)) for part in _parts(inputs)])
         return self._with_kernel(as_compiled(targets, np.float64), squares, *kept)
 
@@ -233,6 +231,13 @@ class Descent:
             return active, largest
         kept = active[rise >= -largest]
         return (kept if len(kept) else active), largest
+
+
+def as_columns(inputs: FloatArray) -> FloatArray:
+    """Inputs (m, n_inputs) as kernel rows are computed from: a column each, and zeros up to whole vectors."""
+    columns = np.zeros((inputs.shape[1], -(-len(inputs) // LANES) * LANES), dtype=inputs.dtype)
+    columns[:, : len(inputs)] = inputs.T
+    return columns
 
 
 def _parts(inputs: FloatArray) -> list[FloatArray]:

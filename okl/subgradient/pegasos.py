@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -27,7 +26,10 @@ from okl.compiled.primalsteps import (
     step_kernel,
     step_rows,
 )
+from okl.errors import ConfigError
+from okl.kernels import Kernel
 from okl.online.progress import Progress, progress_arrays, progress_from, start_progress
+from okl.subgradient.dualdescent import as_columns
 from okl.types import FloatArray, Task
 
 Doubles = NDArray[np.float64]
@@ -150,16 +152,33 @@ class Pegasos:
 
         stretch : rows drawn from one state to the next, at least a batch; None: ever more
         """
-        matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
+        matrix = as_compiled(matrix, matrix.dtype)
+        nothing = np.zeros((0, 0), dtype=matrix.dtype)
+        return self._with_kernel(matrix, nothing, KernelRule(LINEAR, 1.0, 0.0, 0), targets, stretch)
+
+    def run_inputs(
+        self, kernel: Kernel, inputs: FloatArray, targets: Doubles, stretch: int | None = None
+    ) -> Iterator[PegasosState]:
+        """The same for inputs (m, n_inputs) whose kernel matrix does not fit: rows of it are computed after violations.
+
+        Raises
+        ------
+        ConfigError : the kernel is one of the user's own, which compiled code does not know
+        """
+        if kernel.rule is None:
+            raise ConfigError(f"The kernel {kernel.name!r} is not compiled: give its matrix to run_kernel.")
+        nothing = np.zeros((0, 0), dtype=inputs.dtype)
+        return self._with_kernel(nothing, as_columns(inputs), kernel.rule, targets, stretch)
+
+    def _with_kernel(
+        self, matrix: FloatArray, supports: FloatArray, rule: KernelRule, targets: Doubles, stretch: int | None
+    ) -> Iterator[PegasosState]:
+        targets = as_compiled(targets, np.float64)
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
-        room, nothing, unused = (
-            np.zeros(0, matrix.dtype),
-            np.zeros((0, 0), matrix.dtype),
-            KernelRule(LINEAR, 1.0, 0.0, 0),
-        )
+        room = np.zeros(supports.shape[1], dtype=matrix.dtype)
 
         def learn(carried: Carried, picks: NDArray[np.int64]) -> None:
-            step_kernel(carried, scores, changes, room, matrix, nothing, unused, targets, picks, self.steps)
+            step_kernel(carried, scores, changes, room, matrix, supports, rule, targets, picks, self.steps)
 
         return self._run(self.start(len(targets)), learn, len(targets), stretch)
 
@@ -183,12 +202,3 @@ class Pegasos:
             if fixed is None:
                 stretch = min(stretch + stretch // 4, max(_MOST_ROWS, self.batch))
             yield state
-
-
-def run_for(states: Iterator[PegasosState], seconds: float) -> PegasosState:
-    """The state that is there when the time is over: the first one after it."""
-    end = time.perf_counter() + seconds
-    for state in states:
-        if time.perf_counter() >= end:
-            return state
-    raise AssertionError("states have no end")

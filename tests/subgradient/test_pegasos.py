@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.counting import ROWS as SEEN
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Rows
 from okl.features.drawing import draw_map
@@ -15,7 +14,7 @@ from okl.kernels import Gaussian
 from okl.losses import make_loss
 from okl.online.maps import FourierChoice
 from okl.subgradient.dualdescent import DualDescent
-from okl.subgradient.pegasos import Pegasos, PegasosState, run_for
+from okl.subgradient.pegasos import Pegasos, PegasosState
 from okl.subgradient.pegasoslearner import PegasosLearner, PegasosRecipe
 from okl.types import FloatArray
 
@@ -74,10 +73,15 @@ def test_draws_are_the_same_however_they_are_cut() -> None:
     np.testing.assert_array_equal(turns.picks(ROWS - 2, 4, ROWS), [ROWS - 2, ROWS - 1, 0, 1])
 
 
-def test_running_for_a_time_stops_then() -> None:
+def test_kernel_rows_computed_when_needed_give_the_same_states_and_a_stretch_is_kept_to() -> None:
     rows = rows_of()
-    state = run_for(Pegasos(LAM).run_rows(rows.inputs, rows.targets), 0.01)
-    assert state.carried().counts[SEEN] > 0
+    kernel, method = Gaussian(2.0), Pegasos(LAM)
+    held = method.run_kernel(kernel.matrix(rows.inputs, rows.inputs), rows.targets, stretch=50)
+    computed = method.run_inputs(kernel, rows.inputs, rows.targets, stretch=50)
+    for number, (mine, theirs) in enumerate(islice(zip(computed, held, strict=True), 5), start=1):
+        assert mine.progress == theirs.progress
+        assert mine.progress.rows == 50 * number
+        np.testing.assert_allclose(method.weights(mine), method.weights(theirs), atol=1e-9)
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
