@@ -39,8 +39,8 @@ def sharded(folder: Path, task: Task = "binary", **values: Any) -> Dataset:
 
 
 def solver(task: Task = "binary", **values: Any) -> SubgradientSolver:
-    given: dict[str, Any] = {"maps": FourierChoice(n_frequencies=N_FREQUENCIES), "lam": 0.01, "gap": 1e-3, "first_sample": 200}
-    given |= {"loss": make_piecewise(DEFAULT_LOSS[task]), "seed": 3}
+    given: dict[str, Any] = {"maps": FourierChoice(n_frequencies=N_FREQUENCIES), "first_sample": 200}
+    given |= {"lam": 0.01, "gap": 1e-3, "loss": make_piecewise(DEFAULT_LOSS[task]), "seed": 3}
     return SubgradientSolver(**given | values)
 
 

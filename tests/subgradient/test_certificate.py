@@ -102,7 +102,7 @@ def test_any_point_is_bounded_exactly_by_all_rows_and_by_samples_of_many(data: D
     learning = solver(lam=LAM)
     state = learning.start(data, here)
     rows, targets = in_memory(state, data)
-    point: FloatArray = 0.5 * np.random.default_rng(0).normal(size=rows.shape[1])
+    point: FloatArray = 0.5 * np.asarray(np.random.default_rng(0).normal(size=rows.shape[1]))
     losses = np.maximum(0.0, 1.0 - targets * (rows @ point)).mean() + 0.5 * LAM * point @ point
     excess = float(losses) - optimum(state, data)
     prover = Prover(learning.loss, LAM)
