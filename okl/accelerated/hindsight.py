@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from okl.accelerated.dual import DualProblem
-from okl.accelerated.fapg import Fapg, FapgState
+from okl.accelerated.fapg import Fapg
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.models.csvm import CSVM
 from okl.accelerated.models.logistic import LogisticRegression
 from okl.accelerated.operators import RowOperator

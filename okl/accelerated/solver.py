@@ -9,11 +9,13 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from okl.accelerated.fapg import Fapg, FapgState
+from okl.accelerated.fapg import Fapg
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.protocol import Certificate
-from okl.accelerated.sharded.problems import OneClass, Standpoint, Task
+from okl.accelerated.sharded.problems import OneClass, Standpoint
 from okl.accelerated.sharded.prototype import Classes
 from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sharded.task import Task
 from okl.accelerated.sharded.thresholds import error_minimising_threshold
 from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError, DataError
@@ -144,9 +146,13 @@ class AcceleratedSolver:
         ConfigError : a nu so small that the best weights are all 0
         """
         assert state.current is not None, "there is a class in work"
-        one = self._classes(data.schema)[len(state.solved)]
+        any_value = self._classes(data.schema)[len(state.solved)]
+        one = any_value.at(state.current.value)
         current = one.advance(state.current, self.method, execution)
         outcome = self.method.finished(current.fapg)
+        larger = any_value.larger(current, over=outcome is not None)
+        if larger is not None:
+            return replace(state, current=larger.begin(state.rows, self.method, execution))
         if outcome is None or outcome.kind == "diverged":
             return replace(state, current=current)
         state = replace(state, solved=(*state.solved, self._solved(state, one, current, outcome, execution)))

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import lambertw
 
 from okl.accelerated.dual import DualProblem
-from okl.accelerated.fapg import Fapg, FapgState, solve
+from okl.accelerated.fapg import Fapg, solve
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.outer import EuclideanNorm

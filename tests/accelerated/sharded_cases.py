@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from okl.accelerated.catalogue import parameter_of
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.sharded.beside import Beside, forget
-from okl.accelerated.sharded.problems import Task
+from okl.accelerated.sharded.task import Task
 from okl.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
 from okl.configuration import IngestSettings
 from okl.execution.protocol import Execution

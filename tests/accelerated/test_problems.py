@@ -127,7 +127,7 @@ def test_weighted_row_counts_as_often_as_it_weighs(
 def test_excess_of_logistic_losses_is_whole_where_shares_vanish() -> None:
     rows = two_classes(6, n_rows=60)
     problem = L1LogisticRegression(2.0).problem(rows)
-    start = problem.start()
+    start: Doubles = problem.start().astype(np.float64)
     far: Doubles = 1e4 * np.random.default_rng(6).standard_normal(problem.n_points)
     image, far_image = image_of(problem, start), image_of(problem, far)
     assert np.abs(far_image).max() > 5e3

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.accelerated.fapg import Fapg, FapgState, solve
+from okl.accelerated.fapg import Fapg, solve
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.models import CSVM, L2SVM, LogisticRegression, NuSVM
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.protocol import Problem

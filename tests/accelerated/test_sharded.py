@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from okl.accelerated.catalogue import MODEL_NAMES, make_model, parameter_of
 from okl.accelerated.fapg import Fapg, solve
 from okl.accelerated.operators import DenseRows
 from okl.accelerated.sharded import rounds
-from okl.accelerated.sharded.problems import Task
+from okl.accelerated.sharded.task import Task
 from okl.accelerated.solver import AcceleratedSolver
 from okl.accelerated.stochastic import StochasticStart
+from okl.configuration import IngestSettings
 from okl.errors import ConfigError
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.execution.resident import process_cache
 from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
 from okl.store.reading import read_rows
 from tests.accelerated.sharded_cases import (
     N_COLUMNS,
@@ -207,3 +211,20 @@ def test_a_parameter_out_of_its_range_is_refused_with_the_range(data: Dataset, h
     counts = data.schema.class_counts
     assert free.chosen(state)["nu"] == pytest.approx(min(counts) / sum(counts))
     assert Task("c-svm").model(np.inf) == make_model("c-svm")
+
+
+def test_a_nu_that_is_not_given_grows_until_it_has_weights(tmp_path: Path, here: Execution) -> None:
+    random = np.random.default_rng(1)
+    inputs = random.normal(size=(600, 3)).astype(np.float32)
+    labels = (inputs[:, 0] + 3.0 * random.normal(size=600) > 0.0).astype(int)
+    pq.write_table(pa.table({f"x{j}": inputs[:, j] for j in range(3)} | {"y": labels}), tmp_path / "source.parquet")
+    data = ingest(tmp_path / "source.parquet", tmp_path / "data", IngestSettings()).dataset
+    learning = solver("nu-svm", 1e-3, kernel=False, value=None)
+    counts = data.schema.class_counts
+    highest = 2.0 * min(counts) / sum(counts)
+    with pytest.raises(ConfigError, match="below the valid range"):
+        last_state(replace(learning, task=replace(learning.task, value=0.5 * highest)), data, here)
+    state = last_state(learning, data, here)
+    assert 0.5 * highest < learning.chosen(state)["nu"] <= highest
+    assert "more where" in learning.chosen(state)["nu_reason"]
+    assert learning.certificate(state)["objective"] < 0.0

@@ -13,7 +13,8 @@ from time import perf_counter
 
 import numpy as np
 
-from okl.accelerated.fapg import Fapg, FapgState, solve
+from okl.accelerated.fapg import Fapg, solve
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.models import CSVM, MMMPM, LogisticRegression, NuSVM
 from okl.accelerated.models.mmmpm import mpm_kappa_max
 from okl.accelerated.moments import class_moments

@@ -7,12 +7,12 @@ from okl.accelerated.projections.hyperplane import (
     project_truncated_simplex,
     project_truncated_simplex_pair,
 )
+from okl.accelerated.projections.lines import ShardSums
 from okl.accelerated.projections.prepared import PreparedSet, ProjectedPair, hyperplane_set, pair_set
 from okl.accelerated.projections.rivals import RIVALS, Rival, project_box_hyperplane_by
 from okl.accelerated.projections.sharded import (
     MultiplierSearch,
     Question,
-    ShardSums,
     merge_sums,
     multiplier_sums,
     write_projection,

@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from okl.accelerated.projections.candidates import Bracket, around, between
-from okl.accelerated.projections.checked import check_point, check_total, check_values, checked_entries
+from okl.accelerated.projections.checked import check_point, check_values, checked_entries
+from okl.accelerated.projections.lines import Lines, ShardSums
 from okl.accelerated.projections.multiplier import write_clipped
 from okl.compiled.blocks import as_compiled
 from okl.compiled.projectionsbends import COLUMNS, Shard, sum_bends
@@ -46,19 +47,6 @@ class Question(NamedTuple):
     candidates: Doubles
     cutters: Doubles
     sign: int
-
-
-class ShardSums(NamedTuple):
-    """A shard's answer, 12 K + 9 numbers.
-
-    bins : (2 K + 1, 5), how the sum of terms changes from cell to cell, see `okl.compiled.projectionsbends`
-    extremes : (K + 1, 2), the least and the largest bend inside each interval
-    magnitude : the largest number among entries and finite bounds
-    """
-
-    bins: Doubles
-    extremes: Doubles
-    magnitude: float
 
 
 def multiplier_sums(
@@ -165,7 +153,7 @@ class MultiplierSearch:
         if sums.magnitude > self.magnitude:
             # sums of numbers beyond the cutters are not exact: they are asked for again
             return replace(following, magnitude=_power_above(sums.magnitude))
-        lines = _Lines(sums, self.question.candidates, self._target)
+        lines = Lines(sums, self.question.candidates, self._target)
         lines.check_reach(self.sign)
         cell = lines.root_cell()
         root = lines.root(cell)
@@ -175,73 +163,6 @@ class MultiplierSearch:
         bracket = Bracket(*lines.ends(cell), least, most, int(sums.bins[cell, COLUMNS - 1]))
         estimate = lines.secant(cell, self._start)
         return replace(following, candidates=between(bracket, estimate, self.n_candidates))
-
-
-class _Lines:
-    """The merged sum of terms less the total, g, cell by cell: a line where nothing bends inside."""
-
-    def __init__(self, sums: ShardSums, candidates: Doubles, total: float) -> None:
-        self._pieces = np.cumsum(sums.bins[:, :4], axis=0)  # exact, as the sums are
-        self._bends, self._candidates, self._total = sums.bins[:, COLUMNS - 1], candidates, total
-
-    def excess(self, cell: int) -> tuple[float, int]:
-        """Constant less total, rounded once, and how many terms fall."""
-        high, middle, low, falling = self._pieces[cell].tolist()
-        return math.fsum((high, middle, low, -self._total)), int(falling)
-
-    def at(self, j: int) -> float:
-        """The value of g at candidate j."""
-        excess, falling = self.excess(2 * j + 1)
-        return (excess / falling - float(self._candidates[j])) * falling if falling else excess
-
-    def check_reach(self, sign: int) -> None:
-        """Raise ConfigError if g has one sign up to both infinities, but for rounding."""
-        (most, rises), (least, falls) = self.excess(0), self.excess(len(self._pieces) - 1)
-        # where something still bends, the outer line is not that at infinity
-        most = math.inf if rises or self._bends[0] else most + self._total
-        least = -math.inf if falls or self._bends[-1] else least + self._total
-        whose = "the sum of signs times entries is" if sign == 0 else "entries sum to"
-        check_total(self._total, least, most, whose, "total")
-
-    def root_cell(self) -> int:
-        """The cell where g changes from above 0 to 0 or below; the candidate's own where it is 0 there."""
-        first, last = 0, len(self._candidates)
-        while first < last:
-            middle = (first + last) // 2
-            value = self.at(middle)
-            if value == 0.0:
-                return 2 * middle + 1
-            first, last = (middle + 1, last) if value > 0.0 else (first, middle)
-        return 2 * first
-
-    def ends(self, cell: int) -> tuple[float, float]:
-        """Where a cell begins and ends."""
-        j = cell // 2
-        if cell % 2:
-            return float(self._candidates[j]), float(self._candidates[j])
-        start = float(self._candidates[j - 1]) if j > 0 else -math.inf
-        return start, float(self._candidates[j]) if j < len(self._candidates) else math.inf
-
-    def root(self, cell: int) -> float | None:
-        """Where g is 0 in a cell; None if something bends there."""
-        start, stop = self.ends(cell)
-        if cell % 2 == 0 and self._bends[cell]:
-            return None
-        excess, falling = self.excess(cell)
-        if falling:
-            return min(max(excess / falling, start), stop)
-        # level: 0 throughout, or missing the total by rounding; then the end that g comes from is nearest
-        if math.isinf(start):
-            return stop if math.isfinite(stop) else 0.0
-        return start if math.isinf(stop) else 0.5 * (start + stop)
-
-    def secant(self, cell: int, guess: float) -> float:
-        """About where in a cell the root is; the guess where one end is infinite."""
-        start, stop = self.ends(cell)
-        if math.isinf(start) or math.isinf(stop):
-            return guess
-        above, below = self.at(cell // 2 - 1), self.at(cell // 2)
-        return start + (stop - start) * above / (above - below)
 
 
 def _power_above(magnitude: float) -> float:

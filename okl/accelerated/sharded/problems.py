@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from okl.accelerated.catalogue import make_model, model_class, parameter_of
+from okl.accelerated.catalogue import model_class
 from okl.accelerated.classifier import Classifier
 from okl.accelerated.dual import DualProblem
-from okl.accelerated.fapg import Fapg, FapgState
+from okl.accelerated.fapg import Fapg
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.models import MMFDA, MMMPM
 from okl.accelerated.models.mmfda import fda_kappa_max
@@ -23,52 +24,18 @@ from okl.accelerated.protocol import Certificate
 from okl.accelerated.sharded.beside import Beside
 from okl.accelerated.sharded.classmoments import sharded_moments
 from okl.accelerated.sharded.dual import Carried, ShardedDual, begin_dual
-from okl.accelerated.sharded.dualcommands import OpenDual
+from okl.accelerated.sharded.dualvectors import OpenDual
 from okl.accelerated.sharded.primal import OpenPrimal, ShardedPrimal, begin_primal
 from okl.accelerated.sharded.prototype import Classes, outer_at, prototype_of
 from okl.accelerated.sharded.rounds import Log, Rounds
 from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.stochastic import descend_primal, minimax_start, visit_dual
+from okl.accelerated.sharded.task import Task
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.types import FloatArray
-
-_SHARE = 0.5  # of the largest valid parameter, where none is given
-
-
-@dataclass(frozen=True)
-class Task:
-    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
-
-    name: str
-    value: float | None = None
-    fit_intercept: bool = True
-
-    @property
-    def parameter(self) -> str:
-        """C, nu or kappa."""
-        return parameter_of(self.name)
-
-    @property
-    def reason(self) -> str:
-        """Why the parameter is what it is."""
-        if self.value is not None:
-            return "as given"
-        return "half of the largest valid one" if self.parameter != "C" and self.name != "dwd" else "the usual one"
-
-    def model(self, highest: float) -> Classifier:
-        """The model; where no parameter is given, with half of the highest valid one, or its default.
-
-        Raises
-        ------
-        ConfigError : a parameter that no data could make valid
-        """
-        value = self.value
-        if value is None and np.isfinite(highest):
-            value = _SHARE * highest
-        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +137,18 @@ class OneClass:
         outer = _outer(prototype, record.level, at.carried)
         return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
 
+    def at(self, value: float) -> OneClass:
+        """The same with a parameter: the one that a run began with."""
+        return replace(self, task=replace(self.task, value=value))
+
+    def larger(self, at: Standpoint, over: bool) -> OneClass | None:
+        """The problem to begin anew where nu was not given and has shown no weights; see `Task.larger`."""
+        if self.task.name != NuSVM.NAME:
+            return None
+        has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
+        task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
+        return None if task is None else replace(self, task=task)
+
     def refuse_no_weights(self, certificate: Certificate) -> None:
         """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
         if self.task.name != NuSVM.NAME or certificate.primal < 0.0:
@@ -202,10 +181,13 @@ class OneClass:
 
     @property
     def _model(self) -> Classifier:
+        return self.task.model(self._highest)
+
+    @property
+    def _highest(self) -> float:
         two = DenseRows(np.ones((2, 1)), np.array([1.0, -1.0]))
         weights = np.array(self.classes.rows, dtype=np.float64) * np.array(self.classes.weights)
-        _, highest = model_class(self.task.name).valid_range(two, weights, self.task.fit_intercept)
-        return self.task.model(highest)
+        return model_class(self.task.name).valid_range(two, weights, self.task.fit_intercept)[1]
 
 
 def _value_of(model: Classifier) -> float:

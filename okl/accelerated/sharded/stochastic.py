@@ -23,7 +23,8 @@ from okl.accelerated.moments import ClassMoments, Moments, moments_of
 from okl.accelerated.outer import Outer
 from okl.accelerated.sharded.classmoments import merged_moments
 from okl.accelerated.sharded.dual import Carried
-from okl.accelerated.sharded.dualcommands import Dropped, DualVectors
+from okl.accelerated.sharded.dualcommands import Dropped
+from okl.accelerated.sharded.dualvectors import DualVectors
 from okl.accelerated.sharded.primal import Placed, Try
 from okl.accelerated.sharded.regions import spread
 from okl.accelerated.sharded.rounds import Rounds

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, cast
 
-from okl.accelerated.fapg import Fapg, FapgState
+from okl.accelerated.fapg import Fapg
+from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.protocol import Problem
 from okl.reproduction.items import Outcome
 from okl.types import FloatArray
