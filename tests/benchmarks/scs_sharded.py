@@ -52,7 +52,8 @@ def solved(learning: SubgradientSolver, data: Dataset, execution: Execution, lab
     print(
         f"{label:12} objective {certificate['objective']:.6f} gap {certificate['gap']:.6f} ({kept}) {seconds:7.2f} s "
         f"{certificate['iterations']:4} iterations {rounds:4} rounds, sent {sent:.2f} MB, "
-        f"received {received:.2f} MB, read {certificate['bytes_read'] / 1e6:.1f} MB of files, samples {certificate['samples']}",
+        f"received {received:.2f} MB, read {certificate['bytes_read'] / 1e6:.1f} MB of files, "
+        f"samples {certificate['samples']}",
         flush=True,
     )
     return last
