@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from okl.accelerated.sharded.beside import Beside
-from okl.accelerated.sharded.rounds import Log
 from okl.accelerated.solver import MapChoice
 from okl.checks import check_at_least, check_positive
 from okl.errors import ConfigError, DataError
@@ -18,51 +16,22 @@ from okl.execution.protocol import Execution
 from okl.predictors import LinearPredictor, Predictor
 from okl.solvers import Convergence, Outcome
 from okl.store.dataset import Dataset, Schema
-from okl.subgradient.certificate import REPLICATES, SOLVED_TO, FullBound, exact_bound, replicated_bound
+from okl.subgradient.certificate import REPLICATES, exact_bound
 from okl.subgradient.drawing import Design
-from okl.subgradient.growth import FIRST_SAMPLE, Plan, Seen
+from okl.subgradient.growth import FIRST_SAMPLE, Plan
 from okl.subgradient.losses import PiecewiseLinear
-from okl.subgradient.replicates import draw_inputs, fresh
+from okl.subgradient.replicates import draw_inputs
+from okl.subgradient.sampling import Sampler
 from okl.subgradient.scs import Scs
-from okl.subgradient.sharded.beside import OpenSample
-from okl.subgradient.sharded.commands import Drawn
-from okl.subgradient.sharded.descent import Descent, begin, iterate, place
+from okl.subgradient.sharded.descent import iterate
 from okl.subgradient.sharded.rows import SampledRows
+from okl.subgradient.state import SubgradientState
+from okl.subgradient.witness import Witness
 from okl.subgradient.wolfe import Wolfe
-from okl.types import FloatArray, Precision
+from okl.types import Precision
 
 MAP_SAMPLE = 1000
-LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
-_SAMPLE_SEED, _MAP_SEED, _LOOK_SEED, _PROOF_SEED = 1, 2, 3, 4
-
-
-@dataclass(frozen=True, eq=False)
-class SubgradientState:
-    """Everything that evolves; never written into.
-
-    rows : of all shards; chosen : the map's choices
-    samples : rows of each sample so far; descent : where the last one stands
-    seen : what fresh samples told of a point last; None before they were asked
-    proof : over all rows, of the point that stands; None before one was tried; attempts : so far
-    drawn_rows, bytes_read : of all samples, those of proofs among them
-    one_class : samples whose rows were all of one class
-    """
-
-    rows: SampledRows
-    chosen: dict[str, Any]
-    samples: tuple[int, ...]
-    descent: Descent
-    seen: Seen | None
-    proof: FullBound | None
-    attempts: int
-    drawn_rows: int
-    bytes_read: int
-    one_class: int
-
-    @property
-    def share(self) -> float:
-        """Of all rows in the sample."""
-        return self.descent.shares[-1]
+_SAMPLE_SEED, _MAP_SEED = 1, 2
 
 
 @dataclass(frozen=True)
@@ -154,7 +123,8 @@ class SubgradientSolver:
         n_outputs = data.schema.n_outputs
         weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
-        drawn, descent, one_class = self._placed(rows, (share,), weights, 0, self._beside(rows), execution)
+        sampler = self._sampler
+        drawn, descent, one_class = sampler.placed(rows, (share,), weights, 0, sampler.beside(rows), execution)
         sampled = drawn.old_rows + drawn.new_rows
         return SubgradientState(
             rows, chosen, (sampled,), descent, None, None, 0, sampled, bytes_read + drawn.bytes_read, one_class
@@ -170,7 +140,7 @@ class SubgradientSolver:
         DataError : shards that cannot be read, or other data than before
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
-            return self._arrived(state, data, execution)
+            return self._sampler.arrived(state, data, execution)
         at, plan = state.descent, self._plan
         ended = at.iterations >= self.max_iterations
         if not (at.gap <= plan.tolerance(state.share, at.n_rows) or at.exhausted or ended):
@@ -178,16 +148,16 @@ class SubgradientSolver:
         if state.share >= 1.0:
             return replace(state, proof=exact_bound(at.objective, at.lower_bound))
         if plan.worth_looking(state.seen, at.n_rows, at.gap):
-            return self._looked(state, execution)
+            return self._witness.looked(state, execution)
         assert state.seen is not None, "the first sample was looked at"
         rows = plan.replicate_rows(state.seen, at.n_rows, at.gap)
         if ended:
-            return self._proved(state, rows or at.n_rows, execution)
+            return self._witness.proved(state, rows or at.n_rows, execution)
         if rows is not None and rows * self.replicates > data.rows("train"):
-            return self._grown(state, 1.0, execution)  # all rows are fewer, and leave nothing to chance
+            return self._sampler.grown(state, 1.0, execution)  # all rows are fewer, and leave nothing to chance
         if rows is None or state.proof is not None:
-            return self._grown(state, plan.next_share(state.share), execution)
-        return self._proved(state, rows, execution)
+            return self._sampler.grown(state, plan.next_share(state.share), execution)
+        return self._witness.proved(state, rows, execution)
 
     def finished(self, state: SubgradientState) -> Outcome | None:
         """Done once the bound over all rows is small enough; out of budget once nothing more can be gained."""
@@ -263,128 +233,18 @@ class SubgradientSolver:
         }
 
     @property
-    def _samples_method(self) -> Scs:
-        return Scs(lam=self.lam, loss=self.loss, gap=self.gap, bundle_size=self.bundle_size)
+    def _sampler(self) -> Sampler:
+        wolfe = Wolfe(lam=self.lam, loss=self.loss, gap=self.gap)
+        return Sampler(wolfe if self.conjugate else self._method, self._plan)
+
+    @property
+    def _witness(self) -> Witness:
+        return Witness(self._method, self.confidence, self.replicates)
 
     @property
     def _method(self) -> Scs:
-        return Wolfe(lam=self.lam, loss=self.loss, gap=self.gap) if self.conjugate else self._samples_method
+        return Scs(lam=self.lam, loss=self.loss, gap=self.gap, bundle_size=self.bundle_size)
 
     @property
     def _plan(self) -> Plan:
         return Plan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE, self.replicates)
-
-    def _beside(self, rows: SampledRows) -> tuple[Beside, Log]:
-        work = OpenSample(rows, self.loss, rows.data.schema.n_outputs)
-        return Beside(secrets.token_hex(8), work), Log()
-
-    def _placed(
-        self,
-        rows: SampledRows,
-        shares: tuple[float, ...],
-        weights: FloatArray,
-        iterations: int,
-        placed: tuple[Beside, Log],
-        execution: Execution,
-    ) -> tuple[Drawn, Descent, int]:
-        """The sample of the last share, or one with two classes, cut once; how many had one class."""
-        work, log = placed
-        one_class, bytes_read, first = 0, 0, None
-        while True:
-            drawn, log = place(work, log, shares, weights, execution)
-            first = first or drawn
-            alike = drawn.targets[0] >= drawn.targets[1] and self.loss.task != "regression"
-            bytes_read += drawn.bytes_read
-            if shares[-1] >= 1.0 or not alike:
-                break
-            one_class += 1
-            shares = (*shares, self._plan.next_share(shares[-1]))
-        if one_class:  # of rows and losses that were new when this began
-            new_rows = drawn.old_rows + drawn.new_rows - first.old_rows
-            new_losses = drawn.old_losses + drawn.new_losses - first.old_losses
-            drawn = first._replace(new_rows=new_rows, new_losses=new_losses, bytes_read=bytes_read)
-        return drawn, begin(self._method, shares, weights, drawn, iterations, (work, log), execution), one_class
-
-    def _grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
-        """A larger sample, from the point that the last one left."""
-        at = state.descent
-        shares = (*at.shares, share)
-        drawn, descent, one_class = self._placed(
-            state.rows, shares, at.weights, at.iterations, (at.work, at.log), execution
-        )
-        return replace(
-            state,
-            samples=(*state.samples, descent.n_rows),
-            descent=descent,
-            proof=None,
-            drawn_rows=state.drawn_rows + drawn.new_rows,
-            bytes_read=state.bytes_read + drawn.bytes_read,
-            one_class=state.one_class + one_class,
-        )
-
-    def _looked(self, state: SubgradientState, execution: Execution) -> SubgradientState:
-        """What a few fresh samples say of the point: whether a proof would do."""
-        at = state.descent
-        rows = max(LOOK_SHARE * at.n_rows, 2.0)
-        found = self._replicated(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)
-        seen = Seen.of(found.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.gap))
-        return self._read(replace(state, seen=seen), found)
-
-    def _proved(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
-        """A bound from fresh samples; each attempt spends half of the chance to fail that is left."""
-        at, attempt = state.descent, state.attempts + 1
-        confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
-        proof = self._replicated(state, rows, confidence, (_PROOF_SEED, attempt), self.replicates, execution)
-        seen = Seen.of(proof.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.gap))
-        return self._read(replace(state, proof=proof, attempts=attempt, seen=seen), proof)
-
-    def _replicated(
-        self,
-        state: SubgradientState,
-        rows: float,
-        confidence: float,
-        seed: tuple[int, int],
-        replicates: int,
-        execution: Execution,
-    ) -> FullBound:
-        share = min(1.0, rows / state.rows.data.rows("train"))
-        method = replace(self._samples_method, gap=SOLVED_TO * self.gap)
-        independent = fresh(state.rows, *seed)
-        n_outputs = state.rows.data.schema.n_outputs
-        weights = state.descent.weights
-        return replicated_bound(independent, weights, method, n_outputs, share, confidence, execution, replicates)
-
-    def _read(self, state: SubgradientState, found: FullBound) -> SubgradientState:
-        rows, bytes_read = state.drawn_rows + found.rows, state.bytes_read + found.bytes_read
-        return replace(state, drawn_rows=rows, bytes_read=bytes_read)
-
-    def _arrived(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
-        """The same point before a sample of more shards, as large as the one that there was."""
-        before, old, new = state.rows.data, state.rows.data.split("train"), data.split("train")
-        same = new[: len(old)] == old and data.schema.features == before.schema.features
-        if not same or any((a != b).any() for a, b in zip(_scaling(before), _scaling(data), strict=True)):
-            raise DataError(
-                f"{data.folder} does not begin with the shards of {before.folder}, scaled as they were: a run goes on "
-                "with the data that it has begun with and shards that come after them. Train afresh."
-            )
-        at = state.descent
-        rows = replace(state.rows, data=data)
-        share = min(1.0, at.n_rows / data.rows("train"))
-        drawn, descent, one_class = self._placed(
-            rows, (share,), at.weights, at.iterations, self._beside(rows), execution
-        )
-        return replace(
-            state,
-            rows=rows,
-            samples=(*state.samples, descent.n_rows),
-            descent=descent,
-            seen=None,
-            proof=None,
-            drawn_rows=state.drawn_rows + descent.n_rows,
-            bytes_read=state.bytes_read + drawn.bytes_read,
-            one_class=state.one_class + one_class,
-        )
-
-
-def _scaling(data: Dataset) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return (*data.schema.shift_and_factor, np.array(data.schema.target_shift_and_factor))

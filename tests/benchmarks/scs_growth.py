@@ -24,7 +24,8 @@ from okl.execution.protocol import Execution
 from okl.online.maps import FourierChoice
 from okl.store.dataset import Dataset
 from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver, SubgradientState
+from okl.subgradient.solver import SubgradientSolver
+from okl.subgradient.state import SubgradientState
 from tests.benchmarks.scs_shards import in_shards, objectives, states, write_made_up
 
 ROWS, COLUMNS, SEEDS = (10_000, 100_000, 1_000_000, 4_000_000), 20, 5

@@ -30,7 +30,8 @@ from okl.features.structured import StructuredFeatures
 from okl.store.dataset import Dataset
 from okl.subgradient.dualdescent import DualDescent
 from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver, SubgradientState
+from okl.subgradient.solver import SubgradientSolver
+from okl.subgradient.state import SubgradientState
 from okl.types import FloatArray
 from tests.accelerated.sharded_cases import worker_killed
 from tests.benchmarks.scs_data import kernel_of, standardised

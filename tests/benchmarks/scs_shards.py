@@ -21,7 +21,8 @@ from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.reading import read_rows
 from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver, SubgradientState
+from okl.subgradient.solver import SubgradientSolver
+from okl.subgradient.state import SubgradientState
 from okl.types import FloatArray, Precision
 
 Doubles = NDArray[np.float64]

@@ -16,7 +16,8 @@ from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.reading import read_rows
 from okl.subgradient.catalogue import DEFAULT_LOSS, make_piecewise
-from okl.subgradient.solver import SubgradientSolver, SubgradientState
+from okl.subgradient.solver import SubgradientSolver
+from okl.subgradient.state import SubgradientState
 from okl.types import FloatArray, Task
 from tests.accelerated.sharded_cases import Watched
 

@@ -18,7 +18,7 @@ from okl.subgradient.growth import Plan, Seen
 from okl.subgradient.proving import Prover
 from okl.subgradient.replicates import draw_rows, fresh
 from okl.subgradient.scs import Scs, solve_sample
-from okl.subgradient.solver import SubgradientState
+from okl.subgradient.state import SubgradientState
 from okl.types import FloatArray
 from tests.subgradient.sharded_cases import in_memory, last_state, sharded, solver
 
