@@ -17,7 +17,8 @@ from okl.compiled.blocks import Block
 from okl.compiled.door import compiled
 from okl.compiled.experts import ExpertRule, Said, Team
 from okl.compiled.expertsteps import learn_steps, new_room
-from okl.compiled.hedge import Counted, Hedge, Memo, mix_rows
+from okl.compiled.hedge import Hedge
+from okl.compiled.mixing import Counted, Memo, mix_rows
 from okl.compiled.projection import project
 from okl.compiled.turns import claim_block, pass_turn, wait_turn
 from okl.compiled.waves import sines_and_cosines

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from okl.compiled.blocks import borrowed_block, run_threads
 from okl.compiled.expertmaps import Mixture, Teams, double_angles, learn_teams
 from okl.compiled.fourier import as_waves
-from okl.compiled.hedge import Counted, Hedge, mix_rows, new_memo
+from okl.compiled.hedge import Hedge
+from okl.compiled.mixing import Counted, mix_rows, new_memo
 from okl.compiled.turns import give_up_turns, new_turns
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs

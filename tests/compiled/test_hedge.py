@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.counting import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, UPDATES
-from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Counted, Hedge, mix_rows, mixability_gap, new_memo, weigh
+from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Hedge, mixability_gap, weigh
+from okl.compiled.mixing import Counted, mix_rows, new_memo
 from okl.types import Task
 from tests.naive import hedge as naive
 

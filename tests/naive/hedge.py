@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/hedge.py: de Rooij et al., JMLR 15, 2014, by the definitions."""
+"""Slow, obvious twins of okl/compiled/hedge.py and mixing.py: de Rooij et al., JMLR 15, 2014, by the definitions."""
 
 from __future__ import annotations
 

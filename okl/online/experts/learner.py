@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from okl.checks import check_at_least, check_positive
 from okl.compiled.crew import Crew
 from okl.compiled.experts import AVERAGED, ExpertRule
-from okl.compiled.hedge import Counted
+from okl.compiled.mixing import Counted
 from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
 from okl.features.protocol import FeatureMap

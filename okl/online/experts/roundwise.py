@@ -9,7 +9,8 @@ from okl.compiled.crew import Crew
 from okl.compiled.expertlearning import learn_team
 from okl.compiled.expertmaps import Mixture
 from okl.compiled.experts import ExpertRule, Said, Team
-from okl.compiled.hedge import Counted, Hedge, mix_rows, new_memo
+from okl.compiled.hedge import Hedge
+from okl.compiled.mixing import Counted, mix_rows, new_memo
 from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
 from okl.features.scoring import block_of
 from okl.online.experts.candidates import Candidates
