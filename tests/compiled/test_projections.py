@@ -114,6 +114,30 @@ def test_sampled_terms_and_their_deviation_match_naive(precision: Precision, arr
     assert projectionssample.deviation_of_terms(*found, 0.1) == pytest.approx(deviation, rel=1e-12)
 
 
+@pytest.mark.parametrize("width", [0.3, 1e-4, None])
+def test_roots_among_sorted_bends_match_naive_and_sum_to_the_total(width: float | None) -> None:
+    rng = np.random.default_rng(8)
+    low = np.round(rng.normal(size=200), 1)  # ties, too
+    high = low + (rng.random(200) if width is None else width)
+    v = np.round(rng.normal(size=200), 1)
+    leaves, arrives, sums = np.sort(v - high), np.sort(v - low), np.zeros((2, 201))
+    expected = np.zeros((2, 201))
+    for places, found, other in zip((leaves, arrives), sums, expected, strict=True):
+        projectionssample.accumulate(found, places)
+        naive.accumulate(other, places)
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-11)
+    bends = projectionssample.Bends(leaves, arrives, sums[0], sums[1], float(high.sum()))
+    for share in (0.0213, 0.3077, 0.9131):  # not on a level of the staircase
+        total = float(low.sum() + share * (high - low).sum())
+        root = projectionssample.root_of_bends(bends, total)
+        assert root == pytest.approx(naive.root_of_bends(bends, total), abs=1e-9)
+        terms, falling = projectionssample.sum_at_bends(bends, root)
+        assert (terms, falling) == pytest.approx(naive.sum_at_bends(bends, root), abs=1e-10)
+        assert np.clip(v - root, low, high).sum() == pytest.approx(total, abs=1e-9)
+    assert projectionssample.root_of_bends(bends, bends.highs + 1.0) == leaves[0]
+    assert projectionssample.root_of_bends(bends, float(low.sum()) - 1.0) == arrives[-1]
+
+
 @pytest.mark.parametrize("upper", [0.3, 1e-4, math.inf])
 def test_rival_roots_match_naive(upper: float) -> None:
     rng = np.random.default_rng(9)

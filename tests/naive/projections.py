@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from okl.compiled.projections import BLOCK, Bounds, Entries, Gathered, Windows
 from okl.compiled.projectionsbends import Shard
 from okl.compiled.projectionsroot import ABOVE, BELOW, FOUND
+from okl.compiled.projectionssample import Bends
 from okl.types import FloatArray
 
 Doubles = NDArray[np.float64]
@@ -182,3 +183,21 @@ def draw_terms(v: Doubles, low: Doubles, high: Doubles, entries: Entries, indice
 
 def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
     return float(np.std([clip(term, t) for term in zip(v, low, high, strict=True)]))
+
+
+def accumulate(sums: Doubles, values: Doubles) -> None:
+    sums[:] = [math.fsum(values[:count]) for count in range(len(sums))]
+
+
+def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
+    fallen = [t - place for place in bends.leaves if place <= t]
+    ended = [t - place for place in bends.arrives if place <= t]
+    return bends.highs - math.fsum(fallen) + math.fsum(ended), len(fallen) - len(ended)
+
+
+def root_of_bends(bends: Bends, total: float) -> float:
+    reached = [place for place in (*bends.leaves, *bends.arrives) if sum_at_bends(bends, place)[0] >= total]
+    if not reached:
+        return float(bends.leaves[0])
+    terms, falling = sum_at_bends(bends, max(reached))
+    return float(max(reached)) + ((terms - total) / falling if falling else 0.0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from okl.accelerated.projections.workspace import workspace
 from okl.compiled.projections import Doubles, Entries
 from okl.compiled.projectionsroot import find_root
-from okl.compiled.projectionssample import deviation_of_terms, draw_terms
+from okl.compiled.projectionssample import Bends, accumulate, deviation_of_terms, draw_terms, root_of_bends
 
 _DEVIATIONS = 3.0  # of the sample's sum: the window misses once in some 300 projections, and costs a pass then
 _LEAST_SAMPLE = 64
@@ -61,9 +61,23 @@ class _Sample:
         v, low, high = (workspace.doubles(f"sampled {name}", len(indices)) for name in ("v", "low", "high"))
         n = draw_terms(v, low, high, entries, indices, sign)
         self.v, self.low, self.high = v[:n], low[:n], high[:n]
+        self.lows, self.highs = float(self.low.sum()), float(self.high.sum())
+        same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
+        self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
+
+    def _sorted(self, same_width: bool) -> Bends:
+        """All bends: with them each root is two binary searches."""
+        leaves = np.sort(self.v - self.high)
+        arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
+        left, arrived = np.empty(len(leaves) + 1), np.empty(len(leaves) + 1)
+        accumulate(left, leaves)
+        accumulate(arrived, arrives)
+        return Bends(leaves, arrives, left, arrived, self.highs)
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
         """Where the sample sums to the total, and how many terms were read."""
+        if self._bends is not None:
+            return float(root_of_bends(self._bends, total)), 0
         v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
         t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
         return t, visits
@@ -82,10 +96,10 @@ class _Sample:
     def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
         """Where the sample's sum is within a deviation of the total, and how many terms were read."""
         start, stop, visits = -math.inf, math.inf, 0
-        if total + deviation < float(self.high.sum()):
+        if total + deviation < self.highs:
             start, read = self.root(total + deviation, guess)
             visits += read
-        if total - deviation > float(self.low.sum()):
+        if total - deviation > self.lows:
             stop, read = self.root(total - deviation, guess)
             visits += read
         return Interval(start, stop), visits
