@@ -1,11 +1,11 @@
 """Projections against other searches and a solver of quadratic programs: `python -m tests.benchmarks.projections`.
 
-First a million entries, each way in turn, the least and the median time, and ratios of the medians: okl's search on one
-thread and on two (the same bits), the paper's Algorithms 2 and 5 and Kiwiel's breakpoints, compiled by the same door and
-with buffers that are used again, as okl's are; one thread, as each of their steps needs the one before. Then bisection
-by vectorised numpy as one writes it, on the same problem, and once more with preallocated buffers. The compiled rivals
-and the last are spared what okl does within its time: the change of variable, and the split into classes. All write
-into arrays made before.
+First a million entries, each way in turn, the least and the median time, and ratios of the medians: okl's search on
+one thread and on two (the same bits), the paper's Algorithms 2 and 5 and Kiwiel's breakpoints, compiled by the same
+door and with buffers that are used again, as okl's are; one thread, as each of their steps needs the one before. Then
+bisection by vectorised numpy as one writes it, on the same problem, and once more with preallocated buffers. The
+compiled rivals and the last are spared what okl does within its time: the change of variable, and the split into
+classes. All write into arrays made before.
 
 "work" is single passes over the data for okl, iterations over what is left of it for the others.
 
