@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,25 @@ def request_of(settings: ReproduceSettings, table: Table) -> Request:
     """What the settings ask of a table, names in the table's order, or ConfigError that lists the names."""
     return Request(
         Folder(settings.data),
-        _named("datasets", settings.datasets, table.datasets, table.name),
+        _named("datasets", _printed(settings.datasets, table), table.datasets, table.name),
         _named("algorithms", settings.algorithms, table.algorithms, table.name),
         settings.repeats or table.repeats,
         settings.orders,
         settings.choice == "searched",
         settings.precision,
     )
+
+
+def files_of(table: Table) -> Mapping[str, str]:
+    """NAME of NAME.parquet of the data sets that a table prints by another name."""
+    files: Mapping[str, str] = getattr(table, "files", {})
+    return files
+
+
+def _printed(asked: Sequence[str], table: Table) -> list[str]:
+    """Names of data sets as the table prints them; those of their files are taken, too."""
+    printed = {file: name for name, file in files_of(table).items()}
+    return [printed.get(name, name) for name in asked]
 
 
 def _named(what: str, asked: Sequence[str], there: Sequence[str], table: str) -> tuple[str, ...]:
@@ -98,7 +110,8 @@ class ReproductionRun:
         data = self.request.data
         self._archive = Archive(str(self._place.items), data, code_digest(self.table.code))
         self._execution = open_execution(self.settings.workers, None, self.settings.threads)
-        missing = [name for name in self.request.datasets if not data.has(name)]
+        files = files_of(self.table)
+        missing = [name for name in self.request.datasets if not data.has(files.get(name, name))]
         return {"run": str(self._place.folder), "data_sets_not_there": missing}
 
     def choose(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from okl.errors import ConfigError
 from okl.reproduction.folder import Folder
-from okl.reproduction.run import reproduce
+from okl.reproduction.run import ReproductionRun, reproduce
 from okl.reproduction.settings import ReproduceSettings
 from okl.reproduction.tables import Known, Request
 from okl.reproduction.zhang2024.cases import SEEDS, cases
@@ -30,7 +30,7 @@ from okl.reproduction.zhang2024.works import RaceItem
 from okl.store.figures import LIGHT
 from tests.reproduction.sets import write_set
 
-SETS = "breast cancer,skin-nonskin"
+SETS = "wdbc,skin-nonskin"  # one by its file, one as it is printed
 
 
 def asked(folder: Path, table: str, **values: Any) -> dict[str, Any]:
@@ -108,6 +108,17 @@ def test_sets_that_are_not_there_say_so(table1: dict[str, Any]) -> None:
     assert {(cell["status"], cell["verdict"], cell["mean"]) for cell in missing.values()} == {("no data", None, None)}
     assert all("skin_nonskin.parquet" in cell["note"] for cell in missing.values())
     assert [row.get("rows") for row in table1["beside"]] == [500, None]
+
+
+def test_a_plan_names_the_sets_whose_files_are_missing(folder: Path, tmp_path: Path) -> None:
+    settings = ReproduceSettings(
+        table="zhang2024-table1", data=str(folder / "data"), out=str(tmp_path / "run"), threads=1, datasets=SETS
+    )
+    run = ReproductionRun(settings)
+    try:
+        assert run.plan()["data_sets_not_there"] == ["skin-nonskin"]
+    finally:
+        run.close()
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,11 @@ class RaceTable:
     code: tuple[str, ...] = CODE
 
     @property
+    def files(self) -> dict[str, str]:
+        """NAME of NAME.parquet of each data set."""
+        return {name: case.file for name, case in cases().items()}
+
+    @property
     def rule(self) -> str:
         """When a cell is a match."""
         return "" if self.part else f"better, or worse by at most {TOLERANCE.describe()}"
