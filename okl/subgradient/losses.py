@@ -6,8 +6,9 @@ mean loss(v) >= mean_i (<u_i, v_i> + intercept_i), whatever point the slopes com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -64,40 +65,39 @@ class PiecewiseLinear(Protocol):
         """Kinks of a row along a line, at most."""
 
 
+class _Compiled(NamedTuple):
+    """Of a loss: fill slopes, follow a line, fill kinks along it."""
+
+    slopes: Callable[..., Any]
+    line: Callable[..., Any]
+    kinks: Callable[..., Any]
+
+
 class _Common:
-    def slopes(
-        self: PiecewiseLinear, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None
-    ) -> FloatArray:
+    """What every loss does alike: asks its compiled functions, with its own numbers."""
+
+    _compiled: ClassVar[_Compiled]
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return ()
+
+    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
         """A subgradient of each row, like scores; at kinks the right-hand one along."""
         out = np.empty_like(scores, dtype=np.float64)
         self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
         return out
 
-
-@dataclass(frozen=True)
-class Hinge(_Common):
-    """max(0, 1 - y s), targets -1 or +1.
-
-    Source: Zhang & Sen, problem (1).
-    """
-
-    name: str = "hinge"
-    task: Task = "binary"
-
-    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
-        return np.maximum(0.0, 1.0 - targets * scores)
-
-    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        return -targets * slopes
-
     def slopes_into(
         self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
     ) -> tuple[float, float]:
-        sums: tuple[float, float] = hinge_slopes(out, scores, along, targets)
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+        sums: tuple[float, float] = self._compiled.slopes(out, scores, along, targets, *self._numbers)
         return sums
 
     def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        sums: tuple[float, float] = hinge_line(scores, along, targets, step)
+        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        sums: tuple[float, float] = self._compiled.line(scores, along, targets, *self._numbers, step)
         return sums
 
     def kinks_into(
@@ -111,10 +111,34 @@ class Hinge(_Common):
         longest: float,
         scale: float,
     ) -> tuple[int, float]:
-        found: tuple[int, float] = hinge_kinks(positions, jumps, scores, along, targets, *parabola, longest, scale)
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        found: tuple[int, float] = self._compiled.kinks(
+            positions, jumps, scores, along, targets, *self._numbers, *parabola, longest, scale
+        )
         return found
 
+
+@dataclass(frozen=True)
+class Hinge(_Common):
+    """max(0, 1 - y s), targets -1 or +1.
+
+    Source: Zhang & Sen, problem (1).
+    """
+
+    _compiled: ClassVar[_Compiled] = _Compiled(hinge_slopes, hinge_line, hinge_kinks)
+    name: str = "hinge"
+    task: Task = "binary"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+        return np.maximum(0.0, 1.0 - targets * scores)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,)."""
+        return -targets * slopes
+
     def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
         return 1
 
 
@@ -133,6 +157,7 @@ class Insensitive(_Common):
     Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
     """
 
+    _compiled: ClassVar[_Compiled] = _Compiled(tube_slopes, tube_line, tube_kinks)
     epsilon: float = 0.1
     task: Task = "regression"
 
@@ -141,43 +166,24 @@ class Insensitive(_Common):
             raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
 
     @property
+    def _numbers(self) -> tuple[float, ...]:
+        return (self.epsilon,)
+
+    @property
     def name(self) -> str:
         """Of the loss."""
         return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
         return np.maximum(0.0, np.abs(scores - targets) - self.epsilon)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,)."""
         return -(slopes * targets + self.epsilon * np.abs(slopes))
 
-    def slopes_into(
-        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
-    ) -> tuple[float, float]:
-        sums: tuple[float, float] = tube_slopes(out, scores, along, targets, self.epsilon)
-        return sums
-
-    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        sums: tuple[float, float] = tube_line(scores, along, targets, self.epsilon, step)
-        return sums
-
-    def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
-    ) -> tuple[int, float]:
-        found: tuple[int, float] = tube_kinks(
-            positions, jumps, scores, along, targets, self.epsilon, *parabola, longest, scale
-        )
-        return found
-
     def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
         return 2
 
 
@@ -188,10 +194,12 @@ class ClassesHinge(_Common):
     Source: Crammer & Singer, JMLR 2, 2001, section 2.
     """
 
+    _compiled: ClassVar[_Compiled] = _Compiled(classes_slopes, classes_line, classes_kinks)
     name: str = "multiclass-hinge"
     task: Task = "multiclass"
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
         rows, true = np.arange(len(scores)), np.asarray(targets, dtype=np.int64)
         lines = 1.0 + scores - scores[rows, true][:, None]
         lines[rows, true] = 0.0
@@ -199,31 +207,9 @@ class ClassesHinge(_Common):
         return largest
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,)."""
         return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
 
-    def slopes_into(
-        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
-    ) -> tuple[float, float]:
-        sums: tuple[float, float] = classes_slopes(out, scores, along, targets)
-        return sums
-
-    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
-        sums: tuple[float, float] = classes_line(scores, along, targets, step)
-        return sums
-
-    def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
-    ) -> tuple[int, float]:
-        found: tuple[int, float] = classes_kinks(positions, jumps, scores, along, targets, *parabola, longest, scale)
-        return found
-
     def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
         return n_outputs - 1
