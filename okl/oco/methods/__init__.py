@@ -1,0 +1,1 @@
+"""The methods of online convex optimisation with long-term constraints, one file each."""
