@@ -17,13 +17,14 @@ OF_KERNELS = frozenset({"degree", "offset"})
 OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
 OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
 OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
-OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap"})
+OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
 OF_FOURIER_MAPS = ("frequencies", "map")
 NOT_OF_CUTS = ("passes", "rounds", "order")
+NOT_TRACKED = ("step_size", "average", "step_rule", "radius", "certify")
 MOST_TOLD = 6
 OPTIONS: dict[str, frozenset[str]] = (
     {
-        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify"},
+        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify", "track"},
         "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
     }
     | {
@@ -72,6 +73,8 @@ def check_options(settings: TrainSettings) -> None:
             "step_rule = 'sqrt' was given, but steps decay with the rows seen in a ball only. Leave it out, or set a "
             "radius."
         )
+    if settings.track:
+        _check_track(settings)
     if solver in MODEL_NAMES:
         _check_mode(settings)
         _check_model(settings)
@@ -89,6 +92,15 @@ def check_options(settings: TrainSettings) -> None:
             f"rank = {settings.rank:,}, but a budget of {settings.budget:,} landmarks gives a Nystrom map of at most "
             f"that rank. Set the rank to {settings.budget:,} or less, or raise the budget."
         )
+
+
+def _check_track(settings: TrainSettings) -> None:
+    for name in NOT_TRACKED:
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but track weighs last and averaged weights of its own step sizes by how "
+                f"each predicts. Leave {name} or track out."
+            )
 
 
 def _check_mode(settings: TrainSettings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from okl.errors import ConfigError
 from okl.types import Precision, Task
@@ -19,6 +19,7 @@ SolverName = Literal[
     "scs", "wolfe", "pegasos",
 ]  # fmt: skip
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
+_TRUE = ("true", "1", "yes", "on")
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]
 
 
@@ -131,7 +132,7 @@ class TrainSettings(BaseModel):
         "auto", description="on the scaled map, whose rows have norm 1; auto: chosen by a race or by experts"
     )
     class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
-        "none", description="weight of each class's steps; balanced: rows / (classes x rows of the class)"
+        "none", description="weight of each class's steps or losses; balanced: rows / (classes x rows of the class)"
     )
     average: bool = Field(True, description="predict with the average of the weights, not the last ones")
     passes: int = Field(1, ge=1, description="passes over the training rows")
@@ -147,6 +148,11 @@ class TrainSettings(BaseModel):
         description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight; "
         "pegasos: the gap over all rows",
     )
+    track: bool = Field(
+        False,
+        description="fogd: for rows that change with time: step sizes side by side, mixed by Fixed Share; order is then "
+        "stored unless it is given",
+    )
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
     precision: Precision = Field("float32", description="of inputs, maps and weights")
@@ -158,6 +164,14 @@ class TrainSettings(BaseModel):
     threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
     name: str | None = Field(None, description="name of the model")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _track_as_stored(cls, values: Any) -> Any:
+        """Rows that are tracked come as they are stored, unless another order is asked for."""
+        if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
+            return values | {"order": "stored"}
+        return values
 
 
 def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:

@@ -28,6 +28,7 @@ from okl.types import Task
 MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards share weights in a map
 MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # where support vectors are united and brought down to the budget again
 CERTIFIED_SEGMENTS = 64  # a pass: regret is told at a sixteenth of the rows, an eighth, ...
+WINDOWS = 100  # of rows in their own order
 IN_MAPS = ("fogd", "nogd")  # whose state is a vector in a map that shards share
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 CONNECT_SECONDS = 3.0
@@ -91,11 +92,12 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     for task in TASKS if ingest.task == "auto" else (ingest.task,):
         schema = Schema(("x",), ingest.target, task, (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)])
         try:
+            unweighted = settings.model_copy(update={"class_weights": "none"})
             if settings.solver in MODEL_NAMES:
-                return make_accelerated(settings.model_copy(update={"class_weights": "none"}), schema).check(schema)
+                return make_accelerated(unweighted, schema).check(schema)
             if settings.solver in CUTTING_NAMES:
-                return make_subgradient(settings, schema).check(schema, None)
-            recipe = make_recipe(settings.model_copy(update={"class_weights": "none"}), schema)
+                return make_subgradient(unweighted, schema).check(schema, None)
+            recipe = make_recipe(unweighted, schema)
             check_mode(recipe, mode_of(settings))
             return check_recipe(recipe, schema, None)
         except ConfigError as error:
@@ -128,8 +130,15 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
         precision=settings.precision,
         mode=mode,
         rounds=rounds,
-        segments=CERTIFIED_SEGMENTS if settings.certify else SEGMENTS,
+        segments=_segments(settings, mode),
     )
+
+
+def _segments(settings: TrainSettings, mode: Mode) -> int:
+    """Of a pass: as many as regret is told at, or as there are windows to look for a change in."""
+    if mode == "stream" and settings.order == "stored" and settings.passes == 1:
+        return WINDOWS
+    return CERTIFIED_SEGMENTS if settings.certify else SEGMENTS
 
 
 def mode_of(settings: TrainSettings) -> Mode:

@@ -27,11 +27,13 @@ from okl.online.maps import FourierChoice, InputsChoice, LinearChoice, NystromCh
 from okl.online.nogdrecipe import NOGDRecipe
 from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
 from okl.online.solver import SAMPLE_ROWS
+from okl.online.tracking.recipe import TrackingRecipe
 from okl.store.dataset import Schema
 from okl.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
 from okl.subgradient.catalogue import make_piecewise
 from okl.subgradient.pegasoslearner import PegasosRecipe
 from okl.subgradient.solver import SubgradientSolver
+from okl.subgradient.weighted import weigh
 
 BASELINE_TOLERANCE = 1e-3
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
@@ -88,7 +90,7 @@ def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolv
     _check_epsilon(settings, schema)
     name = DEFAULT_PIECEWISE[schema.task] if settings.loss == "auto" else settings.loss
     return SubgradientSolver(
-        loss=make_piecewise(name, settings.epsilon),
+        loss=weigh(make_piecewise(name, settings.epsilon), class_weights(settings, schema)),
         maps=_maps(settings),
         lam=settings.lam,
         gap=settings.gap,
@@ -167,6 +169,8 @@ def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] 
 def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
     maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
     learning = _linear(settings, schema)
+    if settings.track:
+        return TrackingRecipe(maps, learning["loss"], learning["class_weights"])
     # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
     untold = settings.bandwidth == settings.step_size == "auto" and settings.average and settings.radius is None
     if untold and settings.map == "independent":

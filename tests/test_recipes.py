@@ -192,10 +192,11 @@ CUTS = [*(("scs", option) for option in sorted(OPTIONS["scs"] - {"confidence"}))
 
 @pytest.mark.parametrize(("solver", "option"), CUTS)
 def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, data: dict[Task, Dataset]) -> None:
-    changed = {"bias": "regularised"} if option == "bias" else OTHERWISE[option]
+    own: dict[str, Any] = {"bias": {"bias": "regularised"}, "class_weights": {"class_weights": {"1": 3.0}}}
+    changed, plain = own.get(option, OTHERWISE[option]), dict[str, Any]()
     before, after = (
         model_bits(make_subgradient(settings_of(solver, **values), data["binary"].schema), data["binary"])
-        for values in ({}, changed)
+        for values in (plain, changed)
     )
     assert before != after
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from okl.errors import DataError
 from okl.estimators.scsbase import SubgradientEstimator
 from okl.subgradient.losses import ClassesHinge, Hinge, Insensitive
+from okl.subgradient.weighted import weigh
 from okl.types import FloatArray
 
 
@@ -24,7 +26,8 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
 
     Parameters
     ----------
-    all : as in SubgradientEstimator
+    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it)
+    all others : as in SubgradientEstimator
 
     Attributes
     ----------
@@ -41,6 +44,8 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
     True
     """
 
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
 
@@ -51,6 +56,7 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
         Raises
         ------
         ConfigError, a ValueError : a parameter is out of its range, the kernel is indefinite
+        ValueError of scikit-learn : class_weight names no class of y
         DataError, a ValueError : y holds one class only
         """
         inputs, labels = self._checked(X, y)
@@ -61,10 +67,17 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
                 f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
             )
         if len(self.classes_) == 2:
-            self._learn(inputs, 2.0 * codes - 1.0, Hinge(), 1)
+            self._learn(inputs, 2.0 * codes - 1.0, weigh(Hinge(), self._class_weights(labels)), 1)
         else:
-            self._learn(inputs, codes.astype(np.float64), ClassesHinge(), len(self.classes_))
+            loss = weigh(ClassesHinge(), self._class_weights(labels))
+            self._learn(inputs, codes.astype(np.float64), loss, len(self.classes_))
         return self
+
+    def _class_weights(self, labels: NDArray[Any]) -> tuple[float, ...] | None:
+        if self.class_weight is None:
+            return None
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+        return tuple(float(weight) for weight in weights)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""

@@ -26,6 +26,7 @@ from okl.subgradient.scs import Scs
 from okl.subgradient.sharded.descent import iterate
 from okl.subgradient.sharded.rows import SampledRows
 from okl.subgradient.state import SubgradientState
+from okl.subgradient.weighted import describe_loss
 from okl.subgradient.witness import Witness
 from okl.subgradient.wolfe import Wolfe
 from okl.types import Precision
@@ -203,7 +204,7 @@ class SubgradientSolver:
         told: dict[str, Any] = {
             "lam": self.lam,
             "lam_reason": f"weight of half the squared norm beside mean losses: C = {1.0 / (self.lam * n_all):.4g}",
-            "loss": self.loss.name,
+            **describe_loss(self.loss, state.rows.data.schema.labels),
             "bias": "regularised like a weight" if self.constant else "none",
             "sample_rows": at.n_rows,
             "sample_rows_reason": "all of them" if state.share >= 1.0 else why,

@@ -105,6 +105,20 @@ def test_large_set_is_learnt_from_some_of_its_rows_with_a_confidence() -> None:
     assert model.certificate_.gap <= 0.02
 
 
+@SPACES
+def test_weights_of_classes_are_in_the_objective(feature_map: Any) -> None:
+    inputs, labels = two()
+    settings: dict[str, Any] = {"feature_map": feature_map, "lam": 0.01, "gap": 1e-4, "random_state": 0}
+    model = SCSClassifier(class_weight="balanced", **settings).fit(inputs, labels)
+    weights = len(labels) / (2.0 * np.bincount(labels))
+    losses = weights[labels] * Hinge().value(model.decision_function(inputs), 2.0 * labels - 1.0)
+    assert 0.005 * squared_norm(model, "none") + losses.mean() == pytest.approx(model.objective_, rel=1e-9)
+    assert "class-weighted hinge" in model.problem_
+    rare, plain = labels == 1, SCSClassifier(**settings).fit(inputs, labels)
+    assert rare.mean() < 0.4
+    assert (model.predict(inputs)[rare] == 1).mean() > (plain.predict(inputs)[rare] == 1).mean()
+
+
 def test_growth_of_the_paper_learns_as_well() -> None:
     inputs, labels = two()
     settings: dict[str, Any] = {"lam": 0.01, "gap": 1e-3, "random_state": 0, "feature_map": None}

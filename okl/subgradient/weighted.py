@@ -1,0 +1,133 @@
+"""Losses that count more for some classes than for others: cuts, line searches and bounds as of any other loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.checks import check_positive
+from okl.errors import ConfigError
+from okl.subgradient.losses import PiecewiseLinear
+from okl.types import FloatArray, IntArray, Task
+
+
+@dataclass(frozen=True)
+class ClassWeighted:
+    """c_y loss(y, s): the loss of a row times the weight of its class.
+
+    Rows of a class are brought together, so that the loss's own compiled functions do the rest.
+
+    Parameters
+    ----------
+    loss : of two classes or of several
+    weights : one for each class, in the order of the labels, above 0
+
+    Raises
+    ------
+    ConfigError : a loss of numbers, fewer than two weights, or one that is not above 0
+    """
+
+    loss: PiecewiseLinear
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.loss.task == "regression":
+            raise ConfigError(f"The loss {self.loss.name!r} is of numbers: it has no classes to weigh. Leave them out.")
+        if len(self.weights) < 2 or (self.loss.task == "binary" and len(self.weights) > 2):
+            raise ConfigError(f"{len(self.weights)} class weights, but the loss {self.loss.name!r} takes one a class.")
+        for weight in self.weights:
+            check_positive("class weight", weight)
+
+    @property
+    def name(self) -> str:
+        """Of the loss, and that it is weighted."""
+        return f"class-weighted {self.loss.name}"
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+        values: FloatArray = np.array(self.weights)[self._codes(targets)] * self.loss.value(scores, targets)
+        return values
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope, weighted already, adds to a cut, (n,): in proportion to the slope."""
+        return self.loss.intercepts(slopes, targets)
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+        losses, intercepts = 0.0, 0.0
+        for weight, rows in self._classes(targets):
+            slopes = np.empty((len(rows), *out.shape[1:]))
+            found = self.loss.slopes_into(slopes, scores[rows], along[rows], targets[rows])
+            out[rows] = weight * slopes
+            losses, intercepts = losses + weight * found[0], intercepts + weight * found[1]
+        return losses, intercepts
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        losses, derivative = 0.0, 0.0
+        for weight, rows in self._classes(targets):
+            found = self.loss.line(scores[rows], along[rows], targets[rows], step)
+            losses, derivative = losses + weight * found[0], derivative + weight * found[1]
+        return losses, derivative
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        total, count = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1], 0
+        for weight, rows in self._classes(targets):
+            own = scores[rows], along[rows], targets[rows]
+            # what the other classes add to the derivative at 0 goes with the parabola: the limit is that of the whole
+            others = total - scale * weight * self.loss.line(*own, 0.0)[1]
+            found, _ = self.loss.kinks_into(
+                positions[count:], jumps[count:], *own, (others, parabola[1]), longest, scale * weight
+            )
+            count += found
+        return count, total
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+        return self.loss.kinks_of_row(n_outputs)
+
+    def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
+        codes = self._codes(targets)
+        for code, weight in enumerate(self.weights):
+            rows = np.flatnonzero(codes == code)
+            if len(rows):
+                yield weight, rows
+
+    def _codes(self, targets: FloatArray) -> IntArray:
+        codes: IntArray = (targets > 0.0).astype(np.int64) if self.task == "binary" else targets.astype(np.int64)
+        return codes
+
+
+def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> PiecewiseLinear:
+    """The loss with these weights of classes; itself for None, and where all are 1."""
+    return loss if weights is None or set(weights) == {1.0} else ClassWeighted(loss, weights)
+
+
+def describe_loss(loss: PiecewiseLinear, labels: Sequence[Any]) -> dict[str, Any]:
+    """Its name, and the weight of each label where classes are weighted, as JSON."""
+    if not isinstance(loss, ClassWeighted):
+        return {"loss": loss.name}
+    named = zip(labels, loss.weights, strict=True)
+    return {"loss": loss.name, "class_weights": {str(label): weight for label, weight in named}}
