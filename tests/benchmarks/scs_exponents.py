@@ -3,8 +3,10 @@
 Seconds on one thread until a method is within 1% of the optimum of its OWN objective on ALL rows, on 5,000 to 80,000
 rows of covtype_binary, lam = 1e-3, C = 1 / (lam rows): SCS and dual coordinate descent in 256 Fourier features, whose
 computing counts, of the rows that were met; dual coordinate descent and LIBSVM with the exact kernel, LIBSVM with its
-bias. LIBSVM is given the loosest tolerance that comes to 1% on the least rows. The exponent is that of a line through
-the logarithms. A run that would take longer than MOST_SECONDS (20), by the square of the rows, is left out.
+bias. LIBSVM is run once a size, with a cache of 6 GB and the loosest tolerance that comes to .25% on the least rows, as
+the same one is worth less on more of them: what it comes to there is certified by its own dual, and stands below the
+seconds, as it does for the others. The exponent is that of a line through the logarithms. A run that would take longer
+than MOST_SECONDS (1500), by the square of the rows, is left out.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.svm import SVC
@@ -28,58 +31,68 @@ from tests.benchmarks.scs_rivals import LAM, run, scs
 
 SET, ROWS, NEAR = "covtype_binary", (5_000, 10_000, 20_000, 40_000, 80_000), 0.01
 TOLERANCES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+SPARE = 4.0
+CACHE_MEGABYTES = 6000
 _BLOCK = 1024
 
 
-def scs_seconds(folder: str, n_rows: int) -> float:
+class Reached(NamedTuple):
+    """Seconds, and how far above the optimum, in parts of it, at most."""
+
+    seconds: float
+    above: float
+
+
+def scs_seconds(folder: str, n_rows: int) -> Reached:
     """In the map: of the first moment that is near enough."""
     data = mapped(folder, SET, n_rows)
     best = DualDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets).objective
     for moment in run(scs, data, 10.0, {}):
-        if objective(data, moment.weights, LAM) <= (1.0 + NEAR) * best:
-            return moment.seconds + data.seconds_a_row * moment.met
-    return float("nan")
+        above = objective(data, moment.weights, LAM) / best - 1.0
+        if above <= NEAR:
+            return Reached(moment.seconds + data.seconds_a_row * moment.met, above)
+    return Reached(float("nan"), float("nan"))
 
 
-def descent_seconds(folder: str, n_rows: int) -> float:
+def descent_seconds(folder: str, n_rows: int) -> Reached:
     """In the map: of the first look that is near enough."""
     data = mapped(folder, SET, n_rows)
     found = DualDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets)
     near = next(look for look in found.history if look.primal <= (1.0 + NEAR) * found.objective)
-    return near.seconds + data.seconds_a_row * n_rows
+    return Reached(near.seconds + data.seconds_a_row * n_rows, near.primal / found.objective - 1.0)
 
 
-def kernel_seconds(folder: str, n_rows: int) -> float:
+def kernel_seconds(folder: str, n_rows: int) -> Reached:
     """With the kernel, rows of which are computed when they are needed: until the certified gap is 1%."""
     inputs, targets = standardised(folder, SET, n_rows)
     begun = time.perf_counter()
-    DualDescent(LAM, relative_gap=NEAR).solve_kernel(kernel_of(inputs), inputs, targets)
-    return time.perf_counter() - begun
+    found = DualDescent(LAM, relative_gap=NEAR).solve_kernel(kernel_of(inputs), inputs, targets)
+    return Reached(time.perf_counter() - begun, found.objective / found.bound - 1.0)
 
 
-def libsvm_seconds(tolerance: float, folder: str, n_rows: int) -> float:
+def libsvm_seconds(tolerance: float, folder: str, n_rows: int) -> Reached:
     """With the kernel and a bias."""
-    return libsvm(tolerance, *standardised(folder, SET, n_rows))[0]
+    return libsvm(tolerance, *standardised(folder, SET, n_rows))
 
 
-def libsvm(tolerance: float, inputs: FloatArray, targets: Doubles) -> tuple[float, float]:
-    """Seconds, and the objective of its own that is reached."""
+def libsvm(tolerance: float, inputs: FloatArray, targets: Doubles) -> Reached:
+    """Until its tolerance is reached; its objective beside that of its dual, both in units of mean losses."""
     m, kernel = len(targets), kernel_of(inputs)
-    machine = SVC(C=1.0 / (LAM * m), gamma=0.5 / kernel.bandwidth**2, tol=tolerance, cache_size=2000)
+    machine = SVC(C=1.0 / (LAM * m), gamma=0.5 / kernel.bandwidth**2, tol=tolerance, cache_size=CACHE_MEGABYTES)
     begun = time.perf_counter()
     machine.fit(inputs, targets)
     seconds = time.perf_counter() - begun
     points, supports = machine.dual_coef_[0], inputs[machine.support_]
     scores = np.concatenate([kernel.matrix(inputs[k : k + _BLOCK], supports) @ points for k in range(0, m, _BLOCK)])
     lost = np.maximum(0.0, 1.0 - targets * (scores + machine.intercept_[0])).mean()
-    return seconds, float(0.5 * LAM * points @ scores[machine.support_] + lost)
+    half = 0.5 * LAM * points @ scores[machine.support_]
+    return Reached(seconds, float((half + lost) / (LAM * np.abs(points).sum() - half) - 1.0))
 
 
 def loosest_tolerance(folder: str) -> float:
-    """Of TOLERANCES, the first that comes to 1% on the least rows."""
+    """Of TOLERANCES, the first that comes near enough on the least rows, with something to spare."""
     inputs, targets = standardised(folder, SET, ROWS[0])
-    best = libsvm(1e-4, inputs, targets)[1]
-    return next(t for t in TOLERANCES if libsvm(t, inputs, targets)[1] <= (1.0 + NEAR) * best)
+    return next(t for t in TOLERANCES if libsvm(t, inputs, targets).above <= NEAR / SPARE)
 
 
 def draw(lines: dict[str, list[tuple[int, float]]], path: str) -> None:
@@ -104,13 +117,13 @@ def exponent(points: list[tuple[int, float]]) -> float:
     return float(np.polyfit(rows, seconds, 1)[0])
 
 
-def main(folder: str, picture: str = "", most_seconds: str = "20") -> None:
+def main(folder: str, picture: str = "", most_seconds: str = "1500") -> None:
     """Print a line a method, and draw them."""
     warm = standardised(folder, SET, 600)
     DualDescent(LAM).solve_kernel(Gaussian(3.0), *warm)
     scs_seconds(folder, 600)
     tolerance = loosest_tolerance(folder)
-    methods: dict[str, Callable[[str, int], float]] = {
+    methods: dict[str, Callable[[str, int], Reached]] = {
         "SCS, map": scs_seconds,
         "dual coordinate descent, map": descent_seconds,
         "dual coordinate descent, kernel": kernel_seconds,
@@ -120,11 +133,16 @@ def main(folder: str, picture: str = "", most_seconds: str = "20") -> None:
     print(f"{SET}, seconds to 1% of the own optimum{'':4}", " ".join(f"{m:>8,}" for m in ROWS), "exponent")
     for label, method in methods.items():
         points: list[tuple[int, float]] = []
+        above: list[float] = []
+        print(f"{label:48}", end="")
         for m in ROWS:
             if not points or points[-1][1] * (m / points[-1][0]) ** 2 <= float(most_seconds):
-                points.append((m, method(folder, m)))
-        shown = " ".join(f"{seconds:8.3f}" for _, seconds in points) + " " * 9 * (len(ROWS) - len(points))
-        print(f"{label:48}", shown, f"{exponent(points):8.2f}", flush=True)
+                reached = method(folder, m)
+                points.append((m, reached.seconds))
+                above.append(reached.above)
+                print(f" {reached.seconds:8.3f}", end="", flush=True)
+        print(" " * 9 * (len(ROWS) - len(points)), f"{exponent(points):8.2f}")
+        print(f"{'  above the optimum, at most':48}", " ".join(f"{share:8.3%}" for share in above), flush=True)
         lines[label] = points
     if picture:
         draw(lines, picture)
