@@ -72,7 +72,7 @@ TRAIN = Options(
     TrainSettings,
     (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
      *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
-     *("class_weights", "radius", "certify", "passes", "rounds", "order", "seed", "precision", "mode"), *WHERE,
+     *("class_weights", "radius", "certify", "passes", "rounds", "order", "track", "seed", "precision", "mode"), *WHERE,
      "out", "name"),
 )  # fmt: skip
 STORE = Options(IngestSettings, (*INGEST.fields, "compression"))

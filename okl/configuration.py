@@ -150,8 +150,8 @@ class TrainSettings(BaseModel):
     )
     track: bool = Field(
         False,
-        description="fogd: for rows that change with time: step sizes side by side, mixed by Fixed Share; order is then "
-        "stored unless it is given",
+        description="fogd, for rows that change with time: step sizes side by side, mixed by Fixed Share; order: stored "
+        "unless it is given",
     )
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")

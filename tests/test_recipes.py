@@ -71,6 +71,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "bundle_size": {"bundle_size": 3},
     "batch": {"batch": 4},
     "project": {"project": True},
+    "track": {"track": True},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},

@@ -70,6 +70,13 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
         return _solved(str(solver), settings, kernel, certificate)
     if certificate.get("kind") == "gap over all rows":
         return _bounded(str(solver), settings, kernel, certificate)
+    if settings.get("track"):
+        frequencies = number(settings.get("frequencies"))
+        return (
+            f"The model of {solver} follows rows as they change: it is the mean of last and averaged weights of "
+            f"several step sizes in {frequencies} random frequencies of {kernel}, each as much as it was heard in the "
+            f"end, most of all the {chosen.get('weights')} weights of step size {number(chosen.get('step_size'))}."
+        )
     if "maps" in chosen:
         what = f"the linear map leads{_step(chosen)}" if "map" in chosen else f"{kernel} leads{_step(chosen)}"
         return f"Of {number(chosen['maps'])} maps that {solver} raced while it learnt, one of them linear, {what}."
