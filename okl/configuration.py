@@ -150,7 +150,7 @@ class TrainSettings(BaseModel):
     )
     track: bool = Field(
         False,
-        description="fogd, for rows that change with time: step sizes side by side, mixed by Fixed Share; order: stored "
+        description="fogd, for rows that change in time: step sizes side by side, mixed by Fixed Share; order: stored "
         "unless it is given",
     )
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
