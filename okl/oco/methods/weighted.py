@@ -1,9 +1,8 @@
-"""What the earlier primal-dual methods share: a weight for each constraint, a gradient step, a projection onto the set."""
+"""What the earlier primal-dual methods share: weights of constraints, a gradient step, a projection onto the set."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -88,8 +87,9 @@ class Weighted:
         points = np.empty((losses.n_rounds, problem.dimension))
         points[0] = state.point
         schedule = np.ascontiguousarray(self.schedule(1, losses.n_rounds, losses.n_rounds))
-        losses_and_set: tuple[Any, ...] = (losses.linear, losses.curvature, problem.region.region)
-        run_weighted(points, state.multipliers, rows.matrix, rows.bounds, *losses_and_set, self.rule, schedule)
+        region, linear, curvature = problem.region.region, losses.linear, losses.curvature
+        dual = state.multipliers
+        run_weighted(points, dual, rows.matrix, rows.bounds, linear, curvature, region, self.rule, schedule)
         return points
 
 
