@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Watch = Callable[["Descent"], None]
 Reason = Literal["gap", "rounding", "stalled", "iterations"]
 _FLOOR = 64.0 * float(np.finfo(np.float64).eps)  # of the objective: what sums of so many terms may lose
+_FEW, _MOST_CHANGES = 0.5, 30  # slopes that change, of all; sums made from the last one before a new one: rounding
 _STALLED = 10  # iterations in which nothing changes
 
 
@@ -47,7 +48,8 @@ class Descent:
         self._directions, self._search = method.new_directions(), method.new_search()
         scores = space.scores(start)
         self.point = Point(start, scores, inner_product(start, start), self._best_bias(scores))
-        self._slopes = np.empty_like(scores)
+        self._slopes, self._last_slopes = np.empty_like(scores), np.zeros_like(scores)
+        self._gathered, self._changes = space.gather(self._last_slopes), 0
         self.lower_bound, self.iterations, self._idle = -math.inf, 0, 0
         self._cut(self._biased(scores, self.point.bias), np.zeros_like(scores), at_point=True)
 
@@ -119,5 +121,16 @@ class Descent:
             own = self._biased(self.point.scores, self.point.bias)
             losses = loss.line(own, along, self.targets, 0.0)[0]
         self.objective = losses / n + 0.5 * self.method.lam * self.point.squared_length
-        bound = self._directions.add(self.space.gather(self._slopes), intercepts / n, self.point)
+        bound = self._directions.add(self._gather(), intercepts / n, self.point)
         self.lower_bound = max(self.lower_bound, bound)
+
+    def _gather(self) -> Vector:
+        """Of the slopes: near the optimum few change from one cut to the next, and theirs alone are the rows read."""
+        change = self._slopes - self._last_slopes
+        few = np.count_nonzero(change) < _FEW * np.count_nonzero(self._slopes)
+        if few and self._changes < _MOST_CHANGES:
+            self._gathered, self._changes = self._gathered.moved(1.0, self.space.gather(change)), self._changes + 1
+        else:
+            self._gathered, self._changes = self.space.gather(self._slopes), 0
+        self._slopes, self._last_slopes = self._last_slopes, self._slopes
+        return self._gathered
