@@ -20,7 +20,7 @@ OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "s
 OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
 OF_FOURIER_MAPS = ("frequencies", "map")
 NOT_OF_CUTS = ("passes", "rounds", "order")
-NOT_TRACKED = ("step_size", "average", "step_rule", "radius", "certify")
+NOT_TRACKED = ("step_size", "average", "step_rule")
 MOST_TOLD = 6
 OPTIONS: dict[str, frozenset[str]] = (
     {
@@ -101,6 +101,12 @@ def _check_track(settings: TrainSettings) -> None:
                 f"{_told(settings, name)}, but track weighs last and averaged weights of its own step sizes by how "
                 f"each predicts. Leave {name} or track out."
             )
+    if (settings.radius is None) == settings.certify:
+        given, missing = ("certify", "radius") if settings.certify else ("radius", "certify")
+        raise ConfigError(
+            f"{_told(settings, given)} with track, whose certificate compares with models of a ball of that radius. "
+            f"Set {missing} too, or leave {given} out."
+        )
 
 
 def _check_mode(settings: TrainSettings) -> None:

@@ -20,6 +20,9 @@ from okl.features.fourier import FourierFeatures
 from okl.online.learner import LinearLearner
 from okl.online.regret import KernelSetting, Played, Steps, growth_exponent, kernel_space_bound, map_space_bound
 from okl.online.solver import OnlineSolver, OnlineState
+from okl.online.tracking import TrackingLearner
+from okl.online.tracking.recipe import TrackingRecipe
+from okl.piecewiseregret import chosen_borders, compare, solve_runs
 from okl.predictors import LinearPredictor
 from okl.progress import NullObserver, Observer
 from okl.solvers import Standing
@@ -37,7 +40,7 @@ class Proof:
     kind : of what; figures : by name, as JSON; reason : why they mean nothing and are not shown, "" where they are
     """
 
-    kind: Literal["duality gap", "gap over all rows", "regret"]
+    kind: Literal["duality gap", "gap over all rows", "regret", "tracking regret"]
     figures: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
 
@@ -126,6 +129,64 @@ def regret_proof(
             "kernel_bound": last.kernel_bound(data.schema),
         },
     )
+
+
+def tracking_proof(
+    solver: OnlineSolver,
+    state: OnlineState,
+    standings: Sequence[Standing],
+    data: Dataset,
+    execution: Execution,
+    observer: Observer | None = None,
+) -> Proof:
+    """Regret of a tracker, against models of a ball in the same map that change at most 0, 1, 2, 4, ... times.
+
+    Parameters
+    ----------
+    solver, state, standings, observer : as of `regret_proof`
+
+    Returns
+    -------
+    loss (of the mean of scores that is predicted with, by the loss that its experts step by), mistakes and, for each
+    number of changes, the comparator's loss and what the regret is at most; or only the reason why there is none
+    """
+    learner, recipe = state.learner, solver.recipe
+    assert isinstance(learner, TrackingLearner)
+    assert isinstance(recipe, TrackingRecipe)
+    if recipe.radius is None:
+        return Proof(
+            "tracking regret",
+            reason="Nothing says which models to compare with: give a radius, that of the ball their weights lie in.",
+        )
+    told = Told(observer or NullObserver(), _rows_to_solve(borders := chosen_borders(standings)))
+    alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=recipe.radius)
+    if (held := hold_rows(alone, state, data, execution, told)) is None:
+        return Proof(
+            "tracking regret",
+            reason=f"The best models in hindsight take the inputs of all {data.rows('train'):,} rows in memory, "
+            f"which are more than {MOST_BYTES / 2**30:g} GiB.",
+        )
+    runs = solve_runs(held, borders, recipe.radius, told)
+    progress = state.learned.progress
+    return Proof(
+        "tracking regret",
+        {
+            "rows": progress.rows,
+            "loss": progress.surrogate,
+            "loss_name": learner.loss.name,
+            "mistakes": progress.mistakes,
+            "radius": recipe.radius,
+            "borders": runs.borders.tolist(),
+            "comparisons": [one.as_json(progress.surrogate) for one in compare(runs)],
+        },
+    )
+
+
+def _rows_to_solve(borders: Sequence[Standing]) -> int:
+    """Rows to read, and rows of all runs of windows that end at borders."""
+    ends = [0, *(one.done_rows for one in borders)]
+    runs = (last - first for place, first in enumerate(ends) for last in ends[place + 1 :])
+    return ends[-1] + sum(runs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,17 +44,25 @@ class HeldRows:
 
     def first(self, number: int) -> RowOperator:
         """The first rows as the operator of a margin model."""
-        rows, labels = self.rows[:number], self.labels[:number]
+        return self.between(0, number)
+
+    def between(self, first: int, last: int) -> RowOperator:
+        """The rows from first to last, without it, as the operator of a margin model."""
+        rows, labels = self.rows[first:last], self.labels[first:last]
         if self.mapped:
             return DenseRows(rows, labels, self.n_threads)
         return MappedInputs(rows, labels, self.learner.feature_map, self.n_threads)
 
     def weights(self, number: int) -> NDArray[np.float64] | None:
         """The class weights of the first rows, None for 1."""
+        return self.weights_between(0, number)
+
+    def weights_between(self, first: int, last: int) -> NDArray[np.float64] | None:
+        """The class weights of rows, None for 1."""
         if self.learner.class_weights is None:
             return None
         low, high = self.learner.class_weights
-        return np.where(self.labels[:number] > 0.0, high, low)
+        return np.where(self.labels[first:last] > 0.0, high, low)
 
 
 @dataclass

@@ -9,9 +9,10 @@ from typing import Any
 from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import TrainSettings
 from okl.curve import ConvergenceCurve, LearningCurve
+from okl.drift import DriftWatch
 from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Execution
-from okl.online.solver import OnlineSolver
+from okl.online.solver import OnlineSolver, OnlineState
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.recipes import linear_alternative, linear_baseline
@@ -25,12 +26,16 @@ LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
 
 @dataclass(eq=False)
 class Learnt:
-    """A solver that has finished: its state, the seconds of the loop alone, and its curve."""
+    """A solver that has finished: its state, the seconds of the loop alone, and its curve.
+
+    watch : windows of a stream whose rows came in their own order, once; None for others
+    """
 
     solver: Solver[Any]
     state: Any
     seconds: float
     curve: LearningCurve | ConvergenceCurve
+    watch: DriftWatch | None = None
 
     @property
     def predictor(self) -> Predictor:
@@ -53,7 +58,7 @@ def learn(
     DivergedError : what is learnt is no longer finite
     """
     observer = observer or NullObserver()
-    learning, converging = LearningCurve(), ConvergenceCurve()
+    learning, converging, watch = LearningCurve(), ConvergenceCurve(), drift_watch(solver, state)
     begun = time.perf_counter()
     while (outcome := solver.finished(state)) is None:
         state = solver.advance(state, data, execution)
@@ -64,6 +69,8 @@ def learn(
             observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap, **sampled})
         else:
             learning.add(standing)
+            if watch is not None:
+                watch.add(standing)
             metrics = {progressive_metric(data.schema.task): standing.error}
             observer.advance(standing.done_rows, standing.total_rows, metrics)
     if outcome.kind == "diverged":
@@ -72,7 +79,16 @@ def learn(
             "or take a smaller C."
         )
     seconds = time.perf_counter() - begun
-    return Learnt(solver, state, seconds, converging if converging.standings else learning)
+    return Learnt(solver, state, seconds, converging if converging.standings else learning, watch)
+
+
+def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:
+    """Who watches for change, where rows come one after the other in their own order, once."""
+    if not isinstance(solver, OnlineSolver) or not solver.follows:
+        return None
+    assert isinstance(state, OnlineState)
+    longest = max(part.stop - part.start for _, part in state.segments)
+    return DriftWatch(state.learner.task, longest)
 
 
 def progressive_metric(task: Task) -> str:

@@ -170,7 +170,8 @@ def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
     maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
     learning = _linear(settings, schema)
     if settings.track:
-        return TrackingRecipe(maps, learning["loss"], learning["class_weights"])
+        check_ball(settings.radius, False, learning["loss"])
+        return TrackingRecipe(maps, learning["loss"], learning["class_weights"], settings.radius)
     # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
     untold = settings.bandwidth == settings.step_size == "auto" and settings.average and settings.radius is None
     if untold and settings.map == "independent":

@@ -46,11 +46,12 @@ def figures(
 
 
 def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
-    """The curve of an online run; how another one converged; and the certificate, if there is one."""
+    """The curve of an online run and its windows; how another one converged; and the certificate, if there is one."""
     points = learnt.curve.points()
     if isinstance(learnt.solver, AcceleratedSolver | SubgradientSolver):
         return {"convergence": points, "certificate": gap_proof(learnt.solver, learnt.state).as_json()}
-    return {"curve": points} | ({"certificate": regret.as_json()} if regret else {})
+    watched = learnt.watch.as_json() if learnt.watch else {}
+    return {"curve": points} | watched | ({"certificate": regret.as_json()} if regret else {})
 
 
 def describe_data(data: Dataset, folder: Path) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Standing:
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
         majority class or mean so far
     surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.online.progress; 0 where nobody counts
+    expert_losses : sums so far of what each expert of a tracker lost by itself; empty for other learners
     """
 
     done_rows: int
@@ -37,6 +38,7 @@ class Standing:
     surrogate: float = 0.0
     squared_gradients: float = 0.0
     stepped_gradients: float = 0.0
+    expert_losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
-from okl.certificates import Proof, excess_proof, regret_proof
+from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
 from okl.configuration import IngestSettings, TrainSettings
 from okl.curve import LearningCurve
 from okl.evaluation import ConstantPredictor, predictor_tallies
@@ -133,6 +133,8 @@ class TrainingRun:
         if self.settings.solver == "pegasos":
             confidence = self.settings.confidence
             self._proof = excess_proof(learnt.solver, learnt.state, self.data, confidence, execution)
+        elif self.settings.track:
+            self._proof = tracking_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
         else:
             self._proof = regret_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
         return {name: value for name, value in self._proof.as_json().items() if name != "horizons"}

@@ -12,6 +12,7 @@ from okl.execution.protocol import Execution, Rows
 from okl.online.progress import Progress
 from okl.online.recipe import Mode, Recipe, Situation
 from okl.online.rounds import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
+from okl.online.tracking.state import Tracked
 from okl.predictors import Predictor
 from okl.solvers import Outcome, Standing
 from okl.store.dataset import Dataset
@@ -67,6 +68,11 @@ class OnlineSolver:
     mode: Mode = "stream"
     rounds: int = 1
     segments: int = SEGMENTS
+
+    @property
+    def follows(self) -> bool:
+        """Whether rows come one after the other in their own order, once, so that they may be seen to change."""
+        return self.mode == "stream" and self.order == "stored" and self.passes == 1
 
     def start(self, data: Dataset, execution: Execution) -> OnlineState:
         """Settle the learner on a sample, and lay out the passes.
@@ -127,6 +133,7 @@ class OnlineSolver:
             progress.surrogate,
             progress.squared_gradients,
             progress.stepped_gradients,
+            tuple(state.learned.mistakes.tolist()) if isinstance(state.learned, Tracked) else (),
         )
 
     def predictor(self, state: OnlineState) -> Predictor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from okl.store.piecewording import PIECE_HEADER, piece_facts, piece_proof, piece_sentences, piece_table
 from okl.store.tables import Table
 from okl.store.wording import number
 
@@ -12,14 +13,17 @@ HEADER = ("Rows", "Regret", "A row", "Bound", "Bound / regret", "Loss", "Compara
 
 
 class RegretSection(NamedTuple):
-    """What a report says of regret: sentences, and its horizons under HEADER, None where there are none."""
+    """What a report says of regret: sentences, and a table under its header, None where there is none."""
 
     sentences: list[str]
     table: Table | None
+    header: Sequence[str] = HEADER
 
 
 def regret_section(result: Mapping[str, Any]) -> RegretSection | None:
     """What is proved about the regret of a run, or why nothing is; None for a run that was not asked."""
+    if (pieces := piece_proof(result)) is not None:
+        return RegretSection(piece_sentences(pieces), piece_table(pieces), PIECE_HEADER)
     proof = _regret_of(result)
     if proof is None:
         return None
@@ -33,7 +37,7 @@ def regret_facts(result: Mapping[str, Any]) -> list[list[str]]:
     """Names and texts of the same for a terminal."""
     proof = _regret_of(result)
     if proof is None:
-        return []
+        return piece_facts(result)
     if not proof.get("shown"):
         return [["Regret", f"not shown: {_uncapitalised(str(proof.get('reason')))}"]]
     grown = proof.get("growth_exponent")

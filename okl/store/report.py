@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from okl.store import figures, regretfigures
 from okl.store.choices import TERMINAL, chosen_facts, learner_sentence
+from okl.store.driftwording import drift_facts, drift_sentence, window_curve
 from okl.store.figures import DARK, LIGHT, Theme
 from okl.store.page import PAGE
-from okl.store.proofs import HEADER, growth_of, regret_facts, regret_horizons, regret_section
+from okl.store.proofs import growth_of, regret_facts, regret_horizons, regret_section
 from okl.store.tables import Table, baseline_names, fact_tables, headline, metric_tables
 from okl.store.wording import (
     judge,
@@ -86,7 +87,7 @@ def markdown_report(result: Mapping[str, Any]) -> str:
     parts += [f"![{_plain(picture.title)}]({_data_uri(picture.draw(LIGHT))})" for picture in pictures(result)]
     if (section := regret_section(result)) is not None:
         parts += ["## Regret", *map(_plain, section.sentences)]
-        parts += [_markdown_table(section.table, HEADER)] if section.table else []
+        parts += [_markdown_table(section.table, section.header)] if section.table else []
     header = ["", "okl", *baseline_names(result)]
     parts += [_markdown_table(table, header) for table in metric_tables(result).values()]
     parts += [_markdown_table(table, ["", ""]) for table in fact_tables(result)]
@@ -105,6 +106,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Learnt", _pace(result)],
         ["Total time", seconds(result.get("total_seconds"))],
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
+        *drift_facts(result),
         *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
         *regret_facts(result),
     ]
@@ -133,6 +135,9 @@ def pictures(result: Mapping[str, Any]) -> list[Picture]:
         verdict = judge({**result, "test": None})
         error = f"{metric_name(verdict.metric)} while learning"
         found.append(Picture("Learning curve", partial(figures.learning_curve, curve, error, verdict.constant_name)))
+        if len((result.get("windows") or {}).get("points") or []) > 1:
+            draw_windows = partial(window_curve, result, metric_name(verdict.metric), verdict.constant_name)
+            found.append(Picture("Error in each window", draw_windows))
     if convergence := result.get("convergence"):
         found.append(Picture("Relative duality gap", partial(figures.convergence_curve, convergence)))
     if horizons := regret_horizons(result):
@@ -165,7 +170,7 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _sentences(result: Mapping[str, Any]) -> list[str]:
     told, *others = summary_sentences(result)
-    return [told, *filter(None, [learner_sentence(result)]), *others]
+    return [told, *filter(None, [learner_sentence(result), drift_sentence(result)]), *others]
 
 
 def _pace(result: Mapping[str, Any]) -> str:
@@ -192,7 +197,7 @@ def _html_regret(result: Mapping[str, Any]) -> str:
     if (section := regret_section(result)) is None:
         return ""
     parts = ["<h2>Regret</h2>", *(f"<p>{escape(sentence)}</p>" for sentence in section.sentences)]
-    return "\n".join(parts + ([_html_table(section.table, "metrics", HEADER)] if section.table else []))
+    return "\n".join(parts + ([_html_table(section.table, "metrics", section.header)] if section.table else []))
 
 
 def _html_table(table: Table, style: str, header: Sequence[str] = ()) -> str:

@@ -20,6 +20,7 @@ class TrackingRecipe:
     ----------
     maps : the feature map to draw; loss : of the table
     class_weights : weight of each class's steps and mistakes, None for 1
+    radius : of the ball that models lie in which a certificate compares with; None for no certificate; two classes
 
     Source: see TrackingLearner.
     """
@@ -27,6 +28,7 @@ class TrackingRecipe:
     maps: MapChoice
     loss: Loss
     class_weights: tuple[float, ...] | None = None
+    radius: float | None = None
     name: str = "track"
     modes: tuple[Mode, ...] = ("stream",)
 

@@ -17,7 +17,7 @@ class Tracked:
     """The state of the tracking learner: a value that no method writes into.
 
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
-    p, mistakes : (E,), weights of the experts and what they have lost; numbers : (2,); as in okl.compiled.fixedshare
+    p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in okl.compiled.fixedshare
     progress : how the mixture's predictions did
     """
 

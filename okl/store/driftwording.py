@@ -1,0 +1,73 @@
+"""Windows of a stream in words and a picture: how the error went, and where rows were found to have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from okl.store.figures import Theme, add_axes, empty_figure, large_numbers, png
+from okl.store.wording import number
+
+MOST_TOLD = 3  # signals in a sentence
+
+
+def drift_sentence(result: Mapping[str, Any]) -> str:
+    """What the windows of a run say of change; "" for a run without any."""
+    drift = result.get("drift")
+    if not drift or not drift["windows"]:
+        return ""
+    where = f"{number(drift['windows'])} windows of {number(result['windows']['rows'])} rows or more"
+    signals = drift["signals"]
+    chance = f"where nothing changes, at most {_share(drift['level'])} windows fires"
+    if not signals:
+        return f"In none of {where} were predictions worse than in those before it by more than chance ({chance})."
+    told = "; ".join(_signal(one) for one in signals[:MOST_TOLD])
+    more = f"; and {number(len(signals) - MOST_TOLD)} more" if len(signals) > MOST_TOLD else ""
+    count = "One" if len(signals) == 1 else number(len(signals))
+    return f"Rows change: {count} of {where} fired ({chance}): {told}{more}."
+
+
+def drift_facts(result: Mapping[str, Any]) -> list[list[str]]:
+    """The same for a terminal: a name and a text, or nothing."""
+    drift = result.get("drift")
+    if not drift or not drift["windows"]:
+        return []
+    signals, windows = drift["signals"], f"{number(drift['windows'])} windows"
+    if not signals:
+        return [["Drift", f"no signal in {windows}"]]
+    worst = min(signals, key=lambda one: one["p_value"])
+    return [["Drift", f"{number(len(signals))} of {windows} fired; clearest: {_signal(worst)}"]]
+
+
+def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Theme) -> bytes:
+    """Draw the error of each window, the baseline's, and where a window fired.
+
+    error, baseline : what the two are called
+    """
+    points: Sequence[Sequence[float]] = result["windows"]["points"]
+    rows = [first + count / 2.0 for first, count, _, _ in points]
+    figure = empty_figure(4.6, 3.1, theme)
+    axes = add_axes(figure, theme)
+    axes.plot(rows, [point[3] for point in points], color=theme.other, linewidth=1.2, linestyle="--", label=baseline)
+    axes.plot(rows, [point[2] for point in points], color=theme.line, linewidth=1.4, label="okl")
+    signals = (result.get("drift") or {}).get("signals")
+    if signals:
+        places = [(one["first_row"] + one["last_row"] + 1) / 2.0 for one in signals]
+        axes.plot(places, [one["error"] for one in signals], "v", color=theme.ink, markersize=6, label="drift signal")
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(0.0, low), high + 0.2 * (high - low))  # room for the legend above the lines
+    axes.xaxis.set_major_formatter(large_numbers)
+    axes.set_xlabel("rows seen")
+    axes.set_title(f"{error} in each window", loc="left", fontsize=10, color=theme.ink)
+    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, ncols=3, handlelength=1.3, loc="upper left")
+    return png(figure)
+
+
+def _signal(one: Mapping[str, Any]) -> str:
+    last, first = number(one["last_row"] + 1), number(one["first_row"] + 1)
+    return f"rows {first} to {last}, error {number(one['error'])} after {number(one['past_error'])}"
+
+
+def _share(level: float) -> str:
+    return f"one in {number(round(1.0 / level))}"

@@ -1,0 +1,187 @@
+"""Tracking of rows that change, with one default setting: `python -m tests.benchmarks.tracking --data FOLDER`.
+
+Beside every fixed step size of the tracker's own grid, each learnt alone in the same map:
+
+  ten generated streams with eight abrupt changes (seeds that no default was settled on), ten without any;
+  electricity as it is stored, which is its order in time, with the predictor that repeats the last label; and permuted.
+
+And the signal of drift: whether it fires within a window of every change of the generated streams, and how many windows
+fire where nothing changes. A figure that misses what is claimed is marked and ends the run with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from okl.drift import DriftWatch
+from okl.execution.protocol import Rows
+from okl.features.bandwidth import median_distance
+from okl.features.fourier import FourierFeatures, draw_fourier_map
+from okl.kernels import Gaussian
+from okl.losses import Hinge
+from okl.online.learner import LinearLearner
+from okl.online.tracking import TrackingLearner
+from okl.online.tracking.learner import STEP_SIZES
+from okl.solvers import Standing
+
+SEEDS = range(9000, 9010)
+N_ROWS, N_INPUTS, N_CENTRES, N_CHANGES, NOISE, MARGIN = 20_000, 8, 6, 8, 0.1, 1000
+N_FREQUENCIES, SAMPLE_ROWS, WINDOW_ROWS = 400, 4096, 256
+LEAST_GAIN, MOST_LOSS, MOST_FIRED = 0.02, 0.01, 1.0  # abrupt: relative; stationary: relative; windows in a hundred
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Rows in their order, and the rows at which they become others."""
+
+    rows: Rows
+    changes: tuple[int, ...] = ()
+
+
+def generated(seed: int, n_changes: int) -> Stream:
+    """Labels by the sign of a sum of Gaussian bumps, equally many, a tenth of them flipped; new bumps at a change."""
+    rng = np.random.default_rng(seed)
+    inputs, targets = rng.standard_normal((N_ROWS, N_INPUTS)), np.empty(N_ROWS)
+    changes = np.sort(rng.choice(np.arange(MARGIN, N_ROWS - MARGIN), n_changes, replace=False)).tolist()
+    for first, last in zip([0, *changes], [*changes, N_ROWS], strict=True):
+        centres, signs = rng.standard_normal((N_CENTRES, N_INPUTS)), rng.choice([-1.0, 1.0], N_CENTRES)
+        squared = np.square(inputs[first:last, None] - centres).sum(axis=-1)
+        bumps = np.exp(-squared / (2 * N_INPUTS)) @ signs
+        targets[first:last] = np.where(bumps >= np.median(bumps), 1.0, -1.0)
+    targets[rng.random(N_ROWS) < NOISE] *= -1.0
+    return Stream(Rows(inputs.astype(np.float32), targets), tuple(changes))
+
+
+def electricity(folder: Path) -> Stream:
+    """The prices of electricity in their order in time."""
+    table = pq.read_table(folder / "electricity.parquet")
+    names = [name for name in table.column_names if name.startswith("f")]
+    inputs = np.column_stack([table[name].to_numpy() for name in names]).astype(np.float32)
+    return Stream(Rows(np.ascontiguousarray(inputs), table["y"].to_numpy().astype(np.float64)))
+
+
+def permuted(stream: Stream, seed: int) -> Stream:
+    """The same rows in a random order."""
+    order = np.random.default_rng(seed).permutation(len(stream.rows.targets))
+    return Stream(Rows(np.ascontiguousarray(stream.rows.inputs[order]), stream.rows.targets[order]))
+
+
+def make_map(stream: Stream, seed: int) -> FourierFeatures:
+    """Of the median distance, as `okl train --track` draws it."""
+    order = np.random.default_rng(seed).permutation(len(stream.rows.targets))[:SAMPLE_ROWS]
+    bandwidth = median_distance(stream.rows.inputs[order])
+    return draw_fourier_map(Gaussian(bandwidth), stream.rows.inputs.shape[1], N_FREQUENCIES, seed, "float32")
+
+
+def fixed_errors(stream: Stream, feature_map: FourierFeatures) -> NDArray[np.float64]:
+    """Progressive mistake rates of each step size alone."""
+    errors = []
+    for step in STEP_SIZES["binary"]:
+        learner = LinearLearner(feature_map, Hinge(), step)
+        errors.append(learner.learn(learner.start(), stream.rows, 2).progress.error)
+    return np.array(errors)
+
+
+def tracked(stream: Stream, feature_map: FourierFeatures) -> tuple[float, DriftWatch]:
+    """The tracker's progressive mistake rate, and its windows."""
+    learner, n_rows = TrackingLearner(feature_map, Hinge()), len(stream.rows.targets)
+    state, watch = learner.start(), DriftWatch("binary", WINDOW_ROWS)
+    for first in range(0, n_rows, WINDOW_ROWS):
+        part = slice(first, first + WINDOW_ROWS)
+        state = learner.learn(state, Rows(stream.rows.inputs[part], stream.rows.targets[part]))
+        progress = state.progress
+        standing = Standing(progress.rows, n_rows, progress.error, progress.baseline_error)
+        watch.add(replace(standing, expert_losses=tuple(state.mistakes.tolist())))
+    return state.progress.error, watch
+
+
+def followed(stream: Stream, watch: DriftWatch) -> tuple[int, int]:
+    """How many changes fired in the window that they are in, or in the next; and how many windows fired elsewhere."""
+    fired = {place for place, window in enumerate(watch.windows) if window.fired}
+    near = [{change // WINDOW_ROWS, change // WINDOW_ROWS + 1} for change in stream.changes]
+    excused: set[int] = set().union(*({place + later for place in places for later in range(2)} for places in near))
+    return sum(bool(fired & places) for places in near), len(fired - excused)
+
+
+class Claims:
+    """Prints a figure beside what is claimed, and remembers what was missed."""
+
+    def __init__(self) -> None:
+        self.missed = 0
+
+    def say(self, what: str, held: bool) -> None:
+        """One line; a miss is marked."""
+        self.missed += not held
+        print(f"{'      ' if held else 'MISSED'}  {what}", flush=True)
+
+
+def measure(name: str, stream: Stream, seed: int) -> tuple[float, float, DriftWatch]:
+    """Relative gain over the best fixed step, and over the second; prints a line."""
+    feature_map = make_map(stream, seed)
+    errors = fixed_errors(stream, feature_map)
+    error, watch = tracked(stream, feature_map)
+    gain = 1.0 - error / float(errors.min())
+    best = STEP_SIZES["binary"][int(errors.argmin())]
+    print(
+        f"        {name}: tracked {error:.4f}, best fixed {errors.min():.4f} (step {best:g}), {gain:+.1%}", flush=True
+    )
+    return error, gain, watch
+
+
+def compare_generated(claims: Claims) -> None:
+    """Abrupt and stationary streams."""
+    gains, hits, changes, elsewhere = [], 0, 0, 0
+    for seed in SEEDS:
+        stream = generated(seed, N_CHANGES)
+        _, gain, watch = measure(f"abrupt {seed}", stream, seed)
+        found, others = followed(stream, watch)
+        gains.append(gain)
+        hits, changes, elsewhere = hits + found, changes + len(stream.changes), elsewhere + others
+    claims.say(f"abrupt: {np.mean(gains):+.1%} on average, least {min(gains):+.1%}", np.mean(gains) >= LEAST_GAIN)
+    claims.say(f"drift: {hits} of {changes} changes within a window, {elsewhere} windows elsewhere", hits == changes)
+    gains, shares = [], []
+    for seed in SEEDS:
+        _, gain, watch = measure(f"stationary {seed}", generated(seed, 0), seed)
+        gains.append(gain)
+        shares.append(100.0 * sum(window.fired for window in watch.windows) / len(watch.windows))
+    claims.say(f"stationary: least {min(gains):+.1%}", min(gains) >= -MOST_LOSS)
+    claims.say(f"drift: {max(shares):.1f} in a hundred stationary windows at most", max(shares) <= MOST_FIRED)
+
+
+def compare_electricity(folder: Path, claims: Claims) -> None:
+    """As stored, and permuted."""
+    stored = electricity(folder)
+    targets = stored.rows.targets
+    error, gain, watch = measure("electricity as stored", stored, 0)
+    previous = float((targets[1:] != targets[:-1]).mean())
+    fired = sum(window.fired for window in watch.windows)
+    claims.say(f"electricity: {error:.4f}; the last label again {previous:.4f}; {fired} windows fire", gain > 0)
+    _, gain, watch = measure("electricity permuted", permuted(stored, 0), 0)
+    fired = sum(window.fired for window in watch.windows)
+    share = 100.0 * fired / len(watch.windows)
+    claims.say(
+        f"permuted: {gain:+.1%}; {share:.1f} in a hundred windows fire", gain >= -MOST_LOSS and share <= MOST_FIRED
+    )
+
+
+def main() -> int:
+    """Measure, and tell whether everything claimed held."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=None, help="folder with electricity.parquet")
+    folder = parser.parse_args().data
+    claims = Claims()
+    compare_generated(claims)
+    if folder is not None:
+        compare_electricity(folder, claims)
+    return 1 if claims.missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
