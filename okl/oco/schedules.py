@@ -11,6 +11,7 @@ import numpy as np
 
 from okl.checks import check_at_least, check_positive
 from okl.errors import ConfigError
+from okl.oco.constraints import Matrix
 from okl.oco.problem import Problem
 from okl.oco.sets import Vector
 
@@ -34,7 +35,7 @@ class Schedule(Protocol):
 
 
 def penalties(schedule: Schedule, step_sizes: Vector) -> Vector:
-    """Return gamma_t = gamma_0 / sqrt(alpha_t) for step sizes alpha_t, (n,)."""
+    """Return gamma_t = gamma_0 / sqrt(alpha_t) for step sizes alpha_t, of any shape."""
     return schedule.penalty_scale / np.sqrt(step_sizes)
 
 
@@ -205,18 +206,25 @@ def round_numbers(first: int, last: int) -> Vector:
     return np.arange(first, last + 1, dtype=np.float64)
 
 
-def tables(schedule: Schedule, n_rounds: int, scales: Sequence[float] = (1.0,)) -> tuple[Vector, Vector]:
-    """Return alpha_t of rounds 1 .. T and gamma_t of rounds 1 .. T + 1 for experts that scale the step sizes.
+def schedule_rounds(schedule: Schedule, rounds: Vector, horizon: int | None) -> tuple[Vector, Vector]:
+    """Return alpha_t and gamma_t of these rounds, (n,) each."""
+    sizes = schedule.step_sizes(rounds, horizon)
+    return sizes, penalties(schedule, sizes)
+
+
+def tables(schedule: Schedule, rounds: Vector, horizon: int | None, scales: Sequence[float]) -> tuple[Matrix, Matrix]:
+    """Return alpha_{i,t} and gamma_{i,t} of these rounds for experts that scale the step sizes.
 
     Parameters
     ----------
-    schedule : of the first expert
-    n_rounds : T, also the horizon
+    schedule : of an expert of scale 1
+    rounds : (n,) numbers t
+    horizon : T, where the schedule takes it
     scales : (N,) factor of every expert's step sizes
 
     Returns
     -------
-    (N, T), (N, T + 1)
+    (N, n) each
     """
-    sizes = np.asarray(scales)[:, None] * schedule.step_sizes(round_numbers(1, n_rounds + 1), n_rounds)[None, :]
-    return np.ascontiguousarray(sizes[:, :-1]), penalties(schedule, sizes)
+    sizes = np.asarray(scales)[:, None] * schedule.step_sizes(rounds, horizon)[None, :]
+    return sizes, penalties(schedule, sizes)
