@@ -53,7 +53,7 @@ def read_group(
 
     positions = np.arange(into.start, into.stop) if isinstance(into, range) else into
     schema = data.schema
-    table = _read_columns(data, shard, group, [*schema.features, schema.target])
+    table = read_columns(data, shard, group, [*schema.features, schema.target])
     if len(table) != len(positions):
         raise DataError(
             f"{data.path(shard)}: row group {group} has {len(table)} rows, expected {len(positions)} as manifest.json "
@@ -65,7 +65,8 @@ def read_group(
     targets_out[positions] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
 
 
-def _read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]) -> pa.Table:
+def read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]) -> pa.Table:
+    """Some columns of a row group, as stored and in the order asked for, or DataError."""
     path = data.path(shard)
     try:
         # select: a column named a also matches a.b

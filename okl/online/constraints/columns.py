@@ -1,0 +1,120 @@
+"""Columns that constraints look at, beside the inputs: keys of a data set, or inputs that are then not learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.errors import ConfigError, DataError
+from okl.online.constraints.quantities import Constraint, Covariance, Group, columns_of
+from okl.store.arrowreading import read_columns
+from okl.store.columns import absent
+from okl.store.dataset import Dataset, Schema, Shard
+
+Columns = Mapping[str, NDArray[Any]]
+"""Values (rows,) of columns by name: float64 for numbers, objects for text, None where one is missing."""
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: str) -> None:
+    """Raise DataError if a constraint looks at a column that is neither an input nor a key."""
+    there = (*schema.features, *schema.keys)
+    for name in columns_of(constraints):
+        if name not in there:
+            raise absent(name, there, where, "constrained")
+
+
+def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
+    """The same shards, some of whose inputs are only carried along, as keys are.
+
+    Raises
+    ------
+    ConfigError : no input would be left
+    """
+    schema, apart = data.schema, set(names)
+    kept = [index for index, name in enumerate(schema.features) if name not in apart]
+    if len(kept) == schema.n_features:
+        return data
+    if not kept:
+        raise ConfigError(
+            f"{data.folder}: every input column is looked at by a constraint, so that none is left to learn from. Set "
+            "--learn-sensitive to learn from them all the same."
+        )
+    statistics = schema.feature_statistics
+    moved = tuple(name for name in schema.features if name in apart)
+    return replace(
+        data,
+        schema=replace(
+            schema,
+            features=tuple(schema.features[index] for index in kept),
+            feature_statistics=tuple(statistics[index] for index in kept) if statistics else (),
+            keys=(*schema.keys, *moved),
+        ),
+    )
+
+
+def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> Columns:
+    """Values of columns in a row group, as stored and in its order; numbers are not scaled.
+
+    Raises
+    ------
+    DataError : a shard that is missing or damaged
+    """
+    if not names:
+        return {}
+    table = read_columns(data, shard, group, names)
+    return {name: _values(table.column(name)) for name in names}
+
+
+def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        filled = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
+        return np.asarray(filled.to_numpy(), dtype=np.float64)
+    return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
+
+
+def members(group: Group, columns: Columns) -> NDArray[np.float64]:
+    """1 for the rows of a group and 0 for others, (rows,); a missing value is in no group."""
+    values = columns[group.column]
+    if values.dtype == object:
+        alike: NDArray[np.float64] = (values == group.value).astype(np.float64)
+        return alike
+    try:
+        wanted = _TRUTH[group.value.lower()] if group.value.lower() in _TRUTH else float(group.value)
+    except ValueError:
+        return np.zeros(len(values))
+    # inputs are stored as float32: 0.1 is meant there, too
+    equal: NDArray[np.float64] = ((values == wanted) | (values == float(np.float32(wanted)))).astype(np.float64)
+    return equal
+
+
+def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.float64]:
+    """Values (rows,) of a column of numbers.
+
+    Raises
+    ------
+    DataError : it holds text, or misses a value
+    """
+    values = columns[quantity.column]
+    if values.dtype == object:
+        raise DataError(
+            f"{where}: column {quantity.column!r} holds text, but a covariance takes numbers. Use "
+            f"difference({quantity.column}=..., {quantity.column}=...) between two of its values."
+        )
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"{where}: column {quantity.column!r} misses a value, but a covariance takes all of them. Fill it, or "
+            "drop such rows before ingest."
+        )
+    return np.asarray(values, dtype=np.float64)

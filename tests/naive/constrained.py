@@ -1,0 +1,70 @@
+"""Slow, obvious twins of okl/compiled/constrained.py and constrainedsteps.py: each step is left to a cone solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import clarabel
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from okl.compiled.blocks import Block
+from okl.compiled.constrained import Limits, Watched
+from okl.compiled.updates import Learnt, Rule
+from tests.naive.updates import loss_of
+
+Vector = NDArray[np.float64]
+
+
+def step(point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, above: Vector, radius: float) -> Vector:
+    """argmin over ||x|| <= radius of ||x - point||^2 + above'[rows x - high]_+ + below'[low - rows x]_+, (p,)."""
+    sides = [(rows[i], high[i], above[i]) for i in range(len(rows)) if above[i] > 0 and np.isfinite(high[i])]
+    sides += [(-rows[i], -low[i], below[i]) for i in range(len(rows)) if below[i] > 0 and np.isfinite(low[i])]
+    size, count = len(point), len(sides)
+    cost = np.concatenate([-2 * point, [price for _, _, price in sides]])
+    curvature = sparse.diags_array(np.concatenate([np.full(size, 2.0), np.zeros(count)]), format="csc")
+    matrix = np.zeros((2 * count + size + 1, size + count))
+    bounds = np.zeros(2 * count + size + 1)
+    for k, (row, limit, _) in enumerate(sides):
+        matrix[k, :size], matrix[k, size + k], bounds[k] = row, -1.0, limit  # row x - excess <= limit
+        matrix[count + k, size + k] = -1.0
+    bounds[2 * count] = radius
+    matrix[2 * count + 1 :, :size] = -np.eye(size)
+    cones: list[Any] = [clarabel.NonnegativeConeT(2 * count)] if count else []
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    cones.append(clarabel.SecondOrderConeT(size + 1))
+    solver = clarabel.DefaultSolver(curvature, cost, sparse.csc_matrix(matrix), bounds, cones, settings)
+    found: Vector = np.array(solver.solve().x[:size])
+    return found
+
+
+def learn_constrained_block(
+    learnt: Learnt, watched: Watched, block: Block, targets: Vector, rule: Rule, limits: Limits
+) -> None:
+    loss, rows = loss_of(rule.code, rule.epsilon), limits.rows.astype(np.float64)
+    for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
+        w = learnt.weights[0].astype(np.float64)
+        f, t = w @ z, int(learnt.counts[0]) + 1
+        majority = 1.0 if learnt.class_counts[1] >= learnt.class_counts[0] else -1.0
+        learnt.counts[:3] += [1, (1.0 if f >= 0 else -1.0) != y, majority != y]
+        learnt.class_counts[int(y > 0)] += 1
+        steps = [rule.step_size / np.sqrt(s) if rule.decaying else rule.step_size for s in (t, t + 1)]
+        alpha, gamma, following = 2 * steps[0], *(limits.gain / np.sqrt(2 * size) for size in steps)
+        outside = np.maximum([limits.low - rows @ w, rows @ w - limits.high], 0.0)
+        watched.queues[...] += gamma * outside
+        caps = alpha * following * (watched.queues + gamma * outside)
+        watched.exceeded[:-1] += limits.units * outside.sum(axis=0)
+        watched.exceeded[-1] += np.linalg.norm(limits.units * outside.sum(axis=0))
+        weight = rule.class_weights[int(y > 0)]
+        gradient = weight * loss.derivative(np.array([f]), np.array([y]))[0] * z
+        learnt.sums[3] += weight * loss.value(np.array([f]), np.array([y]))[0]
+        learnt.sums[4:6] += [gradient @ gradient, steps[0] * (gradient @ gradient)]
+        learnt.counts[3] += bool(np.any(gradient != 0))
+        learnt.weights[0] = step(w - alpha * gradient / 2, rows, limits.low, limits.high, caps[0], caps[1], rule.radius)
+        if rule.sample_every and t % rule.sample_every == 0:
+            learnt.total[...] += t // rule.sample_every * learnt.weights.astype(np.float64)
+            learnt.counts[4] += t // rule.sample_every
+    watched.values[...] = rows @ learnt.weights[0]

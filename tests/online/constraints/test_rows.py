@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from okl.errors import ConfigError, DataError
+from okl.execution.local import LocalExecution
+from okl.features.fourier import draw_fourier_map
+from okl.kernels import Gaussian
+from okl.online.constraints.columns import check_columns, read_side, without_features
+from okl.online.constraints.grammar import parse_constraints
+from okl.online.constraints.rows import estimate_rows
+from okl.store.dataset import Dataset
+from okl.store.reading import read_rows
+from tests.online.constraints.cases import sensitive_data
+
+TEXTS = ("abs(covariance(s)) <= 0.01", "difference(how=often, how=never) <= 0", "mean(s=0) >= -1", "norm <= 5")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return sensitive_data(tmp_path_factory.mktemp("constraints"))
+
+
+def test_rows_are_the_quantities_of_all_training_rows(data: Dataset) -> None:
+    constraints, _ = parse_constraints(TEXTS)
+    projected = without_features(data, ("s",))
+    assert projected.schema.features == ("a", "b", "c")
+    feature_map = draw_fourier_map(Gaussian(1.0), 3, 20, 0)
+    with LocalExecution(2) as execution:
+        rows, sums = estimate_rows(projected, constraints, feature_map, execution)
+    assert len(data.split("train")) > 3
+    groups = [(shard, group) for shard in projected.split("train") for group in range(len(shard.row_groups))]
+    inputs = np.concatenate([read_rows(projected, *one[:1], one[1:], "float32").inputs for one in groups])
+    side = [read_side(projected, *one, ("s", "how")) for one in groups]
+    s, how = (np.concatenate([columns[name] for columns in side]) for name in ("s", "how"))
+    weights = np.random.default_rng(0).standard_normal(40)
+    scores = feature_map.transform(inputs).astype(np.float64) @ weights
+    expected = [
+        np.cov(scores, s, bias=True)[0, 1],
+        scores[how == "often"].mean() - scores[how == "never"].mean(),
+        scores[s == 0].mean(),
+    ]
+    np.testing.assert_allclose(rows @ weights, expected, atol=1e-10)
+    assert sums.counts[0] == projected.rows("train")
+    assert abs(expected[0]) > 1e-3
+
+
+def test_column_that_is_not_there_is_told_with_its_neighbours(data: Dataset) -> None:
+    constraints, _ = parse_constraints(["covariance(hwo) <= 1"])
+    with pytest.raises(DataError, match="Did you mean 'how'"):
+        check_columns(data.schema, constraints, "data")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("mean(how=daily) <= 1", "no training rows; column 'how' holds never, often, seldom"),
+     ("mean(s=2) <= 1", "column 's' holds 0, 1")],
+)  # fmt: skip
+def test_group_without_rows_is_refused(data: Dataset, text: str, part: str) -> None:
+    constraints, _ = parse_constraints([text])
+    with LocalExecution(1) as execution, pytest.raises(ConfigError, match=part):
+        estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)
+
+
+def test_covariance_takes_no_text(data: Dataset) -> None:
+    constraints, _ = parse_constraints(["covariance(how) <= 1"])
+    with LocalExecution(1) as execution, pytest.raises(DataError, match="holds text"):
+        estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)
+
+
+def test_some_input_is_left_to_learn_from(data: Dataset) -> None:
+    with pytest.raises(ConfigError, match="none is left"):
+        without_features(data, ("a", "b", "c", "s"))
+    assert without_features(data, ("how",)) is data
+    assert replace(data).schema.keys == ("how",)
