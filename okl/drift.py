@@ -2,14 +2,14 @@
 
 A window fires if predictions, each made before its row was learnt, are worse than chance explains beside the later half
 of the windows since the last signal: a learner that still improves leaves them better, not worse. A tracker is soon as
-good as before, but not each of its experts: all of them are tested, each beside its own past, at their share of the
-level. Of the mistakes
-in two stretches at one rate, those in the window are hypergeometric (Fisher's exact test, one-sided). After eight
-windows a window must also stand out among the windows themselves, whose errors vary more than by chance alone: by
-Student's t with the variance of their successive differences, which a slow trend does not inflate. A tracker's squared
-errors, clipped so that no row makes a mean, are judged by the second test only; those of other learners, of whatever
-distribution, by none. Where nothing changes, either fires in at most a share `level` of
-the windows.
+good as before, but not each of its experts: those that were nearly the best are tested too, each beside its own past,
+at their share of the level.
+
+Of the mistakes in two stretches at one rate, those in the window are hypergeometric (Fisher's exact test, one-sided).
+Where windows vary among themselves by more than chance alone, by the mean square of successive differences, which a
+slow trend does not inflate, the deviation is taken in units of theirs. Squared errors of a tracker's experts, clipped
+so that no row makes a mean, are judged by Student's t with that variance, from eight windows on; those of other
+learners, of whatever distribution, are not. Where nothing changes, at most a share `level` of the windows fires.
 
 Source: Fisher, Journal of the Royal Statistical Society 98, 1935; von Neumann et al., Annals of Mathematical Statistics
 12, 1941 (mean square successive difference); Gama, Sebastiao & Rodrigues, Machine Learning 90, 2013 (errors before
@@ -33,6 +33,7 @@ Doubles = NDArray[np.float64]
 
 LEVEL = 0.001
 FEWEST_SPREAD = 8  # windows, for a variance between them
+CLOSE = 1.25  # times the least error so far, up to which an expert is tested
 EFFICIENCY = 2.0 / 3.0  # degrees of freedom of a mean square successive difference, for each difference
 
 
@@ -128,23 +129,32 @@ def worse(task: Task, past: list[Window], window: Window) -> float:
     past : at least one window, the latest last; learner and experts are tested apart (Bonferroni)
     """
     first = 1 if task == "regression" else 0  # one row may make a learner's own squared error
-    totals = np.array([one.totals[first:] for one in past])
-    rows = np.array([one.rows for one in past], dtype=np.float64)
+    late = past[len(past) // 2 :]
+    totals = np.array([one.totals[first:] for one in late])
+    rows = np.array([one.rows for one in late], dtype=np.float64)
     here = np.array(window.totals[first:])
-    finite = np.isfinite(totals).all(axis=0) & np.isfinite(here)
-    chances = [_chance(task, totals[:, k], rows, here[k], window.rows) for k in np.flatnonzero(finite)]
-    return min(1.0, len(here) * min(chances, default=1.0))
+    errors = totals.sum(axis=0)
+    finite = np.isfinite(errors) & np.isfinite(here)
+    if not finite.any():
+        return 1.0
+    tested = np.flatnonzero(finite & (errors <= CLOSE * errors[finite].min()))
+    return min(1.0, len(tested) * min(_chance(task, totals[:, k], rows, here[k], window.rows) for k in tested))
 
 
 def _chance(task: Task, totals: Doubles, rows: Doubles, here: float, here_rows: int) -> float:
     """Of one series of losses."""
-    late = len(totals) // 2
-    spread = None
-    if len(totals) >= FEWEST_SPREAD:
-        spread = _by_spread(totals / rows, late, here / here_rows)
     if task == "regression":
-        return 1.0 if spread is None else spread
-    return max(_by_mistakes(totals[late:].sum(), rows[late:].sum(), here, here_rows), spread or 0.0)
+        return _by_spread(totals / rows, here / here_rows) if len(totals) >= FEWEST_SPREAD else 1.0
+    chance = _by_mistakes(float(totals.sum()), float(rows.sum()), here, here_rows)
+    excess = _excess_spread(totals, rows) if len(totals) >= FEWEST_SPREAD else 1.0
+    return float(stats.norm.sf(stats.norm.isf(chance) / math.sqrt(excess))) if excess > 1.0 and chance > 0.0 else chance
+
+
+def _excess_spread(totals: Doubles, rows: Doubles) -> float:
+    """How many times the variance of chance alone the rates of windows one after the other vary, at least 1."""
+    rate = totals.sum() / rows.sum()
+    by_chance = rate * (1.0 - rate) * (1.0 / rows[1:] + 1.0 / rows[:-1])
+    return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0
 
 
 def _by_mistakes(mistakes: float, rows: float, here: float, here_rows: int) -> float:
@@ -153,11 +163,11 @@ def _by_mistakes(mistakes: float, rows: float, here: float, here_rows: int) -> f
     return float(stats.hypergeom.sf(found - 1, round(rows) + here_rows, round(mistakes) + found, here_rows))
 
 
-def _by_spread(errors: Doubles, late: int, here: float) -> float:
-    """Student's test of a window's error against the mean of errors[late:]."""
+def _by_spread(errors: Doubles, here: float) -> float:
+    """Student's test of a window's error against the mean of those before it."""
     variance = float(np.square(np.diff(errors)).mean()) / 2.0
-    behind = here - float(errors[late:].mean())
+    behind = here - float(errors.mean())
     if variance == 0.0:
         return 1.0 if behind <= 0.0 else 0.0
-    deviation = math.sqrt(variance * (1.0 + 1.0 / (len(errors) - late)))
+    deviation = math.sqrt(variance * (1.0 + 1.0 / len(errors)))
     return float(stats.t.sf(behind / deviation, EFFICIENCY * (len(errors) - 1)))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from okl.types import Task
 ROWS, WINDOWS = 256, 100
 
 
-def watched(task: Task, losses: NDArray[np.float64], step: int = ROWS) -> DriftWatch:
+def watched(task: Task, losses: NDArray[np.floating[Any]], step: int = ROWS) -> DriftWatch:
     """A stream of such losses, told of every `step` rows."""
     watch, totals = DriftWatch(task, ROWS), np.cumsum(losses)
     for done in [*range(step, len(losses), step), len(losses)]:
@@ -74,7 +75,7 @@ def test_a_learner_that_improves_does_not_fire_and_one_that_is_overtaken_fires_w
 
 
 def test_an_expert_that_is_overtaken_fires_where_the_learner_is_not_and_one_that_diverged_is_left_out() -> None:
-    past = [Window(place * 256, 256, (40, 40, math.inf), 0) for place in range(4)]
+    past = [Window(place * 256, 256, (44, 40, math.inf), 0) for place in range(4)]
     calm, struck = Window(1024, 256, (44, 44, math.nan), 0), Window(1024, 256, (44, 100, math.nan), 0)
     assert worse("binary", past, calm) > 0.1
     assert worse("binary", past, struck) <= LEVEL
@@ -96,11 +97,12 @@ def test_the_test_of_mistakes_is_fishers() -> None:
 
 
 def test_windows_that_vary_among_themselves_need_more_than_mistakes_by_chance() -> None:
-    errors = [10, 40, 12, 44, 9, 38, 11, 42, 10, 43]
-    past = [Window(place * 256, 256, (total,), 0) for place, total in enumerate(errors)]
-    window = Window(2560, 256, (60,), 0)
-    assert worse("binary", past, window) > 10 * worse("binary", past[-5:], window)
-    assert worse("binary", past[-5:], window) <= LEVEL
+    window = Window(16 * 256, 256, (50,), 0)
+    for errors, calm in (([10, 40] * 8, False), ([24, 26] * 8, True)):
+        past = [Window(place * 256, 256, (total,), 0) for place, total in enumerate(errors)]
+        assert sum(errors[8:]) == 200
+        assert (worse("binary", past, window) <= LEVEL) == calm
+        assert worse("binary", past[-6:], window) <= LEVEL
 
 
 def test_windows_hold_all_rows_but_the_last_few_and_say_what_they_are() -> None:

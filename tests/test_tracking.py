@@ -12,6 +12,7 @@ import pytest
 
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
+from okl.estimators import FOGDClassifier
 from okl.planning import check
 from okl.store.report import html_report, markdown_report, text_summary
 from okl.training import train
@@ -20,12 +21,12 @@ from tests.rows import train_settings, write
 ROWS, CHANGE = 4096, 2400
 
 
-def changing(task: str = "binary") -> pa.Table:
-    """What a and b say of y is turned round at CHANGE."""
-    rng = np.random.default_rng(8)
-    inputs = rng.standard_normal((ROWS, 2)).astype(np.float32)
-    signal = (inputs[:, 0] + 0.5 * inputs[:, 1] ** 2 - 0.5) * np.where(np.arange(ROWS) < CHANGE, 1.0, -1.0)
-    y = (signal > 0).astype(np.int64) if task == "binary" else signal + 0.1 * rng.standard_normal(ROWS)
+def changing(task: str = "binary", times: int = 1) -> pa.Table:
+    """What a and b say of y is turned round at CHANGE; so many times the rows."""
+    rng, rows = np.random.default_rng(8), times * ROWS
+    inputs = rng.standard_normal((rows, 2)).astype(np.float32)
+    signal = (inputs[:, 0] + 0.5 * inputs[:, 1] ** 2 - 0.5) * np.where(np.arange(rows) < times * CHANGE, 1.0, -1.0)
+    y = (signal > 0).astype(np.int64) if task == "binary" else signal + 0.1 * rng.standard_normal(rows)
     return pa.table({"a": inputs[:, 0], "b": inputs[:, 1], "y": y})
 
 
@@ -78,13 +79,26 @@ def test_reports_tell_of_windows_signal_and_certificate(result: dict[str, Any]) 
 
 
 def test_a_regression_is_watched_too_and_threads_and_orders_do_what_they_say(tmp_path: Path) -> None:
-    source = write(tmp_path, changing("regression"))
+    source = write(tmp_path, changing("regression", 2))
     tracked = [train(train_settings(source, tmp_path / f"{k}", track=True, threads=k)) for k in (1, 2)]
     assert tracked[0]["weights_sha256"] == tracked[1]["weights_sha256"]
-    assert [one["first_row"] // 256 for one in tracked[0]["drift"]["signals"]] in ([9], [10])
+    assert [one["first_row"] // 256 for one in tracked[0]["drift"]["signals"]] in ([18], [19])
     shuffled = train(train_settings(source, tmp_path / "shuffled", track=True, order="shuffle"))
     assert "drift" not in shuffled
     assert shuffled["weights_sha256"] != tracked[0]["weights_sha256"]
+
+
+def test_estimators_track_rows_that_come_in_their_order() -> None:
+    rows = changing()
+    inputs, labels = np.column_stack([rows["a"].to_numpy(), rows["b"].to_numpy()]), rows["y"].to_numpy()
+    tracker, fixed = (FOGDClassifier(n_frequencies=20, track=track, shuffle=False) for track in (True, False))
+    for first in range(0, ROWS, 1024):
+        tracker.partial_fit(inputs[first : first + 1024], labels[first : first + 1024], classes=[0, 1])
+    tracked, still = tracker.state_.progress.error, fixed.fit(inputs, labels).state_.progress.error
+    assert tracked < 0.9 * still
+    assert tracker.score(inputs[CHANGE + 800 :], labels[CHANGE + 800 :]) > 0.85
+    with pytest.raises(ConfigError, match="weighs last and averaged"):
+        FOGDClassifier(track=True, average=False).fit(inputs, labels)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from okl.checks import check_choice
+from okl.errors import ConfigError
 from okl.estimators.classify import OnlineClassifier
 from okl.estimators.parameters import Auto, number_or_auto, whole_number
 from okl.estimators.regress import OnlineRegressor
 from okl.losses import Loss
 from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice
+from okl.online.recipe import Recipe
+from okl.online.tracking.recipe import TrackingRecipe
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,6 +33,8 @@ class FOGDClassifier(OnlineClassifier):
     step_size : float > 0 on the map, whose rows have norm 1, or "auto" for the best of a race on the sample
     class_weight : factor of the steps of each class, by label; "balanced" for rows / (classes * rows of the class)
     average : predict with the average of the weights on the way, not the last ones
+    track : follow rows that change with time: step sizes side by side, mixed by Fixed Share; step_size and average stay
+        as they are. Rows should come in their order: partial_fit, or shuffle=False
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
     Attributes
@@ -57,8 +62,9 @@ class FOGDClassifier(OnlineClassifier):
     step_size: float | Auto = "auto"
     class_weight: dict[Any, float] | Literal["balanced"] | None = None
     average: bool = True
+    track: bool = False
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LinearRecipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> Recipe:
         return _fourier_recipe(self, loss, class_weights)
 
     @property
@@ -78,7 +84,8 @@ class FOGDRegressor(OnlineRegressor):
     Parameters
     ----------
     step_size : float > 0, or "auto" for the best of a race on a sample; up to 1 never overshoots, far above 2 diverges
-    n_frequencies, kernel, map, bandwidth, average : as in FOGDClassifier; epsilon, scale_target : as in OnlineRegressor
+    n_frequencies, kernel, map, bandwidth, average, track : as in FOGDClassifier
+    epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
     Attributes
@@ -103,17 +110,25 @@ class FOGDRegressor(OnlineRegressor):
     bandwidth: float | Auto = "auto"
     step_size: float | Auto = "auto"
     average: bool = True
+    track: bool = False
 
-    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> LinearRecipe:
+    def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> Recipe:
         return _fourier_recipe(self, loss, class_weights)
 
 
 def _fourier_recipe(
     estimator: FOGDClassifier | FOGDRegressor, loss: Loss, class_weights: tuple[float, ...] | None
-) -> LinearRecipe:
+) -> Recipe:
     bandwidth = number_or_auto("bandwidth", estimator.bandwidth)
     maps = FourierChoice(
         estimator.kernel, bandwidth, whole_number("n_frequencies", estimator.n_frequencies), estimator.map
     )
     step_size = number_or_auto("step_size", estimator.step_size)
+    if estimator.track:
+        if step_size is not None or not estimator.average:
+            raise ConfigError(
+                f"track = True with step_size = {estimator.step_size!r} and average = {estimator.average!r}, but it "
+                "weighs last and averaged weights of its own step sizes. Leave the two as they are by default."
+            )
+        return TrackingRecipe(maps, loss, class_weights)
     return LinearRecipe(maps, loss, step_size, class_weights, bool(estimator.average))

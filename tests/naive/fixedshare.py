@@ -19,7 +19,8 @@ def shared(
     """What the mixture says of every row; the weights after each, (rows, E); and what experts lost, (E,)."""
     n_experts = words.shape[1]
     p, total, seen = np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), [0.0]
-    predictions, weights = [], []
+    predictions: list[float] = []
+    weights: list[NDArray[np.float64]] = []
     for said, y in zip(words, targets, strict=True):
         if task == "regression":
             clipped = np.clip(said, min(seen), max(seen))
