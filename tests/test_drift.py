@@ -31,7 +31,7 @@ def fired(watch: DriftWatch) -> list[int]:
 @pytest.mark.parametrize("rate", [0.003, 0.05, 0.4])
 def test_mistakes_at_one_rate_fire_in_a_thousandth_of_the_windows_at_most(rate: float) -> None:
     rng = np.random.default_rng(1)
-    counts = [len(fired(watched("binary", (rng.random(ROWS * WINDOWS) < rate) * 1.0))) for _ in range(40)]
+    counts = [len(fired(watched("binary", (rng.random(ROWS * WINDOWS) < rate) * 1.0))) for _ in range(20)]
     assert max(counts) <= 1
     assert sum(counts) <= 2 * LEVEL * WINDOWS * len(counts)
 
@@ -97,7 +97,7 @@ def test_the_test_of_mistakes_is_fishers() -> None:
 
 
 def test_windows_that_vary_among_themselves_need_more_than_mistakes_by_chance() -> None:
-    window = Window(16 * 256, 256, (50,), 0)
+    window = Window(16 * 256, 256, (56,), 0)
     for errors, calm in (([10, 40] * 8, False), ([24, 26] * 8, True)):
         past = [Window(place * 256, 256, (total,), 0) for place, total in enumerate(errors)]
         assert sum(errors[8:]) == 200

@@ -33,7 +33,7 @@ def piece_sentences(proof: Mapping[str, Any]) -> list[str]:
         f"Over {number(proof['rows'])} rows the mean of scores that was predicted with lost {number(proof['loss'])} by "
         f"the {proof['loss_name']} loss, and made {number(proof['mistakes'])} mistakes. It is compared with weights in "
         f"the ball of radius {number(proof['radius'])} of the same map that are fixed but for a number of changes, at "
-        f"borders of {windows} windows: {_than(first['regret'])} than the best that never change.",
+        f"borders of {windows} windows. Beside the best that never change it lost {_than(first['regret'])}.",
         "No weights with so many changes at these borders make the regret larger than the fourth column says; none "
         "that change at any rows larger than the fifth, where a window with a change counts as if nothing was lost.",
     ]
