@@ -18,7 +18,7 @@ from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.learning import learn, learn_linear
 from okl.online.solver import OnlineSolver
-from okl.planning import check, make_solver, mode_of, run_folder
+from okl.planning import check, learnt_columns, make_solver, mode_of, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
@@ -90,6 +90,7 @@ class TrainingRun:
             options = settings.ingest or IngestSettings()
             made = ingest(settings.data, self._place.beside / "data", options, progress=self._ingest_progress)
             self.data = made.dataset
+        self.data = learnt_columns(settings, self.data)
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class TrainingRun:
             self._proof = tracking_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
         else:
             self._proof = regret_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
-        return {name: value for name, value in self._proof.as_json().items() if name != "horizons"}
+        return {name: value for name, value in self._proof.as_json().items() if name not in ("horizons", "comparisons")}
 
     def save(self) -> dict[str, Any]:
         """Write the model directory."""

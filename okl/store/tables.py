@@ -70,8 +70,9 @@ def fact_tables(result: Mapping[str, Any]) -> list[Table]:
     """Names and values of all that the run was given, chose and left behind."""
     run = {name: value for name, value in result.items() if name not in APART}
     groups = {"Run": run, **{title: result.get(name) or {} for name, title in FACTS.items()}}
-    # horizons have a table of their own
-    groups["Certificate"] = {name: value for name, value in groups["Certificate"].items() if name != "horizons"}
+    # horizons and comparisons have tables of their own
+    own = ("horizons", "comparisons")
+    groups["Certificate"] = {name: value for name, value in groups["Certificate"].items() if name not in own}
     return [
         Table(
             title,
