@@ -40,10 +40,10 @@ def hinge_kinks(
     for i in range(scores.shape[0]):
         speed = targets[i] * along[i]
         room = 1.0 - targets[i] * scores[i]
-        if speed * room > 0.0 and ON_KINK < abs(room) < limit * abs(speed):
-            positions[count] = room / speed
-            jumps[count] = scale * abs(speed)
-            count += 1
+        # written whether it matters or not, and then over: a branch here is as good as random
+        positions[count] = room / speed
+        jumps[count] = scale * abs(speed)
+        count += int((speed * room > 0.0) & (abs(room) > ON_KINK) & (abs(room) < limit * abs(speed)))
     return count, total
 
 

@@ -24,11 +24,10 @@ def hinge_slopes(slopes: FloatArray, scores: FloatArray, along: FloatArray, targ
         y = targets[i]
         room = 1.0 - y * scores[i]
         losses += max(0.0, room)
-        if room > ON_KINK or (room >= -ON_KINK and y * along[i] < 0.0):
-            slopes[i] = -y
-            intercepts += 1.0
-        else:
-            slopes[i] = 0.0
+        # no branch: which rows are active is as good as random to a processor
+        active = (room > ON_KINK) | ((room >= -ON_KINK) & (y * along[i] < 0.0))
+        slopes[i] = -y if active else 0.0
+        intercepts += 1.0 if active else 0.0
     return losses, intercepts
 
 
@@ -40,8 +39,8 @@ def hinge_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: fl
         speed = targets[i] * along[i]
         room = 1.0 - targets[i] * scores[i] - t * speed
         losses += max(0.0, room)
-        if room > ON_KINK or (room >= -ON_KINK and speed < 0.0):
-            derivative -= speed
+        active = (room > ON_KINK) | ((room >= -ON_KINK) & (speed < 0.0))
+        derivative -= speed if active else 0.0
     return losses, derivative
 
 

@@ -104,6 +104,23 @@ class Bundle:
         dual = coefficients if self._duals is self._coefficients else self._combined(self._duals)
         return Vector(coefficients, dual), float(inner(self.weights, self._intercepts[: self.n_cuts]))
 
+    def carried(self, share: float, cut: Vector, intercept: float) -> Bundle:
+        """These cuts as cuts of more rows, of which those here are a share: each takes in one of the new rows.
+
+        cut, intercept : of the new rows, already times one less the share; vectors whose dual they are themselves
+        """
+        other = Bundle(self.lam, self.size)
+        if self._coefficients is None:
+            return other
+        other.n_cuts, other._shape, n = self.n_cuts, self._shape, self.n_cuts
+        other._coefficients = share * self._coefficients + cut.coefficients.ravel()
+        other._duals = other._coefficients
+        other._intercepts = share * self._intercepts + intercept
+        other._weights, other._unused = self._weights.copy(), self._unused.copy()
+        for place in range(n):
+            score_rows(other._products[place, :n], other._coefficients[:n], other._coefficients[place])
+        return other
+
     def _combined(self, rows: FloatArray) -> FloatArray:
         total = np.zeros(rows.shape[1])
         add_sloped_rows(total, rows[: self.n_cuts], self.weights)  # a BLAS's bits depend on its threads

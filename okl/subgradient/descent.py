@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from okl.subgradient.bias import FreeBias
-from okl.subgradient.directions import Direction, Point
+from okl.subgradient.directions import BundleDirections, Direction, Point
 from okl.subgradient.linesearch import Ray
 from okl.subgradient.vectors import Space, Vector, inner_product
 from okl.types import FloatArray
@@ -40,17 +40,26 @@ class Descent:
     """The iterations of a method on the rows of a space.
 
     objective, lower_bound : the sampled optimum lies between; iterations : done so far
+    before : a run on the first of these rows that ended at the start: cuts of a bundle are carried on from it
     """
 
-    def __init__(self, space: Space, targets: FloatArray, method: Scs, start: Vector) -> None:
+    def __init__(
+        self, space: Space, targets: FloatArray, method: Scs, start: Vector, before: Descent | None = None
+    ) -> None:
         self.space, self.targets, self.method = space, targets, method
         self._free = FreeBias(method.loss, targets) if method.bias == "free" else None
         self._directions, self._search = method.new_directions(), method.new_search()
-        scores = space.scores(start)
+        columns = start.dual is start.coefficients  # of rows, not of their kernels: vectors stay what they are
+        if self._free is not None or not columns or not isinstance(self._directions, BundleDirections):
+            before = None
+        known = () if before is None else (before.point.scores,)
+        scores = np.concatenate([*known, space.scores(start, sum(map(len, known)))])
         self.point = Point(start, scores, inner_product(start, start), self._best_bias(scores))
         self._slopes, self._last_slopes = np.empty_like(scores), np.zeros_like(scores)
         self._gathered, self._changes = space.gather(self._last_slopes), 0
         self.lower_bound, self.iterations, self._idle = -math.inf, 0, 0
+        if before is not None:
+            self._carry(before)
         self._cut(self._biased(scores, self.point.bias), np.zeros_like(scores), at_point=True)
 
     @property
@@ -79,8 +88,9 @@ class Descent:
         """One direction, one step, one cut: two reads of the rows."""
         before = self.objective, self.lower_bound
         direction = self._directions.propose(self.point, self.space)
-        target_bias = self._best_bias(self.point.scores + direction.scores)
-        along = self._biased(direction.scores, target_bias - self.point.bias)
+        along = direction.scores
+        if self._free is not None:
+            along = self._biased(along, self._best_bias(self.point.scores + along) - self.point.bias)
         step = self._step(direction, along)
         if step > 0.0:
             self._move(direction, step)
@@ -92,6 +102,19 @@ class Descent:
             self._cut(self._biased(self.point.scores, self.point.bias), along, at_point=True)
         self.iterations += 1
         self._idle = self._idle + 1 if (self.objective, self.lower_bound) == before else 0
+
+    def _carry(self, before: Descent) -> None:
+        """Each cut of fewer rows, and one that the new rows have in common, together are a cut of all rows."""
+        n, n_old, loss = self.space.n_rows, before.space.n_rows, self.method.loss
+        scores, targets, slopes = self.point.scores[n_old:], self.targets[n_old:], self._last_slopes
+        slopes[n_old:] = loss.slopes(scores, targets)
+        fresh = self.space.gather(slopes)
+        slopes[:n_old] = before._last_slopes
+        self._gathered, self._changes = fresh.moved(n_old / n, before._gathered), before._changes + 1
+        intercept = float(loss.intercepts(slopes[n_old:], targets).sum()) / n
+        assert isinstance(self._directions, BundleDirections)
+        assert isinstance(before._directions, BundleDirections)
+        self._directions.bundle = before._directions.bundle.carried(n_old / n, fresh, intercept)
 
     def _step(self, direction: Direction, along: FloatArray) -> float:
         lam, squared = self.method.lam, inner_product(direction.vector, direction.vector)

@@ -45,9 +45,10 @@ class Fitted:
 class GeometricGrowth:
     """Samples that grow fourfold, each begun where the one before ended.
 
-    A bundle's cuts hold on their own sample only: what is kept is the point. When the point's gap on rows that it had
-    not met says that it is worth trying, fresh rows in independent samples bound its gap over all rows, at ever larger
-    confidence so that all tries together keep to the one that is stated.
+    What is kept is the point, and in columns the cuts of a bundle: with one that the new rows have in common they are
+    cuts of all. When the point's gap on rows that it had not met says that it is worth trying, fresh rows in
+    independent samples bound its gap over all rows, at ever larger confidence so that all tries together keep to the
+    one that is stated.
 
     Parameters
     ----------
@@ -90,14 +91,15 @@ class GeometricGrowth:
             space = source.space(n_rows)
             start = None if solved is None else space.lifted(solved.point.vector)
             tolerance = plan.tolerance(n_rows / n_all, n_rows)
-            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, begun, watch)
+            before = None if solved is None else solved.descent
+            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, begun, watch, before)
             history += solved.history if len(history) == 0 else solved.history[1:]
             if n_rows == n_all:
                 return _fitted(solved, exact_bound(solved.objective, solved.lower_bound), notes, history)
             fresh = _Fresh(source, targets, method, solved)
             if self.confidence is not None and plan.worth_looking(seen, n_rows, solved.gap):
                 seen = fresh.look()
-            rows = None if seen is None else plan.replicate_rows(seen, n_rows, solved.gap)
+            rows = None if seen is None else plan.replicate_rows(seen, n_rows, solved.gap, tries)
             if self.confidence is not None and rows and fresh.first + rows * self.replicates <= n_all:
                 tries += 1
                 # one try more halves what is left of the risk: all tries together stay below it

@@ -13,6 +13,7 @@ _STATISTICAL = (
 _LOOSEST = 0.1
 _SOLVED = 0.25  # of the gap asked for, that solving the sample may take
 _MARGIN = 0.75  # of the gap asked for, that a bound is expected to take if it is to be tried
+_DEARER = 0.25  # by how much the bound is further from its mean with each attempt: less risk is left for it
 _MOST_OF_SAMPLE = 2.0  # rows of a replicate over those of the sample
 _FALL = 0.5  # of the scale, from one sample to the next, at most
 
@@ -56,14 +57,15 @@ class Plan:
             return self.gap
         return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
 
-    def replicate_rows(self, seen: Seen, n_rows: int, solved: float) -> int | None:
+    def replicate_rows(self, seen: Seen, n_rows: int, solved: float, attempts: int = 0) -> int | None:
         """Rows of each fresh sample for which the bound is expected to reach the gap; None where it is not.
 
-        n_rows, solved : rows and gap of the sample
+        n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
+        for more confidence
 
         The bound is the excess of the point, the optimism of the replicates, and how far the sample was solved.
         """
-        left = _MARGIN * self.gap - seen.scale / n_rows - solved
+        left = _MARGIN * self.gap / (1.0 + _DEARER * attempts) - seen.scale / n_rows - solved
         if left <= 0.0 or seen.scale > _MOST_OF_SAMPLE * n_rows * left:
             return None
         return max(self.first_sample, round(seen.scale / left))

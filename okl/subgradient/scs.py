@@ -24,6 +24,7 @@ class Sampled:
 
     point : weights, their scores on the sample, and the bias if it is free
     objective, lower_bound : the sampled optimum lies between
+    descent : the run, from which one on more rows goes on
     reason : "gap" reached; "rounding" or "stalled", nothing more can be told apart; "iterations" used up
     """
 
@@ -33,6 +34,7 @@ class Sampled:
     iterations: int
     reason: Reason
     history: tuple[Record, ...] = field(repr=False)
+    descent: Descent = field(repr=False)
 
     @property
     def gap(self) -> float:
@@ -121,6 +123,7 @@ def solve_sample(
     until: float | None = None,
     begun: float | None = None,
     watch: Watch | None = None,
+    before: Descent | None = None,
 ) -> Sampled:
     """Minimise the objective on the rows of a space.
 
@@ -133,13 +136,14 @@ def solve_sample(
     until : the gap to stop at, None for the method's
     begun : time.perf_counter() that seconds of the history count from, None for now
     watch : called with the run before every iteration and after the last one
+    before : a run on the first of these rows that ended at the start, whose cuts are of use here, too
 
     Returns
     -------
     Sampled
     """
     begun = time.perf_counter() if begun is None else begun
-    descent = Descent(space, targets, method, space.zero() if start is None else start)
+    descent = Descent(space, targets, method, space.zero() if start is None else start, before)
     gap = method.gap if until is None else until
     history = [descent.record(begun)]
     while (reason := descent.finished(gap, method.max_iterations)) is None:
@@ -149,4 +153,5 @@ def solve_sample(
         history.append(descent.record(begun))
     if watch is not None:
         watch(descent)
-    return Sampled(descent.point, descent.objective, descent.lower_bound, descent.iterations, reason, tuple(history))
+    found = descent.point, descent.objective, descent.lower_bound, descent.iterations
+    return Sampled(*found, reason, tuple(history), descent)

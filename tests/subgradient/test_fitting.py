@@ -9,6 +9,7 @@ import pytest
 
 from okl.errors import ConfigError, DataError
 from okl.kernels import Gaussian
+from okl.subgradient.descent import Descent
 from okl.subgradient.fitting import GeometricGrowth
 from okl.subgradient.losses import ClassesHinge, Hinge, Insensitive
 from okl.subgradient.paper import PaperGrowth
@@ -47,6 +48,25 @@ def test_full_bound_covers_the_excess_and_reads_some_of_the_rows() -> None:
         assert objective(rows, targets, fitted.vector, 0.1) - best <= fitted.full.gap <= 5e-3
         drawn.append(fitted.n_rows + fitted.full.rows)
     assert max(drawn) < 0.5 * len(rows)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Insensitive(0.1), ClassesHinge()])
+def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
+    rows, targets = problem(2000)
+    if loss.task == "multiclass":
+        targets = np.argmax(rows[:, :3], axis=1).astype(np.float64)
+    source = ColumnSource(rows, np.arange(2000), n_outputs=3 if loss.task == "multiclass" else 1)
+    method = Scs(lam=0.01, loss=loss, gap=1e-9)
+    small = solve_sample(source.space(600), targets[:600], method, until=1e-3)
+    best = solve_sample(source.space(2000), targets, method)
+    cold = Descent(source.space(2000), targets, method, small.point.vector)
+    warm = Descent(source.space(2000), targets, method, small.point.vector, small.descent)
+    assert warm.objective == pytest.approx(cold.objective, rel=1e-12)
+    assert cold.lower_bound + 0.5 * (best.objective - cold.lower_bound) < warm.lower_bound <= best.objective
+    while warm.finished(1e-9, 500) is None:  # most of its cuts are sums of few rows' changes by then
+        warm.iterate()
+    assert warm.iterations < best.iterations
+    assert warm.lower_bound <= best.objective <= warm.objective + 1e-9 <= best.objective + 2e-9
 
 
 @pytest.mark.parametrize("loss", [Hinge(), Insensitive(0.1), ClassesHinge()])
