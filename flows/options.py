@@ -21,7 +21,10 @@ Given = dict[str, Any]
 """What was given of a group of options, by the names of their settings."""
 
 MOST_METAVAR = 60  # characters; longer lists of choices stand in the help
-ONE_OF_MANY = {"keys": "key"}  # an option that may be repeated is named for one of its values
+ONE_OF_MANY = {
+    "keys": "key",
+    "constraints": "constraint",
+}  # an option that may be repeated is named for one of its values
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Options:
             many = get_origin(annotation) is tuple
             kind = list[str] if many else str
             option = typer.Option(
-                f"--{flag}", metavar=metavar(annotation), help=f"{told} (repeatable)" if many else told
+                f"--{flag}",
+                metavar="CONSTRAINT" if field == "constraints" else metavar(annotation),
+                help=f"{told} (repeatable)" if many else told,
             )
         return inspect.Parameter(
             field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
@@ -72,7 +77,8 @@ TRAIN = Options(
     TrainSettings,
     (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
      *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
-     *("class_weights", "radius", "certify", "passes", "rounds", "order", "track", "seed", "precision", "mode"), *WHERE,
+     *("class_weights", "radius", "constraints", "constraint_margin", "learn_sensitive", "certify"),
+     *("passes", "rounds", "order", "track", "seed", "precision", "mode"), *WHERE,
      "out", "name"),
 )  # fmt: skip
 STORE = Options(IngestSettings, (*INGEST.fields, "compression"))

@@ -10,6 +10,7 @@ from okl.errors import ConfigError
 from okl.kernels import kernel_parameters
 from okl.online.budget.strategies import STRATEGIES
 from okl.online.budget.strategy import BudgetStrategy
+from okl.online.constraints.grammar import parse_constraints
 from okl.subgradient.catalogue import CUTTING_NAMES
 
 IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
@@ -19,12 +20,13 @@ OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
 OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
 OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
 OF_FOURIER_MAPS = ("frequencies", "map")
+OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "learn_sensitive"})
 NOT_OF_CUTS = ("passes", "rounds", "order")
-NOT_TRACKED = ("step_size", "average", "step_rule")
+NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
 MOST_TOLD = 6
 OPTIONS: dict[str, frozenset[str]] = (
     {
-        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify", "track"},
+        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify", "track"} | OF_CONSTRAINTS,
         "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
     }
     | {
@@ -111,6 +113,26 @@ def _check_track(settings: TrainSettings) -> None:
 
 def _check_mode(settings: TrainSettings) -> None:
     if settings.mode not in ("auto", "sum"):
+def check_constraints(settings: TrainSettings) -> float | None:
+    """The radius of the ball that weights stay in, as given or by a constraint of the norm; None for no ball.
+
+    Raises
+    ------
+    ConfigError : bad grammar, constraints without a ball, or options of constraints without any
+    """
+    constraints, bound = parse_constraints(settings.constraints)
+    radii = [radius for radius in (settings.radius, bound) if radius is not None]
+    if constraints and not radii:
+        raise ConfigError(
+            "Constraints were given, but what keeps them takes weights of a bounded set. Add --constraint "
+            "'norm <= 10', or --radius 10."
+        )
+    for name in ("constraint_margin", "learn_sensitive"):
+        if _changed(settings, name) and not constraints:
+            raise ConfigError(f"{_told(settings, name)}, but no constraint of a column is. Leave it out.")
+    return min(radii, default=None)
+
+
         raise ConfigError(
             f"mode = {settings.mode!r}, but {settings.solver} goes over all rows in every iteration: its mode is sum. "
             "Leave it out."
@@ -137,8 +159,8 @@ def _check_model(settings: TrainSettings) -> None:
     _refuse(settings, OF_ONLINE)
     if settings.bias == "regularised":
         raise ConfigError(
-            f"bias = 'regularised', but the bias of {settings.solver} is its own, or that of fewest errors. Leave it "
-            "out, or use scs."
+            f"bias = {settings.bias!r}, but the bias of {settings.solver} is its own, or that of fewest errors. Leave "
+            "it out, or use scs."
         )
     _check_no_map(settings)
 

@@ -144,6 +144,15 @@ class TrainSettings(BaseModel):
         None, description="fogd, two classes: weights stay in the ball of this radius, on the scaled map"
     )
     certify: bool = Field(
+    constraints: tuple[str, ...] = Field(
+        (),
+        description="fogd, two classes: such as 'abs(covariance(COLUMN)) <= 0.01', 'abs(difference(COLUMN=1, "
+        "COLUMN=0)) <= 0.05', 'mean(COLUMN=1) >= -0.2' of the scores, or 'norm <= 10', which is a radius",
+    )
+    constraint_margin: float = Field(
+        0.0, ge=0, allow_inf_nan=False, description="constraints: so much inside their limits scores are kept"
+    )
+    learn_sensitive: bool = Field(False, description="constraints: learn from the columns that they look at, too")
         False,
         description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight; "
         "pegasos: the gap over all rows",

@@ -46,6 +46,17 @@ class LearningCurve:
             rows, total = standing.done_rows, error_sum
         return points
 
+    def violations(self) -> list[list[float]]:
+        """A list of [rows seen, violation a row so far, a row since the point before]; empty without constraints."""
+        points: list[list[float]] = []
+        rows, total = 0, 0.0
+        for standing in self.known():
+            if standing.violation is not None and standing.done_rows > rows:
+                recent = (standing.violation - total) / (standing.done_rows - rows)
+                points.append([standing.done_rows, standing.violation / standing.done_rows, recent])
+                rows, total = standing.done_rows, standing.violation
+        return points
+
 
 @dataclass
 class ConvergenceCurve:

@@ -72,6 +72,8 @@ def learn(
             if watch is not None:
                 watch.add(standing)
             metrics = {progressive_metric(data.schema.task): standing.error}
+            if standing.violation is not None:
+                metrics["violation_a_row"] = standing.violation / max(1, standing.done_rows)
             observer.advance(standing.done_rows, standing.total_rows, metrics)
     if outcome.kind == "diverged":
         raise DivergedError(

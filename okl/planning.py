@@ -14,6 +14,9 @@ from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
+from okl.online.constraints.columns import check_columns, without_features
+from okl.online.constraints.grammar import parse_constraints
+from okl.online.constraints.quantities import columns_of
 from okl.online.recipe import Mode
 from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
 from okl.recipes import check_recipe, make_accelerated, make_recipe, make_subgradient
@@ -55,7 +58,7 @@ def check(settings: TrainSettings) -> None:
     if is_dataset(settings.data):
         if settings.ingest is not None:
             raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
-        data = open_dataset(settings.data)
+        data = learnt_columns(settings, open_dataset(settings.data))
         solver = make_solver(settings, data)
         if isinstance(solver, AcceleratedSolver):
             solver.check(data.schema)
@@ -68,6 +71,18 @@ def check(settings: TrainSettings) -> None:
         check_source(settings.data, ingest)
         _check_unread(settings, ingest)
     check_place(run_folder(settings))  # last: it may make okl's home folder
+
+
+def learnt_columns(settings: TrainSettings, data: Dataset) -> Dataset:
+    """The data set without the inputs that constraints look at, unless these are to be learnt from, too.
+
+    Raises
+    ------
+    DataError : a constraint looks at a column that is not there; ConfigError : no input would be left
+    """
+    constraints, _ = parse_constraints(settings.constraints)
+    check_columns(data.schema, constraints, str(data.folder))
+    return data if settings.learn_sensitive else without_features(data, columns_of(constraints))
 
 
 def _check_certify(settings: TrainSettings) -> None:
@@ -149,7 +164,7 @@ def mode_of(settings: TrainSettings) -> Mode:
         return "sum"
     if not (settings.workers or settings.scheduler):
         return "stream"
-    return "sum" if settings.solver in IN_MAPS else "mix"
+    return "sum" if settings.solver in IN_MAPS and not settings.constraints else "mix"
 
 
 def default_rounds(solver: str, mode: Mode, rows: int) -> int:

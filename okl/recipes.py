@@ -12,7 +12,7 @@ from okl.accelerated.fapg import Fapg
 from okl.accelerated.sharded.task import Task
 from okl.accelerated.solver import AcceleratedSolver, MapChoice
 from okl.accelerated.stochastic import StochasticStart
-from okl.applicable import check_options
+from okl.applicable import check_constraints, check_options
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
@@ -20,6 +20,8 @@ from okl.features.landmarks import MOST_ROWS
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.online.budget.recipe import BudgetRecipe
 from okl.online.budget.strategies import STRATEGIES
+from okl.online.constrainedrecipe import ConstrainedRecipe
+from okl.online.constraints.grammar import parse_constraints
 from okl.online.experts.recipe import ExpertRecipe
 from okl.online.learner import check_ball
 from okl.online.linear import LinearRecipe
@@ -173,11 +175,17 @@ def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
         check_ball(settings.radius, False, learning["loss"])
         return TrackingRecipe(maps, learning["loss"], learning["class_weights"], settings.radius)
     # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
-    untold = settings.bandwidth == settings.step_size == "auto" and settings.average and settings.radius is None
+    radius = check_constraints(settings)
+    untold = settings.bandwidth == settings.step_size == "auto" and settings.average and radius is None
     if untold and settings.map == "independent":
         return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
-    check_ball(settings.radius, settings.step_rule == "sqrt", learning["loss"])
-    ball: dict[str, Any] = {"radius": settings.radius, "decaying": settings.step_rule == "sqrt"}
+    check_ball(radius, settings.step_rule == "sqrt", learning["loss"])
+    ball: dict[str, Any] = {"radius": radius, "decaying": settings.step_rule == "sqrt"}
+    constraints, _ = parse_constraints(settings.constraints)
+    if constraints:
+        del learning["adaptive"]
+        kept: dict[str, Any] = {"constraints": constraints, "margin": settings.constraint_margin}
+        return ConstrainedRecipe(maps, step_size=_number(settings.step_size), **kept, **ball, **learning)
     return LinearRecipe(maps, step_size=_number(settings.step_size), **ball, **learning)
 
 

@@ -29,6 +29,7 @@ class Standing:
         majority class or mean so far
     surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.online.progress; 0 where nobody counts
     expert_losses : sums so far of what each expert of a tracker lost by itself; empty for other learners
+    violation : sum so far under constraints, as in okl.online.progress; None without
     """
 
     done_rows: int
@@ -39,6 +40,7 @@ class Standing:
     squared_gradients: float = 0.0
     stepped_gradients: float = 0.0
     expert_losses: tuple[float, ...] = ()
+    violation: float | None = None
 
 
 @dataclass(frozen=True)

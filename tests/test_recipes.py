@@ -21,7 +21,7 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.solver import OnlineSolver
-from okl.planning import check, make_online_solver, mode_of
+from okl.planning import check, learnt_columns, make_online_solver, mode_of
 from okl.recipes import make_accelerated, make_recipe, make_subgradient
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
@@ -40,6 +40,7 @@ SCHEMAS = {
     for task, n_labels in zip(TASKS, (2, 3, 0), strict=True)
 }
 SMALL = {"budget": 20, "frequencies": 30}
+CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")
 OTHERWISE: dict[str, dict[str, Any]] = {
     "frequencies": {"frequencies": 31},
     "map": {"map": "orthogonal"},
@@ -56,6 +57,9 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "step_rule": {"step_rule": "plain", "mode": "sum"},
     "radius": {"radius": 0.5},
     "certify": {"certify": True},
+    "constraints": {"constraints": CONSTRAINTS},
+    "constraint_margin": {"constraint_margin": 0.005},
+    "learn_sensitive": {"learn_sensitive": True},
     "C": {"C": 0.1},
     "nu": {"nu": 0.3},
     "kappa": {"kappa": 0.01},
@@ -78,7 +82,10 @@ BESIDE: dict[str, dict[str, Any]] = {
     "offset": {"kernel": "polynomial"},
     "step_rule": {"mode": "sum"},
     "confidence": {"certify": True},
+    "constraint_margin": {"constraints": CONSTRAINTS},
+    "learn_sensitive": {"constraints": CONSTRAINTS},
 }
+TWO_CLASSES = ("radius", "certify", "constraints", "constraint_margin", "learn_sensitive")
 LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
 
 
@@ -162,10 +169,11 @@ def test_every_option_that_a_solver_takes_changes_what_it_learns(
         with pytest.raises(ConfigError, match="kernel"):
             check_all(settings_of(solver, **values), data["binary"])
         return
-    task: Task = "multiclass" if "multiclass" in defined(solver) and option not in ("radius", "certify") else "binary"
+    task: Task = "multiclass" if "multiclass" in defined(solver) and option not in TWO_CLASSES else "binary"
     usual = settings_of(solver, **BESIDE.get(option, {}))
     changed = settings_of(solver, **BESIDE.get(option, {}) | values)
-    before, after = (learnt_bits(make_online_solver(given, data[task]), data[task]) for given in (usual, changed))
+    seen = [(given, learnt_columns(given, data[task])) for given in (usual, changed)]
+    before, after = (learnt_bits(make_online_solver(given, rows), rows) for given, rows in seen)
     assert (before != after) == (option not in LOOKING_ON)
 
 

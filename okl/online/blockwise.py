@@ -42,13 +42,28 @@ def learn_rows(
             learn_fourier(learnt, turns, block, inputs, targets, fourier.waves, rule, thread, n_threads)
 
     def learn_any(turns: Turns, thread: int, n_threads: int) -> None:
-        for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
-            if not wait_turn(turns, index):
-                return
+        def learn(block: Block, part: slice) -> None:
             learn_block(learnt, block, targets[part], rule)
-            pass_turn(turns, index + 1)
 
-    _in_turns(feature_map, len(inputs), n_threads, learn_fused, learn_any)
+        learn_mapped(feature_map, inputs, turns, thread, n_threads, learn)
+
+    in_turns(feature_map, len(inputs), n_threads, learn_fused, learn_any)
+
+
+def learn_mapped(
+    feature_map: FeatureMap,
+    inputs: FloatArray,
+    turns: Turns,
+    thread: int,
+    n_threads: int,
+    learn: Callable[[Block, slice], None],
+) -> None:
+    """Call learn with every n_threads-th block of features and its rows, in turns; until another thread fails."""
+    for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
+        if not wait_turn(turns, index):
+            return
+        learn(block, part)
+        pass_turn(turns, index + 1)
 
 
 def sum_rows(
@@ -75,7 +90,7 @@ def sum_rows(
             sum_block(summed, block, scores, targets[part], rule)
             pass_turn(turns, index + 1)
 
-    _in_turns(feature_map, len(inputs), n_threads, sum_fused, sum_any)
+    in_turns(feature_map, len(inputs), n_threads, sum_fused, sum_any)
 
 
 def _mapped_blocks(
@@ -86,7 +101,7 @@ def _mapped_blocks(
         yield index, part, block_of(feature_map.transform(inputs[part]))
 
 
-def _in_turns(
+def in_turns(
     feature_map: FeatureMap,
     n_rows: int,
     n_threads: int,

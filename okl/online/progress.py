@@ -34,6 +34,7 @@ class Progress:
     class_counts : rows of each class, the negative one first; target_sum : sum of scaled targets
     surrogate, squared_gradients, stepped_gradients : of learners in a ball: sums of c loss(f), ||g||^2 and
         step ||g||^2, where g is a row's gradient of c loss by the weights and c its class weight
+    violation : under constraints: sum over rows of the length of what they were outside their limits, in their units
     """
 
     task: Task
@@ -48,6 +49,7 @@ class Progress:
     surrogate: float = 0.0
     squared_gradients: float = 0.0
     stepped_gradients: float = 0.0
+    violation: float = 0.0
 
     @property
     def error(self) -> float:
@@ -85,6 +87,7 @@ class Progress:
             surrogate=self.surrogate + sign * other.surrogate,
             squared_gradients=self.squared_gradients + sign * other.squared_gradients,
             stepped_gradients=self.stepped_gradients + sign * other.stepped_gradients,
+            violation=self.violation + sign * other.violation,
         )
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from okl.errors import ConfigError
-from okl.execution.protocol import Rows
+from okl.execution.protocol import Execution, Rows
 from okl.losses import Loss
 from okl.online.protocol import RowLearner
 from okl.online.rounds import AdaGrad
-from okl.store.dataset import Schema
+from okl.store.dataset import Dataset, Schema
 from okl.types import Precision
 
 Mode = Literal["stream", "mix", "sum"]
@@ -25,6 +25,7 @@ class Situation:
     schema : of the data; sample : training rows in a random order, at most 4096 of them
     rows : training rows of a pass, None for a stream of unknown length; n_shards : that hold them
     mode, seed, precision : of the run
+    data, execution : all of the rows and where to go over them, None for rows in memory
     """
 
     schema: Schema
@@ -34,6 +35,8 @@ class Situation:
     mode: Mode
     seed: int
     precision: Precision
+    data: Dataset | None = None
+    execution: Execution | None = None
 
 
 class Settled(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from okl.errors import ConfigError
 from okl.execution.protocol import Execution, Rows
+from okl.online.constrained import ConstrainedLearner
 from okl.online.progress import Progress
 from okl.online.recipe import Mode, Recipe, Situation
 from okl.online.rounds import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
@@ -85,7 +86,9 @@ class OnlineSolver:
         check_mode(recipe, self.mode)
         sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
         rows, n_shards = data.rows("train"), len(data.split("train"))
-        situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision)
+        situation = Situation(
+            schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution
+        )
         learner, chosen, optimiser = recipe.settle(situation)
         windows = self._windows(data) if self.mode == "stream" else ()
         segments = _segments(windows, rows, self.segments)
@@ -134,6 +137,7 @@ class OnlineSolver:
             progress.squared_gradients,
             progress.stepped_gradients,
             tuple(state.learned.mistakes.tolist()) if isinstance(state.learned, Tracked) else (),
+            progress.violation if isinstance(state.learner, ConstrainedLearner) else None,
         )
 
     def predictor(self, state: OnlineState) -> Predictor:
