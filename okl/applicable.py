@@ -70,7 +70,8 @@ def check_options(settings: TrainSettings) -> None:
                 "out, or choose another solver."
             )
     _check_kernel(settings)
-    if settings.step_rule == "sqrt" and settings.radius is None:
+    radius = check_constraints(settings)
+    if settings.step_rule == "sqrt" and radius is None:
         raise ConfigError(
             "step_rule = 'sqrt' was given, but steps decay with the rows seen in a ball only. Leave it out, or set a "
             "radius."
@@ -111,8 +112,6 @@ def _check_track(settings: TrainSettings) -> None:
         )
 
 
-def _check_mode(settings: TrainSettings) -> None:
-    if settings.mode not in ("auto", "sum"):
 def check_constraints(settings: TrainSettings) -> float | None:
     """The radius of the ball that weights stay in, as given or by a constraint of the norm; None for no ball.
 
@@ -133,6 +132,8 @@ def check_constraints(settings: TrainSettings) -> float | None:
     return min(radii, default=None)
 
 
+def _check_mode(settings: TrainSettings) -> None:
+    if settings.mode not in ("auto", "sum"):
         raise ConfigError(
             f"mode = {settings.mode!r}, but {settings.solver} goes over all rows in every iteration: its mode is sum. "
             "Leave it out."
@@ -159,8 +160,8 @@ def _check_model(settings: TrainSettings) -> None:
     _refuse(settings, OF_ONLINE)
     if settings.bias == "regularised":
         raise ConfigError(
-            f"bias = {settings.bias!r}, but the bias of {settings.solver} is its own, or that of fewest errors. Leave "
-            "it out, or use scs."
+            f"bias = 'regularised', but the bias of {settings.solver} is its own, or that of fewest errors. Leave it "
+            "out, or use scs."
         )
     _check_no_map(settings)
 

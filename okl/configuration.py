@@ -143,7 +143,6 @@ class TrainSettings(BaseModel):
     radius: Positive | None = Field(
         None, description="fogd, two classes: weights stay in the ball of this radius, on the scaled map"
     )
-    certify: bool = Field(
     constraints: tuple[str, ...] = Field(
         (),
         description="fogd, two classes: such as 'abs(covariance(COLUMN)) <= 0.01', 'abs(difference(COLUMN=1, "
@@ -153,6 +152,7 @@ class TrainSettings(BaseModel):
         0.0, ge=0, allow_inf_nan=False, description="constraints: so much inside their limits scores are kept"
     )
     learn_sensitive: bool = Field(False, description="constraints: learn from the columns that they look at, too")
+    certify: bool = Field(
         False,
         description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight; "
         "pegasos: the gap over all rows",
