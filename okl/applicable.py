@@ -44,7 +44,7 @@ OPTIONS: dict[str, frozenset[str]] = (
         for name in MODEL_NAMES
     }
     | {
-        "scs": OF_CUTS | {"confidence", "first_sample", "bundle_size"},
+        "scs": OF_CUTS | OF_KERNELS | {"confidence", "first_sample", "bundle_size"},
         "wolfe": OF_CUTS,
         "pegasos": frozenset({"frequencies", "map", "lam", "batch", "project", "average", "certify", "confidence"}),
     }
@@ -70,6 +70,7 @@ def check_options(settings: TrainSettings) -> None:
                 "out, or choose another solver."
             )
     _check_kernel(settings)
+    _check_exact(settings)
     radius = check_constraints(settings)
     if settings.step_rule == "sqrt" and radius is None:
         raise ConfigError(
@@ -142,6 +143,11 @@ def _check_mode(settings: TrainSettings) -> None:
 
 def _check_cuts(settings: TrainSettings) -> None:
     _refuse(settings, NOT_OF_CUTS)
+    if settings.bias == "free":
+        raise ConfigError(
+            f"bias = 'free', but over shards {settings.solver} has none, or one that is regularised like a weight. Set "
+            "bias = 'regularised', use c-svm, whose own bias is free, with C = 1 / (lam rows), or okl.SCSClassifier."
+        )
     if settings.bias == "errors":
         raise ConfigError(
             f"bias = 'errors', but {settings.solver} has none, or one that is regularised like a weight. Leave it out, "
@@ -158,10 +164,10 @@ def _check_pegasos(settings: TrainSettings) -> None:
 
 def _check_model(settings: TrainSettings) -> None:
     _refuse(settings, OF_ONLINE)
-    if settings.bias == "regularised":
+    if settings.bias in ("regularised", "free"):
         raise ConfigError(
-            f"bias = 'regularised', but the bias of {settings.solver} is its own, or that of fewest errors. Leave it "
-            "out, or use scs."
+            f"bias = {settings.bias!r}, but the bias of {settings.solver} is its own, or that of fewest errors. Leave "
+            "it out, or use scs."
         )
     _check_no_map(settings)
 
@@ -178,6 +184,26 @@ def _check_no_map(settings: TrainSettings) -> None:
     for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
         if _changed(settings, name):
             raise ConfigError(f"{_told(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")
+
+
+def _check_exact(settings: TrainSettings) -> None:
+    """Refuse a kernel without a map where there is no way to learn with it, and what belongs to maps beside it."""
+    if settings.map != "exact":
+        if settings.solver == "scs" and settings.kernel == "polynomial":
+            raise ConfigError("kernel = 'polynomial' has no Fourier map: set map = 'exact' with it, or use nogd.")
+        return
+    if settings.solver != "scs":
+        raise ConfigError(
+            f"map = 'exact' was given, but {settings.solver} does not sum over sampled rows: scs does. Leave it out, "
+            "or use scs, or a solver with a budget, whose kernel is exact."
+        )
+    if settings.bias == "regularised":
+        raise ConfigError(
+            "bias = 'regularised' was given, but over shards it is a column of a map, and map = 'exact' has none. "
+            "Leave one of them out."
+        )
+    if _changed(settings, "frequencies"):
+        raise ConfigError(f"{_told(settings, 'frequencies')}, but with map = 'exact' there are none. Leave it out.")
 
 
 def _check_kernel(settings: TrainSettings) -> None:

@@ -20,7 +20,7 @@ SolverName = Literal[
 ]  # fmt: skip
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 _TRUE = ("true", "1", "yes", "on")
-MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto"]
+MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
 
 
 class IngestSettings(BaseModel):
@@ -74,7 +74,8 @@ class TrainSettings(BaseModel):
         400, ge=1, description="fogd, c-svm to pegasos: random frequencies; the map has twice as many columns"
     )
     map: MapName = Field(
-        "independent", description="of the same: how frequencies are drawn; auto: what suits the inputs"
+        "independent",
+        description="of the same: how frequencies are drawn; auto: what suits the inputs; exact: scs, no map at all",
     )
     C: Positive | Literal["auto"] = Field(
         "auto", description="c-svm, l2-svm, logistic, l1-logistic, l1-l2-svm: weight of the losses, LIBSVM's; auto: 1"
@@ -100,7 +101,7 @@ class TrainSettings(BaseModel):
     project: bool = Field(False, description="pegasos: keep the weights in the ball that holds the best ones")
     max_iterations: int = Field(20_000, ge=1, description="c-svm to wolfe: iterations at most, for each class")
     fit_intercept: bool = Field(True, description="c-svm to dwd, mm-fda, mm-mpm: whether the model has a bias")
-    bias: Literal["own", "errors", "regularised"] = Field(
+    bias: Literal["own", "errors", "regularised", "free"] = Field(
         "own",
         description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors; scs, wolfe: own is "
         "none, or regularised like a weight",

@@ -33,6 +33,7 @@ from okl.online.tracking.recipe import TrackingRecipe
 from okl.store.dataset import Schema
 from okl.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
 from okl.subgradient.catalogue import make_piecewise
+from okl.subgradient.exact import ExactChoice
 from okl.subgradient.pegasoslearner import PegasosRecipe
 from okl.subgradient.solver import SubgradientSolver
 from okl.subgradient.weighted import weigh
@@ -69,6 +70,7 @@ def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolv
     """
     check_options(settings)
     assert settings.bias != "regularised", "options were checked"
+    assert settings.bias != "free", "options were checked"
     return AcceleratedSolver(
         task=Task(settings.solver, _number(getattr(settings, parameter_of(settings.solver))), settings.fit_intercept),
         maps=_maps(settings),
@@ -93,7 +95,7 @@ def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolv
     name = DEFAULT_PIECEWISE[schema.task] if settings.loss == "auto" else settings.loss
     return SubgradientSolver(
         loss=weigh(make_piecewise(name, settings.epsilon), class_weights(settings, schema)),
-        maps=_maps(settings),
+        maps=_exact(settings) if settings.map == "exact" else _maps(settings),
         lam=settings.lam,
         gap=settings.gap,
         confidence=settings.confidence,
@@ -198,6 +200,10 @@ def _pegasos(settings: TrainSettings, schema: Schema) -> PegasosRecipe:
         project=settings.project,
         average="later" if settings.average else "none",
     )
+
+
+def _exact(settings: TrainSettings) -> ExactChoice:
+    return ExactChoice(settings.kernel, _number(settings.bandwidth), settings.degree, settings.offset)
 
 
 def _maps(settings: TrainSettings) -> MapChoice:

@@ -202,7 +202,8 @@ CUTS = [*(("scs", option) for option in sorted(OPTIONS["scs"] - {"confidence"}))
 @pytest.mark.parametrize(("solver", "option"), CUTS)
 def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, data: dict[Task, Dataset]) -> None:
     own: dict[str, Any] = {"bias": {"bias": "regularised"}, "class_weights": {"class_weights": {"1": 3.0}}}
-    changed, plain = own.get(option, OTHERWISE[option]), dict[str, Any]()
+    plain: dict[str, Any] = {"kernel": "polynomial", "map": "exact"} if option in ("degree", "offset") else {}
+    changed = plain | own.get(option, OTHERWISE[option])
     before, after = (
         model_bits(make_subgradient(settings_of(solver, **values), data["binary"].schema), data["binary"])
         for values in (plain, changed)
@@ -307,7 +308,13 @@ def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: T
         ({"solver": "wolfe", "bias": "errors"}, "bias = 'errors', but wolfe has none, or one that is regularised"),
         ({"solver": "scs", "loss": "absolute"}, "loss 'absolute' is for a regression task, but 'y' makes this a bin"),
         ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic', but cuts are made of a piecewise linear one"),
-        ({"solver": "scs", "kernel": "polynomial"}, "'polynomial' is not shift-invariant"),
+        ({"solver": "scs", "kernel": "polynomial"}, "'polynomial' has no Fourier map: set map = 'exact'"),
+        ({"solver": "scs", "bias": "free"}, "bias = 'free', but over shards scs has none, .* c-svm, whose own bias is"),
+        ({"solver": "nu-svm", "bias": "free"}, "bias = 'free', but the bias of nu-svm is its own"),
+        ({"solver": "scs", "map": "exact", "bias": "regularised"}, "bias = 'regularised' .* map = 'exact' has none"),
+        ({"solver": "scs", "map": "exact", "frequencies": 9}, "frequencies = 9 .* with map = 'exact' there are none"),
+        ({"solver": "wolfe", "map": "exact"}, "map = 'exact' was given, but wolfe does not sum over sampled rows: scs"),
+        ({"solver": "fogd", "map": "exact"}, "map = 'exact' was given, but fogd does not sum over sampled rows: scs"),
         ({"solver": "pegasos", "batch": 3}, "batch = 3, but in a stream it divides 256"),
         ({"solver": "pegasos", "confidence": 0.9}, "confidence = 0.9 was given, but nothing is certified"),
         ({"solver": "c-svm", "bias": "regularised"}, "bias = 'regularised', but the bias of c-svm is its own"),

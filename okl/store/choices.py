@@ -102,6 +102,8 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
 def _space(settings: Mapping[str, Any], kernel: str) -> str:
     if settings.get("kernel") == "linear":
         return "the inputs"
+    if settings.get("map") == "exact":
+        return f"the space of {kernel}"
     return f"{number(settings.get('frequencies'))} random frequencies of {kernel}"
 
 

@@ -100,12 +100,16 @@ def replicated_bound(
     Source: Mak, Morton & Wood, Operations Research Letters 24, 1999, section 3: multiple replications, common random
     numbers.
     """
+    return bound_by(ReplicateWork(rows, share, weights, method, n_outputs), confidence, execution, replicates)
+
+
+def bound_by(work: ReplicateWork, confidence: float, execution: Execution, replicates: int) -> FullBound:
+    """The bound of so many samples of some work, as in `replicated_bound`; raises as it does."""
     if replicates < 2 or not 0.0 < confidence < 1.0:
         raise ConfigError(
             f"confidence = {confidence:g} from {replicates} replicates, but it takes a confidence in (0, 1) and at "
             "least 2 of them."
         )
-    work = ReplicateWork(rows, share, weights, method, n_outputs)
     found = list(execution.map(work, range(replicates)))
     gaps = [max(0.0, one.objective - one.lower_bound) for one in found]
     rows_read, bytes_read = sum(one.rows for one in found), sum(one.bytes_read for one in found)

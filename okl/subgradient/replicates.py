@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -55,12 +56,12 @@ class ReplicateWork:
         for _ in range(_MOST_DRAWS):
             drawn, bytes_read = draw_rows(replace(self.rows, design=design), share)
             if len(drawn.targets):
-                return self._bracket(drawn, len(drawn.targets) / (share * self._all_rows), bytes_read)
+                return self.bracket(drawn, len(drawn.targets) / (share * self._all_rows), bytes_read)
             share = min(1.0, 2.0 * share)
         raise DataError(f"{self.rows.data.folder}: a sample drew no row; is there any?")
 
-    def _bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
-        """total : of the weights that rows have in the sampled objective, about 1."""
+    def bracket(self, drawn: Rows, total: float, bytes_read: int) -> Replicate:
+        """The optimum of a sample and the point there; total : of the weights that rows have in it, about 1."""
         space = ExplicitRows(drawn.inputs, self.n_outputs)
         method = replace(self.method, lam=self.method.lam / total)
         start = space.vector(np.asarray(self.weights, dtype=np.float64))
@@ -78,13 +79,18 @@ def draw_rows(rows: SampledRows, share: float) -> tuple[Rows, int]:
     parts: list[Rows] = []
     bytes_read = 0
     for shard in rows.data.split("train"):
-        found, read = _of_shard(rows, shard, share)
+        found, read = draw_of_shard(rows, shard, share)
         parts += found
         bytes_read += read
+    return joined(parts, rows.n_columns), bytes_read
+
+
+def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
+    """Rows of all parts, in their order."""
     if not parts:
-        return Rows(np.empty((0, rows.n_columns)), np.empty(0)), bytes_read
+        return Rows(np.empty((0, n_columns)), np.empty(0))
     inputs = np.concatenate([part.inputs for part in parts])
-    return Rows(inputs, np.concatenate([part.targets for part in parts])), bytes_read
+    return Rows(inputs, np.concatenate([part.targets for part in parts]))
 
 
 def draw_inputs(data: Dataset, design: Design, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
@@ -100,10 +106,12 @@ def draw_inputs(data: Dataset, design: Design, n_rows: int, precision: Precision
     return np.concatenate(parts), bytes_read
 
 
-def _of_shard(rows: SampledRows, shard: Shard, share: float) -> tuple[list[Rows], int]:
-    segments = rows.segments(shard, share, 0.0)
+def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[list[Rows], int]:
+    """The mapped rows of a shard in the sample of a share and not in a smaller one, and the bytes that were read."""
+    segments = rows.segments(shard, share, beyond)
     # not through the process cache: nobody asks for these rows again
-    return [rows.load(shard, segment.runs) for segment in segments], rows.bytes_of(shard, segments, True)
+    read = rows.bytes_of(shard, segments, beyond == 0.0)
+    return [rows.load(shard, segment.runs) for segment in segments], read
 
 
 def fresh(rows: SampledRows, *seed: int) -> SampledRows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,21 @@ class Sampler:
     method: Scs
     plan: Plan
 
+    def room(self, rows: int) -> bool:
+        """Whether a sample of so many rows can be solved: wherever shards can be read."""
+        return True
+
+    def begun(
+        self, rows: SampledRows, chosen: dict[str, Any], share: float, bytes_read: int, execution: Execution
+    ) -> SubgradientState:
+        """The first sample, cut once, at 0. bytes_read : before that."""
+        n_outputs = rows.data.schema.n_outputs
+        weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
+        drawn, descent, one_class = self.placed(rows, (share,), weights, 0, self.beside(rows), execution)
+        sampled = drawn.old_rows + drawn.new_rows
+        read = bytes_read + drawn.bytes_read
+        return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
+
     def beside(self, rows: SampledRows) -> tuple[Beside, Log]:
         """What is to stand beside the shards of a run, and where it stands: nowhere yet."""
         work = OpenSample(rows, self.method.loss, rows.data.schema.n_outputs)
@@ -49,7 +65,7 @@ class Sampler:
         while True:
             drawn, log = place(work, log, shares, weights, execution)
             first = first or drawn
-            alike = drawn.targets[0] >= drawn.targets[1] and self.method.loss.task != "regression"
+            alike = alike_targets(drawn.targets, self.method)
             bytes_read += drawn.bytes_read
             if shares[-1] >= 1.0 or not alike:
                 break
@@ -63,7 +79,7 @@ class Sampler:
 
     def grown(self, state: SubgradientState, share: float, execution: Execution) -> SubgradientState:
         """A larger sample, from the point that the last one left."""
-        at = state.descent
+        at = placed_descent(state)
         shares = (*at.shares, share)
         drawn, descent, one_class = self.placed(
             state.rows, shares, at.weights, at.iterations, (at.work, at.log), execution
@@ -85,14 +101,8 @@ class Sampler:
         ------
         DataError : the data do not begin with the shards that there were, or are scaled otherwise
         """
-        before, old, new = state.rows.data, state.rows.data.split("train"), data.split("train")
-        same = new[: len(old)] == old and data.schema.features == before.schema.features
-        if not same or any((a != b).any() for a, b in zip(_scaling(before), _scaling(data), strict=True)):
-            raise DataError(
-                f"{data.folder} does not begin with the shards of {before.folder}, scaled as they were: a run goes on "
-                "with the data that it has begun with and shards that come after them. Train afresh."
-            )
-        at = state.descent
+        check_arrived(state.rows.data, data)
+        at = placed_descent(state)
         rows = replace(state.rows, data=data)
         share = min(1.0, at.n_rows / data.rows("train"))
         drawn, descent, one_class = self.placed(rows, (share,), at.weights, at.iterations, self.beside(rows), execution)
@@ -106,6 +116,28 @@ class Sampler:
             drawn_rows=state.drawn_rows + descent.n_rows,
             bytes_read=state.bytes_read + drawn.bytes_read,
             one_class=state.one_class + one_class,
+        )
+
+
+def placed_descent(state: SubgradientState) -> Descent:
+    """Where a state stands whose sample lies with the shards."""
+    assert isinstance(state.descent, Descent)
+    return state.descent
+
+
+def alike_targets(targets: tuple[float, float], method: Scs) -> bool:
+    """Whether the least and the largest target say that all rows are of one class."""
+    return targets[0] >= targets[1] and method.loss.task != "regression"
+
+
+def check_arrived(before: Dataset, data: Dataset) -> None:
+    """Raise DataError unless data begin with the shards that there were, scaled alike."""
+    old, new = before.split("train"), data.split("train")
+    same = new[: len(old)] == old and data.schema.features == before.schema.features
+    if not same or any((a != b).any() for a, b in zip(_scaling(before), _scaling(data), strict=True)):
+        raise DataError(
+            f"{data.folder} does not begin with the shards of {before.folder}, scaled as they were: a run goes on "
+            "with the data that it has begun with and shards that come after them. Train afresh."
         )
 
 

@@ -13,19 +13,22 @@ from okl.accelerated.solver import MapChoice
 from okl.checks import check_at_least, check_positive
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Execution
-from okl.predictors import LinearPredictor, Predictor
+from okl.predictors import Predictor
 from okl.solvers import Convergence, Outcome
 from okl.store.dataset import Dataset, Schema
 from okl.subgradient.certificate import REPLICATES, exact_bound
 from okl.subgradient.drawing import Design
+from okl.subgradient.exact import ExactChoice
 from okl.subgradient.growth import FIRST_SAMPLE, Plan
+from okl.subgradient.kernelsampling import KernelSampler, most_rows
 from okl.subgradient.losses import PiecewiseLinear
 from okl.subgradient.replicates import draw_inputs
 from okl.subgradient.sampling import Sampler
 from okl.subgradient.scs import Scs
-from okl.subgradient.sharded.descent import iterate
+from okl.subgradient.sharded.descent import Descent, iterate
 from okl.subgradient.sharded.rows import SampledRows
 from okl.subgradient.state import SubgradientState
+from okl.subgradient.telling import certificate_of, predictor_of, sample_of
 from okl.subgradient.weighted import describe_loss
 from okl.subgradient.witness import Witness
 from okl.subgradient.wolfe import Wolfe
@@ -45,7 +48,7 @@ class SubgradientSolver:
 
     Parameters
     ----------
-    loss : piecewise linear; maps : which feature map
+    loss : piecewise linear; maps : which feature map, or ExactChoice for the kernel itself, without a constant
     lam : float > 0; gap : float > 0, of the objective, absolute
     confidence : in (0, 1), of the gap over all rows, however often one was tried
     first_sample : rows, None for 1000 or all; all_rows : begin with all of them: deterministic
@@ -85,6 +88,13 @@ class SubgradientSolver:
             check_at_least("first_sample", self.first_sample, 2)
         if not 0.0 < self.confidence < 1.0:
             raise ConfigError(f"confidence = {self.confidence:g}, but it takes a probability between 0 and 1: .95.")
+        if isinstance(self.maps, ExactChoice) and (self.constant or self.conjugate):
+            raise ConfigError("The exact kernel is for bundles of cuts without a bias: leave both out, or take a map.")
+        if isinstance(self.maps, ExactChoice) and not self._sampler.room(self.first_sample or 0):
+            raise ConfigError(
+                f"first_sample = {self.first_sample:,}, but kernel values of so many rows do not fit: {most_rows():,} "
+                "do. Take fewer, or a map."
+            )
 
     def check(self, schema: Schema, rows: int | None) -> None:
         """Refuse what can be known without reading rows. rows : to train with, None if nobody knows.
@@ -121,15 +131,8 @@ class SubgradientSolver:
         inputs, bytes_read = draw_inputs(data, Design.of(data, self.seed, _MAP_SEED), MAP_SAMPLE, self.precision)
         feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
         rows = SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
-        n_outputs = data.schema.n_outputs
-        weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
-        sampler = self._sampler
-        drawn, descent, one_class = sampler.placed(rows, (share,), weights, 0, sampler.beside(rows), execution)
-        sampled = drawn.old_rows + drawn.new_rows
-        return SubgradientState(
-            rows, chosen, (sampled,), descent, None, None, 0, sampled, bytes_read + drawn.bytes_read, one_class
-        )
+        return self._sampler.begun(rows, chosen, share, bytes_read, execution)
 
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
         """One iteration on the sample; once it is solved a proof over all rows, or a larger sample.
@@ -142,9 +145,8 @@ class SubgradientSolver:
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
             return self._sampler.arrived(state, data, execution)
-        at, plan = state.descent, self._plan
-        ended = at.iterations >= self.max_iterations
-        if not (at.gap <= plan.tolerance(state.share, at.n_rows) or at.exhausted or ended):
+        at, plan, ended = state.descent, self._plan, self._ended(state)
+        if isinstance(at, Descent) and not (ended or at.exhausted or at.gap <= plan.tolerance(state.share, at.n_rows)):
             return replace(state, descent=iterate(at, execution), proof=None)
         if state.share >= 1.0:
             return replace(state, proof=exact_bound(at.objective, at.lower_bound))
@@ -154,7 +156,8 @@ class SubgradientSolver:
         rows = plan.replicate_rows(state.seen, at.n_rows, at.gap)
         if ended:
             return self._witness.proved(state, rows or at.n_rows, execution)
-        if rows is not None and rows * self.replicates > data.rows("train"):
+        n_all = data.rows("train")
+        if rows is not None and rows * self.replicates > n_all and self._sampler.room(n_all):
             return self._sampler.grown(state, 1.0, execution)  # all rows are fewer, and leave nothing to chance
         if rows is None or state.proof is not None:
             return self._sampler.grown(state, plan.next_share(state.share), execution)
@@ -177,7 +180,15 @@ class SubgradientSolver:
             return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
         if proof.confidence is None:
             return Outcome("out of budget", f"{where}: with these rows float64 tells no smaller one")
+        if self._ended(state):
+            return Outcome("out of budget", f"{where}: kernel values of a larger sample do not fit; a map would do")
         return None
+
+    def _ended(self, state: SubgradientState) -> bool:
+        """Whether no iteration is left, or no room for a larger sample."""
+        following = math.ceil(self._plan.next_share(state.share) * state.rows.data.rows("train"))
+        full = state.share < 1.0 and not self._sampler.room(following)
+        return full or state.descent.iterations >= self.max_iterations
 
     def standing(self, state: SubgradientState) -> Convergence:
         """Iterations, objective and bound: over all rows once they are proved, of the sample until then."""
@@ -188,53 +199,29 @@ class SubgradientSolver:
         return Convergence(at.iterations, gap, objective, lower, at.n_rows)
 
     def predictor(self, state: SubgradientState) -> Predictor:
-        """The map with the weights, and a bias where there is one."""
-        weights = np.atleast_2d(state.descent.weights).astype(self.precision)
-        if not self.constant:
-            return LinearPredictor(state.rows.feature_map, weights)
-        return LinearPredictor(
-            state.rows.feature_map, np.ascontiguousarray(weights[:, :-1]), np.ascontiguousarray(weights[:, -1])
-        )
+        """The map with the weights, and a bias where there is one; without a map a sum over support vectors."""
+        return predictor_of(state, self.constant, self.precision)
 
     def chosen(self, state: SubgradientState) -> dict[str, Any]:
         """The map's choices, the problem in words, and how large the sample came to be."""
-        at, n_all = state.descent, state.rows.data.rows("train")
-        run = state.rows.design.run_rows
-        why = f"{at.n_rows / n_all:.2%} of the rows, {'one by one' if run == 1 else f'in runs of {run}'}"
-        told: dict[str, Any] = {
+        cost = 1.0 / (self.lam * state.n_all)
+        problem = {
             "lam": self.lam,
-            "lam_reason": f"weight of half the squared norm beside mean losses: C = {1.0 / (self.lam * n_all):.4g}",
+            "lam_reason": f"weight of half the squared norm beside mean losses: C = {cost:.4g}",
             **describe_loss(self.loss, state.rows.data.schema.labels),
             "bias": "regularised like a weight" if self.constant else "none",
-            "sample_rows": at.n_rows,
-            "sample_rows_reason": "all of them" if state.share >= 1.0 else why,
         }
-        if state.one_class:
-            told["one_class_samples"] = state.one_class
-            told["one_class_samples_reason"] = "all rows of these had one label, so that more were drawn at once"
-        return state.chosen | told
+        return state.chosen | problem | sample_of(state)
 
     def certificate(self, state: SubgradientState) -> dict[str, Any]:
         """The proof as JSON."""
-        at, outcome = state.descent, self.finished(state)
-        proof = state.proof or exact_bound(at.objective, at.lower_bound)
-        return {
-            "kind": "gap over all rows",
-            **proof.as_json(),
-            "confidence": None if proof.confidence is None else self.confidence,
-            "sample_rows": at.n_rows,
-            "samples": list(state.samples),
-            "sampled_objective": at.objective,
-            "sampled_lower_bound": at.lower_bound,
-            "rows_sampled": state.drawn_rows,
-            "bytes_read": state.bytes_read,
-            "attempts": state.attempts,
-            "iterations": at.iterations,
-            "outcome": "" if outcome is None else outcome.reason,
-        }
+        outcome = self.finished(state)
+        return certificate_of(state, self.confidence, "" if outcome is None else outcome.reason)
 
     @property
-    def _sampler(self) -> Sampler:
+    def _sampler(self) -> Sampler | KernelSampler:
+        if isinstance(self.maps, ExactChoice):
+            return KernelSampler(self._method, self._plan, self.max_iterations)
         wolfe = Wolfe(lam=self.lam, loss=self.loss, gap=self.gap)
         return Sampler(wolfe if self.conjugate else self._method, self._plan)
 

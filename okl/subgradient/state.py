@@ -7,6 +7,7 @@ from typing import Any
 
 from okl.subgradient.certificate import FullBound
 from okl.subgradient.growth import Seen
+from okl.subgradient.kerneldescent import KernelDescent
 from okl.subgradient.sharded.descent import Descent
 from okl.subgradient.sharded.rows import SampledRows
 
@@ -26,7 +27,7 @@ class SubgradientState:
     rows: SampledRows
     chosen: dict[str, Any]
     samples: tuple[int, ...]
-    descent: Descent
+    descent: Descent | KernelDescent
     seen: Seen | None
     proof: FullBound | None
     attempts: int
@@ -38,3 +39,8 @@ class SubgradientState:
     def share(self) -> float:
         """Of all rows in the sample."""
         return self.descent.shares[-1]
+
+    @property
+    def n_all(self) -> int:
+        """Rows to train with."""
+        return self.rows.data.rows("train")

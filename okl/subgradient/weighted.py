@@ -61,6 +61,12 @@ class ClassWeighted:
         """What each row's slope, weighted already, adds to a cut, (n,): in proportion to the slope."""
         return self.loss.intercepts(slopes, targets)
 
+    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
+        """A subgradient of each row, like scores; at kinks the right-hand one along."""
+        out = np.empty_like(scores, dtype=np.float64)
+        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
+        return out
+
     def slopes_into(
         self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
     ) -> tuple[float, float]:

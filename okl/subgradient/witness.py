@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from okl.execution.protocol import Execution
-from okl.subgradient.certificate import SOLVED_TO, FullBound, replicated_bound
+from okl.subgradient.certificate import SOLVED_TO, FullBound, bound_by
 from okl.subgradient.growth import Seen
-from okl.subgradient.replicates import fresh
+from okl.subgradient.kerneldescent import KernelDescent
+from okl.subgradient.kernelsampling import KernelReplicateWork, most_rows
+from okl.subgradient.replicates import ReplicateWork, fresh
 from okl.subgradient.scs import Scs
 from okl.subgradient.state import SubgradientState
 
@@ -51,9 +53,16 @@ class Witness:
         share = min(1.0, rows / state.rows.data.rows("train"))
         method = replace(self.method, gap=SOLVED_TO * self.method.gap)
         independent = fresh(state.rows, *seed)
-        n_outputs = state.rows.data.schema.n_outputs
-        weights = state.descent.weights
-        return replicated_bound(independent, weights, method, n_outputs, share, confidence, execution, replicates)
+        at, n_outputs = state.descent, state.rows.data.schema.n_outputs
+        if isinstance(at, KernelDescent):
+            share = min(share, most_rows() / state.rows.data.rows("train"))
+            supports, weights = at.support
+            work: ReplicateWork = KernelReplicateWork(
+                independent, share, weights, method, n_outputs, supports, at.squared_length
+            )
+        else:
+            work = ReplicateWork(independent, share, at.weights, method, n_outputs)
+        return bound_by(work, confidence, execution, replicates)
 
     def _read(self, state: SubgradientState, found: FullBound) -> SubgradientState:
         rows, bytes_read = state.drawn_rows + found.rows, state.bytes_read + found.bytes_read

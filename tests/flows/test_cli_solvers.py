@@ -68,6 +68,12 @@ CASES: dict[str, Case] = {
         "its objective over all rows is proved to be within",
         "Solved",
     ),
+    "samples, the kernel itself": Case(
+        "binary",
+        "--solver scs --map exact --lam 0.01 --gap 0.05 --set first_sample=100 --class-weights balanced",
+        "in the space of the Gaussian kernel",
+        "Solved",
+    ),
     "steps, certified": Case(
         "binary",
         "--solver pegasos --certify --lam 0.01 --frequencies 30",

@@ -17,6 +17,7 @@ from okl.execution.resident import process_cache
 from okl.online.maps import InputsChoice
 from okl.store.dataset import Dataset
 from okl.subgradient.catalogue import DEFAULT_LOSS, make_piecewise
+from okl.subgradient.exact import ExactChoice
 from okl.subgradient.explicit import ExplicitRows
 from okl.subgradient.scs import Scs, solve_sample
 from okl.subgradient.sharded import descent
@@ -112,6 +113,7 @@ def test_a_state_is_a_value(data: dict[Task, Dataset], here: Execution) -> None:
     visited = states(learning, data["binary"], here)
     for place in (0, 4, len(visited) // 2, -3):
         before = visited[place]
+        assert isinstance(before.descent, descent.Descent)
         stored = pickle.dumps(before.descent.directions)
         again = learning.advance(before, data["binary"], here)  # the vectors beside the shards have gone on
         assert pickle.dumps(before.descent.directions) == stored
@@ -148,6 +150,9 @@ def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
         assert received < 8 * columns + 2000
         watched = Seeing(execution, {9}, worker_killed(tmp_path))
         assert bits(learning, last_state(learning, rows, watched)) == bits(learning, expected)
+        without_map = solver(gap=0.15, lam=0.03, replicates=3, maps=ExactChoice())
+        found = [bits(without_map, last_state(without_map, rows, where)) for where in (here, execution)]
+        assert found[0] == found[1]
         assert (tmp_path / "9" / "killed").exists()
 
 
