@@ -22,8 +22,8 @@ REPRODUCE = Options(ReproduceSettings, ("repeats", "orders", "choice", "precisio
 @accepts(given=REPRODUCE)
 def reproduce(
     table: Annotated[str, typer.Argument(metavar="TABLE", help=help_for(ReproduceSettings, "table", False))],
-    data: Annotated[str, typer.Option(metavar="DIR", help=help_for(ReproduceSettings, "data", False))],
     given: Given,
+    data: Annotated[str, typer.Option(metavar="DIR", help=help_for(ReproduceSettings, "data", False))] = "",
     datasets: Annotated[
         str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "datasets", False))
     ] = "",
@@ -36,7 +36,8 @@ def reproduce(
 
     The same --out again goes on where a run stopped: what is done is not done again.
     """
-    words = {"table": table, "data": os.path.abspath(data), "datasets": datasets, "algorithms": algorithms} | given
+    folder = os.path.abspath(data) if data else ""
+    words = {"table": table, "data": folder, "datasets": datasets, "algorithms": algorithms} | given
     if "out" in given:
         words["out"] = os.path.abspath(given["out"])
     settings = settings_from(ReproduceSettings, words, "okl reproduce")

@@ -29,6 +29,8 @@ CATALOGUE = {
     "zhang2024-table1": ("okl.reproduction.zhang2024.table", "TABLE1"),
     "zhang2024-figure1": ("okl.reproduction.zhang2024.table", "FIGURE1"),
     "zhang2024-figure2": ("okl.reproduction.zhang2024.table", "FIGURE2"),
+    "yi2021-olp": ("okl.reproduction.yi2021.table", "OLP"),
+    "yi2021-oqp": ("okl.reproduction.yi2021.table", "OQP"),
 }
 
 

@@ -62,6 +62,8 @@ class Folder:
 
     def check(self) -> None:
         """Raise ConfigError unless the folder is there."""
+        if not self.path:
+            raise ConfigError("--data is missing. Give the folder that holds NAME.parquet.")
         if not Path(self.path).is_dir():
             raise ConfigError(f"--data {self.path} is not a folder. Give the one that holds NAME.parquet.")
 

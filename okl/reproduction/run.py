@@ -45,7 +45,8 @@ def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> 
 def check(settings: ReproduceSettings) -> None:
     """Raise ConfigError for all that can be known to be wrong before anything is started."""
     request = request_of(settings, table_named(settings.table))
-    request.data.check()
+    if not draws_its_own(table_named(settings.table)):
+        request.data.check()
     if settings.out is not None:
         check_place(Path(settings.out), settings.table)
 
@@ -67,6 +68,11 @@ def files_of(table: Table) -> Mapping[str, str]:
     """NAME of NAME.parquet of the data sets that a table prints by another name."""
     files: Mapping[str, str] = getattr(table, "files", {})
     return files
+
+
+def draws_its_own(table: Table) -> bool:
+    """Whether a table reads no data, but draws what it needs."""
+    return bool(getattr(table, "generated", False))
 
 
 def _printed(asked: Sequence[str], table: Table) -> list[str]:
@@ -111,7 +117,8 @@ class ReproductionRun:
         self._archive = Archive(str(self._place.items), data, code_digest(self.table.code))
         self._execution = open_execution(self.settings.workers, None, self.settings.threads)
         files = files_of(self.table)
-        missing = [name for name in self.request.datasets if not data.has(files.get(name, name))]
+        there = draws_its_own(self.table)
+        missing = [name for name in self.request.datasets if not (there or data.has(files.get(name, name)))]
         return {"run": str(self._place.folder), "data_sets_not_there": missing}
 
     def choose(self) -> dict[str, Any]:

@@ -25,9 +25,12 @@ class ReproduceSettings(BaseModel):
 
     table: str = Field(
         description="such as lu2016-table5: lu2016-table3, -table5, -table7, -table9, -figure3 or -figure4, "
-        "ito2017-table2 to -table11, ito2017-figure11 or -figure12, zhang2024-table1, -figure1 or -figure2"
+        "ito2017-table2 to -table11, ito2017-figure11 or -figure12, zhang2024-table1, -figure1 or -figure2, "
+        "yi2021-olp or -oqp"
     )
-    data: str = Field(description="folder of NAME.parquet (inputs, y, split), with orders of rows in perms/")
+    data: str = Field(
+        "", description="folder of NAME.parquet (inputs, y, split), orders of rows in perms/; yi2021 draws its own"
+    )
     datasets: Words = Field((), description="data sets, commas between; none: all that the table has")
     algorithms: Words = Field((), description="algorithms, commas between; none: all that the table has")
     repeats: int | None = Field(

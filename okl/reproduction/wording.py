@@ -89,7 +89,8 @@ def setting_words(setting: Mapping[str, Any]) -> str:
 def sentences(result: Mapping[str, Any]) -> list[str]:
     """What the table comes to."""
     settings = result["settings"]
-    said = [f"{result['title']}, with data from {settings['data']}."]
+    data = f"with data from {settings['data']}" if settings["data"] else "with drawn data"
+    said = [f"{result['title']}, {data}."]
     if result["compared"]:
         said.append(f"{result['matches']} of {result['compared']} cells match the paper: {result['rule']}.")
     hollow = [cell for cell in result["cells"] if cell["like_constant"]]

@@ -14,6 +14,7 @@ from okl.errors import ConfigError
 from okl.oco import Ball, Box, LinearConstraints, Problem, QuadraticLosses, Simplex
 from okl.oco.metrics import growth_exponent, losses_at, path_length, regret, violation_of
 from okl.oco.optima import dynamic_optima, dynamic_regret, static_optimum, static_regret
+from okl.oco.sets import ConvexSet
 
 Doubles = NDArray[np.float64]
 
@@ -23,10 +24,9 @@ def problems(seed: int, count: int) -> list[Problem]:
     rng, found = np.random.default_rng(seed), []
     for at in range(count):
         size = 2 if at % 4 == 0 else int(rng.integers(2, 7))
-        ball = Ball(0.3 * rng.normal(size=size), rng.uniform(0.5, 2))
-        region = [Box(-rng.uniform(0.2, 1, size), rng.uniform(0.2, 1, size)), ball, Simplex(size, rng.uniform(0.5, 2))][
-            at % 3
-        ]
+        box = Box(-rng.uniform(0.2, 1, size), rng.uniform(0.2, 1, size))
+        sets: list[ConvexSet] = [box, Ball(0.3 * rng.normal(size=size), rng.uniform(0.5, 2)), Simplex(size, 1.5)]
+        region = sets[at % 3]
         matrix = rng.normal(size=(int(rng.integers(1, 5)), size))
         inside = region.project(rng.normal(size=size))
         found.append(Problem(region, LinearConstraints(matrix, matrix @ inside + rng.uniform(0.0, 0.3, len(matrix)))))
