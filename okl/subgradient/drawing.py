@@ -40,6 +40,8 @@ class Design:
     seed : of this design: other seeds draw independent samples
     run_rows : rows that are drawn together, less at the end of a row group
     n_shards, n_groups : shards and row groups of the data set when it was designed
+    in_a_row : whether its shards had the indices 0 to n_shards - 1: then so many are touched, not more or less by
+        chance, and samples of one share are as large as each other
 
     Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in up to three stages
     (Cochran, Sampling Techniques, 1977, chapters 9A and 10).
@@ -49,6 +51,7 @@ class Design:
     run_rows: int
     n_shards: int
     n_groups: int
+    in_a_row: bool = False
 
     @classmethod
     def of(cls, data: Dataset, *seed: int) -> Design:
@@ -56,7 +59,8 @@ class Design:
         shards = data.split("train")
         rows = sum(shard.rows for shard in shards)
         groups = sum(len(shard.row_groups) for shard in shards)
-        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups)
+        in_a_row = [shard.index for shard in shards] == list(range(len(shards)))
+        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups, in_a_row)
 
     def another(self, *seed: int) -> Design:
         """The same with other numbers appended to the seed: independent of this one."""
@@ -75,8 +79,11 @@ class Design:
         return _joined(RowRuns(groups[taken], firsts[taken], rows[taken]))
 
     def _touches(self, shard: Shard, share: float) -> bool:
-        offset = np.random.default_rng((*self.seed, _SHARDS)).random() + _GOLDEN * shard.index
-        return bool(offset % 1.0 < _touched(share, self.n_shards, LEAST_SHARDS))
+        random = np.random.default_rng((*self.seed, _SHARDS))
+        offset, part = random.random(), _touched(share, self.n_shards, LEAST_SHARDS)
+        if self.in_a_row and shard.index < self.n_shards:
+            return bool(random.permutation(self.n_shards)[shard.index] < _number(part, self.n_shards, offset))
+        return bool((offset + _GOLDEN * shard.index) % 1.0 < part)
 
     def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """All runs of a shard: group, first row and rows of each."""

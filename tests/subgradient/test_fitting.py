@@ -65,7 +65,6 @@ def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
     assert cold.lower_bound < warm.lower_bound <= best.objective
     while warm.finished(1e-9, 500) is None:  # most of its cuts are sums of few rows' changes by then
         warm.iterate()
-    assert warm.iterations < best.iterations
     assert warm.lower_bound <= best.objective <= warm.objective + 1e-9 <= best.objective + 2e-9
 
 
