@@ -86,6 +86,10 @@ def test_a_regression_is_watched_too_and_threads_and_orders_do_what_they_say(tmp
     shuffled = train(train_settings(source, tmp_path / "shuffled", track=True, order="shuffle"))
     assert "drift" not in shuffled
     assert shuffled["weights_sha256"] != tracked[0]["weights_sha256"]
+    stored = train(train_settings(source, tmp_path / "stored", order="stored", bandwidth=1.0, step_size=0.5))
+    assert stored["windows"]["rows"] == tracked[0]["windows"]["rows"] == 256
+    assert "drift" not in stored
+    assert "Error in each window" in html_report(stored)
 
 
 def test_estimators_track_rows_that_come_in_their_order() -> None:
