@@ -7,13 +7,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.door import compiled
+from okl.compiled.door import compiled, compiled_row
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 
-@compiled
+@compiled_row
 def quadratic_subgradient(out: Vector, point: Vector, linear: Vector, curvature: float) -> None:
     """Write 2 curvature x + linear, the gradient of curvature ||x||^2 + <linear, x>, into out (p,)."""
     for j in range(out.shape[0]):

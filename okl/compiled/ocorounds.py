@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from okl.compiled.door import compiled
-from okl.compiled.ocodual import Matrix, Rows, Vector, Work
+from okl.compiled.door import compiled_row
 from okl.compiled.ocolosses import quadratic_subgradient
+from okl.compiled.ocorows import Matrix, Rows, Vector, Work
 from okl.compiled.ocosteps import learn_round
 from okl.compiled.regions import Region
 
 
-@compiled
+@compiled_row
 def run_algorithm1(
     points: Matrix,
     queue: Vector,
@@ -33,13 +33,14 @@ def run_algorithm1(
     """
     for t in range(points.shape[0] - 1):
         quadratic_subgradient(subgradient, points[t], linear[t], curvature)
-        points[t + 1] = points[t]
+        for j in range(points.shape[1]):
+            points[t + 1, j] = points[t, j]
         learn_round(
             points[t + 1], queue, limits, work, subgradient, rows, region, step_sizes[t], penalties[t], penalties[t + 1]
         )
 
 
-@compiled
+@compiled_row
 def mix_experts(point: Vector, experts: Matrix, weights: Vector) -> None:
     """Write the weighted sum of the experts' points (N, p) into point (p,): equation (34)."""
     for j in range(point.shape[0]):
@@ -48,7 +49,7 @@ def mix_experts(point: Vector, experts: Matrix, weights: Vector) -> None:
             point[j] += weights[i] * experts[i, j]
 
 
-@compiled
+@compiled_row
 def weigh_experts(
     weights: Vector, regrets: Vector, experts: Matrix, point: Vector, subgradient: Vector, rate: float
 ) -> None:
@@ -70,31 +71,7 @@ def weigh_experts(
         weights[i] /= total
 
 
-@compiled
-def learn_experts(
-    experts: Matrix,
-    queues: Matrix,
-    limits: Vector,
-    work: Work,
-    subgradient: Vector,
-    rows: Rows,
-    region: Region,
-    step_sizes: Matrix,
-    penalties: Matrix,
-    at: int,
-) -> None:
-    """Learn a round in every expert, in place: experts (N, p), queues (N, m).
-
-    step_sizes (N, T) and penalties (N, T + 1) hold the round in column `at`.
-
-    Source: Yi et al., ICML 2021, Algorithm 2, equations (29)-(31).
-    """
-    for i in range(experts.shape[0]):
-        alpha, gamma, following = step_sizes[i, at], penalties[i, at], penalties[i, at + 1]
-        learn_round(experts[i], queues[i], limits, work, subgradient, rows, region, alpha, gamma, following)
-
-
-@compiled
+@compiled_row
 def run_algorithm2(
     points: Matrix,
     experts: Matrix,
@@ -122,5 +99,7 @@ def run_algorithm2(
     for t in range(points.shape[0] - 1):
         quadratic_subgradient(subgradient, points[t], linear[t], curvature)
         weigh_experts(weights, regrets, experts, points[t], subgradient, rate)
-        learn_experts(experts, queues, limits, work, subgradient, rows, region, step_sizes, penalties, t)
+        for i in range(experts.shape[0]):
+            alpha, gamma, following = step_sizes[i, t], penalties[i, t], penalties[i, t + 1]
+            learn_round(experts[i], queues[i], limits, work, subgradient, rows, region, alpha, gamma, following)
         mix_experts(points[t + 1], experts, weights)

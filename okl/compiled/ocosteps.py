@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from okl.compiled.door import compiled, compiled_sum
-from okl.compiled.ocodual import SCALE, SQUARED, Matrix, Rows, Vector, Work, excesses, maximise_dual
+from okl.compiled.door import compiled_row, compiled_row_sum
+from okl.compiled.ocodual import maximise_dual
+from okl.compiled.ocorows import SCALE, SQUARED, Matrix, Rows, Vector, Work, excesses
 from okl.compiled.regions import BALL, Region
 
 
-@compiled_sum
+@compiled_row_sum
 def _enter_ball(work: Work, point: Vector, matrix: Matrix, centre: Vector) -> None:
     """Take the centre off point in place, and note its products with the rows and its squared length."""
     squared = 0.0
@@ -31,7 +30,7 @@ def _enter_ball(work: Work, point: Vector, matrix: Matrix, centre: Vector) -> No
         work.products[i] = product
 
 
-@compiled_sum
+@compiled_row_sum
 def _leave_ball(point: Vector, work: Work, matrix: Matrix, region: Region) -> None:
     """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
     for i in range(matrix.shape[0]):
@@ -49,7 +48,7 @@ def _leave_ball(point: Vector, work: Work, matrix: Matrix, region: Region) -> No
         point[j] = region.low[j] + scale * point[j]
 
 
-@compiled
+@compiled_row
 def step(point: Vector, work: Work, rows: Rows, region: Region, limits: Vector) -> float:
     """Replace c (p,) by argmin over x in X of 1/2 ||x - c||^2 + limits' [A x - b]_+, in place.
 
@@ -57,16 +56,16 @@ def step(point: Vector, work: Work, rows: Rows, region: Region, limits: Vector) 
     """
     if region.kind == BALL:
         _enter_ball(work, point, rows.matrix, region.low)
-        gap = maximise_dual(work, point, rows, region, limits)
-        _leave_ball(point, work, rows.matrix, region)
-        return gap
     gap = maximise_dual(work, point, rows, region, limits)
-    for j in range(point.shape[0]):
-        point[j] = work.point[j]
+    if region.kind == BALL:
+        _leave_ball(point, work, rows.matrix, region)
+    else:
+        for j in range(point.shape[0]):
+            point[j] = work.point[j]
     return gap
 
 
-@compiled
+@compiled_row
 def ball_multipliers(work: Work, rows: Rows, region: Region, limits: Vector, squared: float) -> float:
     """Solve a step in a ball from work.products = A (c - centre) (m,) and squared = ||c - centre||^2 alone: O(m^2).
 
@@ -78,7 +77,7 @@ def ball_multipliers(work: Work, rows: Rows, region: Region, limits: Vector, squ
     return float(work.numbers[SCALE])
 
 
-@compiled
+@compiled_row
 def learn_round(
     point: Vector,
     queue: Vector,
@@ -107,10 +106,3 @@ def learn_round(
     for j in range(point.shape[0]):
         point[j] -= 0.5 * step_size * subgradient[j]
     return step(point, work, rows, region, limits)
-
-
-def take_step(point: Vector, rows: Rows, region: Region, limits: Vector, work: Work) -> tuple[Vector, float]:
-    """Return the solution of a step from c (p,), and its gap."""
-    solution = np.array(point, dtype=np.float64)
-    gap = step(solution, work, rows, region, limits)
-    return solution, gap

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.door import compiled
+from okl.compiled.door import compiled_row
 
 BOX: Final = 0
 BALL: Final = 1
@@ -35,15 +35,15 @@ class Region(NamedTuple):
     size: float
 
 
-@compiled
-def _project_box(point: Vector, low: Vector, high: Vector) -> None:
+@compiled_row
+def project_box(point: Vector, low: Vector, high: Vector) -> None:
     """Clip a point in place."""
     for j in range(point.shape[0]):
         point[j] = min(max(point[j], low[j]), high[j])
 
 
-@compiled
-def _project_ball(point: Vector, centre: Vector, radius: float) -> None:
+@compiled_row
+def project_ball(point: Vector, centre: Vector, radius: float) -> None:
     """Pull a point to the sphere in place, if it lies outside."""
     squared = 0.0
     for j in range(point.shape[0]):
@@ -54,11 +54,14 @@ def _project_ball(point: Vector, centre: Vector, radius: float) -> None:
             point[j] = centre[j] + factor * (point[j] - centre[j])
 
 
-@compiled
+@compiled_row
 def _threshold(point: Vector, total: float) -> float:
     """Return tau with sum_j [point_j - tau]_+ = total: Newton's method from below, at most p steps and mostly five."""
     size = point.shape[0]
-    tau: float = (point.sum() - total) / size
+    tau = -total
+    for j in range(size):
+        tau += point[j]
+    tau /= size
     active = size
     while True:
         above, n_above = -total, 0
@@ -68,28 +71,28 @@ def _threshold(point: Vector, total: float) -> float:
                 n_above += 1
         # rounding may leave none above when one coordinate holds all of the total
         if n_above == 0 or n_above == active:
-            return tau
+            return float(tau)
         tau = above / n_above
         active = n_above
 
 
-@compiled
-def _project_simplex(point: Vector, total: float) -> None:
+@compiled_row
+def project_simplex(point: Vector, total: float) -> None:
     """Shift a point down to the simplex, in place."""
     tau = _threshold(point, total)
     for j in range(point.shape[0]):
         point[j] = max(point[j] - tau, 0.0)
 
 
-@compiled
+@compiled_row
 def project(point: Vector, region: Region) -> None:
     """Replace a point (p,) by the nearest one of the set, in place.
 
     Source of the simplex: Michelot, J. Optim. Theory Appl. 50, 1986: the threshold of the coordinates still above it.
     """
     if region.kind == BOX:
-        _project_box(point, region.low, region.high)
+        project_box(point, region.low, region.high)
     elif region.kind == BALL:
-        _project_ball(point, region.low, region.size)
+        project_ball(point, region.low, region.size)
     else:
-        _project_simplex(point, region.size)
+        project_simplex(point, region.size)

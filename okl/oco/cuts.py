@@ -68,7 +68,8 @@ class _Model:
     def gaps(self, excess: Vector) -> Vector:
         """Return what each constraint adds to the gap, (m,), all at least 0 but for rounding."""
         lag = self.heights(excess)[self.owners] - excess
-        return np.bincount(self.owners, self.multipliers * lag, self.limits.size)
+        gaps: Vector = np.bincount(self.owners, self.multipliers * lag, self.limits.size).astype(np.float64)
+        return gaps
 
     def jacobian_rows(self, point: Vector, chosen: NDArray[np.int64]) -> Matrix:
         """Return the chosen normals times the Jacobian of the projection that led to point."""
@@ -100,7 +101,7 @@ def _direction(model: _Model, point: Vector, excess: Vector, chosen: NDArray[np.
     system[:n_chosen, :n_chosen] = hessian + _REGULARISER * size * np.eye(n_chosen)
     system[n_chosen:, :n_chosen], system[:n_chosen, n_chosen:] = sums, sums.T
     solution = np.linalg.lstsq(system, np.append(excess[chosen], np.zeros(n_sums)), rcond=None)[0]
-    direction: Vector = solution[:n_chosen]
+    direction: Vector = solution[:n_chosen].astype(np.float64)
     return direction
 
 

@@ -35,16 +35,17 @@ def _scaled(matrix: Matrix, bounds: Vector) -> tuple[Matrix, Vector]:
 
 
 def _in_polyhedron(region: Box | Simplex, matrix: Matrix, bounds: Vector) -> Vector | None:
-    """Solve min s : matrix x - s <= bounds, x in the set, s >= 0, and return x if s is 0."""
+    """Solve min s : matrix x - s <= bounds, x in the set, s >= -1; return x, well inside, if s is at most 0."""
     n_rows, size = matrix.shape
     rows = np.hstack([matrix, np.full((n_rows, 1), -1.0)])
     objective = np.append(np.zeros(size), 1.0)
     if isinstance(region, Box):
-        limits = [*zip(region.low, region.high, strict=True), (0.0, None)]
+        limits = [*zip(region.low, region.high, strict=True), (-1.0, None)]
         found = linprog(objective, A_ub=rows, b_ub=bounds, bounds=limits)
     else:
+        limits = [(0.0, None)] * size + [(-1.0, None)]
         sums = np.append(np.ones(size), 0.0)[None, :]
-        found = linprog(objective, A_ub=rows, b_ub=bounds, A_eq=sums, b_eq=[region.total], bounds=(0.0, None))
+        found = linprog(objective, A_ub=rows, b_ub=bounds, A_eq=sums, b_eq=[region.total], bounds=limits)
     if found.x is None or found.fun > TOLERANCE * (1.0 + np.abs(bounds).max()):
         return None
     point: Vector = found.x[:size]

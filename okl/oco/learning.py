@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from okl.compiled.ocodual import Rows, make_rows, make_work
+from okl.compiled.ocorows import Rows, make_rows, make_work
 from okl.compiled.ocosteps import learn_round
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, LinearConstraints

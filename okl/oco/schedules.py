@@ -212,7 +212,9 @@ def schedule_rounds(schedule: Schedule, rounds: Vector, horizon: int | None) -> 
     return sizes, penalties(schedule, sizes)
 
 
-def tables(schedule: Schedule, rounds: Vector, horizon: int | None, scales: Sequence[float]) -> tuple[Matrix, Matrix]:
+def tables(
+    schedule: Schedule, rounds: Vector, horizon: int | None, scales: Sequence[float], shared_penalties: bool = False
+) -> tuple[Matrix, Matrix]:
     """Return alpha_{i,t} and gamma_{i,t} of these rounds for experts that scale the step sizes.
 
     Parameters
@@ -221,10 +223,13 @@ def tables(schedule: Schedule, rounds: Vector, horizon: int | None, scales: Sequ
     rounds : (n,) numbers t
     horizon : T, where the schedule takes it
     scales : (N,) factor of every expert's step sizes
+    shared_penalties : whether all experts have the penalties of scale 1, not those of their own step sizes
 
     Returns
     -------
     (N, n) each
     """
-    sizes = np.asarray(scales)[:, None] * schedule.step_sizes(rounds, horizon)[None, :]
-    return sizes, penalties(schedule, sizes)
+    factors = np.asarray(scales)[:, None]
+    own = schedule.step_sizes(rounds, horizon)[None, :]
+    sizes = factors * own
+    return sizes, penalties(schedule, np.broadcast_to(own, sizes.shape).copy() if shared_penalties else sizes)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from okl.compiled.ocodual import make_rows, make_work
 from okl.compiled.ocorounds import run_algorithm1
+from okl.compiled.ocorows import make_rows, make_work
 from okl.oco.constraints import Constraints, Matrix
 from okl.oco.learning import Stepper
 from okl.oco.losses import QuadraticLosses

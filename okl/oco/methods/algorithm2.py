@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from okl.checks import check_at_least, check_positive
-from okl.compiled.ocodual import make_rows, make_work
 from okl.compiled.ocorounds import mix_experts, run_algorithm2, weigh_experts
+from okl.compiled.ocorows import make_rows, make_work
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, Matrix
 from okl.oco.learning import Stepper
@@ -56,6 +56,8 @@ class Algorithm2:
     n_experts : N >= 1, in place of the formula; None for it
     ratio : > 0 of following experts' step sizes; 2, as equation (36) has it. Table 2 leaves it out: every expert is
         then the same (ratio = 1)
+    shared_penalties : whether every expert's penalty is gamma_0 / sqrt(alpha_{1,t}), as Table 2 has it; no bound is
+        claimed then
 
     Source: Yi et al., ICML 2021, Algorithm 2 and Theorem 3, equation (36).
     """
@@ -65,6 +67,7 @@ class Algorithm2:
     path_exponent: float = 0.5
     n_experts: int | None = None
     ratio: float = 2.0
+    shared_penalties: bool = False
 
     name = "Algorithm 2"
     claim = "Theorem 3"
@@ -85,7 +88,7 @@ class Algorithm2:
 
     def rate_for(self, horizon: int) -> float:
         """Return beta, how fast the experts' weights follow their losses."""
-        return self.weight_scale / float(horizon) ** self.schedule.exponent
+        return float(self.weight_scale / float(horizon) ** self.schedule.exponent
 
     def scales_for(self, horizon: int) -> tuple[float, ...]:
         """Return ratio^(i-1) of every expert."""
@@ -129,7 +132,9 @@ class Algorithm2:
         weights, regrets = state.weights.copy(), np.empty(state.weights.size)
         weigh_experts(weights, regrets, state.experts, state.point, subgradient, self.rate_for(state.horizon))
         rounds = round_numbers(state.round, state.round + 1)
-        sizes, penalties = tables(self.schedule, rounds, state.horizon, self.scales_for(state.horizon))
+        sizes, penalties = tables(
+            self.schedule, rounds, state.horizon, self.scales_for(state.horizon), self.shared_penalties
+        )
         experts, queues, point, gap = (
             np.empty_like(state.experts),
             np.empty_like(state.queues),
@@ -150,7 +155,9 @@ class Algorithm2:
         """Return the points of all rounds, (n_rounds, p)."""
         horizon = self._check(problem, losses.n_rounds)
         number, region, linear = self.experts_for(horizon), problem.region.region, problem.linear
-        sizes, penalties = tables(self.schedule, round_numbers(1, horizon + 1), horizon, self.scales_for(horizon))
+        sizes, penalties = tables(
+            self.schedule, round_numbers(1, horizon + 1), horizon, self.scales_for(horizon), self.shared_penalties
+        )
         points, subgradient = np.empty((horizon, problem.dimension)), np.empty(problem.dimension)
         run_algorithm2(
             points,

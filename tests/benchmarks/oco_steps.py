@@ -1,0 +1,72 @@
+"""Steps of online convex optimisation beside a cone solver, and how long they take.
+
+python -m tests.benchmarks.oco_steps
+
+5,000 random steps over boxes, balls and simplexes, with parallel and nearly parallel rows, are solved with clarabel as
+well; then whole runs of Algorithm 1 are timed, by (dimension, rows).
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from okl.oco import Algorithm1, Ball, Box, KnownHorizon, LinearConstraints, Problem, QuadraticLosses
+from tests.oco.cases import random_step, solve_cone, take_step
+
+STEPS = 5000
+SIZES = ((2, 3), (200, 5), (1000, 20))
+KINDS, ROWS = ("box", "ball", "simplex"), ("independent", "nearly parallel", "parallel")
+
+
+def compare() -> None:
+    """Print the largest distance from clarabel's solutions, where it ends as solved."""
+    rng = np.random.default_rng(0)
+    distances: dict[tuple[str, str], list[float]] = {}
+    unsolved, worst_gap = 0, 0.0
+    for index in range(STEPS):
+        centre, matrix, bounds, region, limits = random_step(rng, index)
+        point, _, gap = take_step(centre, matrix, bounds, region, limits)
+        worst_gap = max(worst_gap, gap)
+        solution, solved = solve_cone(centre, matrix, bounds, region, limits)
+        if solved:
+            found = distances.setdefault((KINDS[index // 3 % 3], ROWS[index % 3]), [])
+            found.append(float(np.abs(point - solution).max()))
+        else:
+            unsolved += 1
+    for (kind, rows), found in sorted(distances.items()):
+        print(f"{kind:8} {rows:16} {len(found):5} steps: at most {max(found):.1e} apart, median {np.median(found):.1e}")
+    print(
+        f"{unsolved} of {STEPS:,} that clarabel does not call solved; largest duality gap of all steps {worst_gap:.1e}"
+    )
+
+
+def microseconds(region: Box | Ball, n_rows: int, n_rounds: int) -> tuple[float, float]:
+    """Return the time of one round of Algorithm 1, least of three, and the share of rounds with a violation."""
+    rng, size = np.random.default_rng(0), region.dimension
+    matrix = rng.normal(size=(n_rows, size))
+    problem = Problem(region, LinearConstraints(matrix, 0.05 * np.sqrt(size) * rng.random(n_rows)))
+    drift = -matrix.sum(axis=0) / np.sqrt(n_rows)
+    losses = QuadraticLosses(0.0, drift + rng.normal(size=(n_rounds, size)))
+    method = Algorithm1(KnownHorizon(step_scale=2.0, penalty_scale=0.2))
+    best, points = np.inf, np.empty((0, size))
+    for _ in range(3):
+        begun = time.perf_counter()
+        points = method.run(problem, losses)
+        best = min(best, (time.perf_counter() - begun) / n_rounds * 1e6)
+    return best, float(((points @ matrix.T - problem.linear.bounds).max(axis=1) > 1e-9).mean())
+
+
+def main() -> None:
+    """Print distances, then times."""
+    for size, n_rows in SIZES:
+        for region in (Box(-np.ones(size), np.ones(size)), Ball(np.zeros(size), 0.7 * np.sqrt(size))):
+            spent, violated = microseconds(region, n_rows, 20_000 if size < 1000 else 2000)
+            name = type(region).__name__.lower()
+            print(f"{name:5} (p, m) = ({size}, {n_rows}): {spent:.2f} us a round, {violated:.0%} of them violated")
+    compare()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.compiled.ocorows import make_rows, make_work
+from okl.compiled.ocosteps import ball_multipliers
+from okl.compiled.regions import project
+from okl.oco import Ball, Box, ConvexConstraints, LinearConstraints
+from okl.oco.cuts import solve_by_cuts
+from tests.naive import ocosteps as naive
+from tests.oco.cases import random_set, random_step, solve_cone, take_step
+
+
+def test_steps_meet_the_optimality_conditions() -> None:
+    rng = np.random.default_rng(0)
+    clipped, penalised, held = 0, 0, 0
+    for index in range(900):
+        centre, matrix, bounds, region, limits = random_step(rng, index)
+        point, multipliers, gap = take_step(centre, matrix, bounds, region, limits)
+        assert np.abs(point - region.project(centre - matrix.T @ multipliers)).max() < 1e-12
+        assert (multipliers >= 0.0).all()
+        assert (multipliers <= limits).all()
+        excess = matrix @ point - bounds
+        own = np.maximum((limits - multipliers) * excess, -multipliers * excess).sum()
+        assert abs(own - gap) < 1e-12
+        assert gap < 1e-11
+        penalised += int((multipliers == limits).any() and limits.max() > 0.0)
+        held += int(((multipliers > 0.0) & (multipliers < limits)).any())
+        clipped += not np.allclose(point, centre - matrix.T @ multipliers)
+    assert min(clipped, penalised, held) > 150
+
+
+def test_steps_agree_with_a_cone_solver() -> None:
+    rng, n_solved = np.random.default_rng(1), np.zeros(3, dtype=int)
+    for index in range(180):
+        centre, matrix, bounds, region, limits = random_step(rng, index)
+        solution, solved = solve_cone(centre, matrix, bounds, region, limits)
+        if solved:
+            assert np.abs(take_step(centre, matrix, bounds, region, limits)[0] - solution).max() < 1e-8
+            n_solved[index // 3 % 3] += 1
+    assert n_solved.min() > 30
+
+
+def test_steps_match_naive_in_the_plane() -> None:
+    rng, box, moved = np.random.default_rng(2), Box(np.array([-1.0, -0.5]), np.array([1.0, 2.0])), 0
+    for _ in range(100):
+        rows = LinearConstraints(rng.normal(size=(3, 2)), 0.3 * rng.normal(size=3))
+        centre, limits = 1.5 * rng.normal(size=2), rng.exponential(size=3)
+        point, multipliers, _ = take_step(centre, rows.matrix, rows.bounds, box, limits)
+        assert np.abs(point - naive.step(centre, rows, box, limits)).max() < 1e-7
+        moved += int(multipliers.any())
+    assert moved > 50
+
+
+def test_ball_multipliers_give_the_step() -> None:
+    rng, bent = np.random.default_rng(3), 0
+    for _ in range(100):
+        matrix, bounds, limits = rng.normal(size=(3, 6)), 0.2 * rng.normal(size=3), rng.exponential(size=3)
+        ball, centre = Ball(0.2 * rng.normal(size=6), 1.0), rng.normal(size=6)
+        rows, work, offset = make_rows(matrix, bounds, ball.region), make_work(3, 6), centre - ball.centre
+        work.products[:] = matrix @ offset
+        scale = ball_multipliers(work, rows, ball.region, limits, float(offset @ offset))
+        point = ball.centre + scale * (offset - matrix.T @ work.multipliers)
+        assert np.abs(point - take_step(centre, matrix, bounds, ball, limits)[0]).max() < 1e-12
+        assert np.abs(work.excess - (matrix @ point - bounds)).max() < 1e-12
+        bent += int(scale < 1.0 and work.multipliers.any())
+    assert bent > 30
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_projections_match_naive_and_are_idempotent(kind: int) -> None:
+    rng, moved = np.random.default_rng(kind), 0
+    for size in range(2, 30):
+        region = random_set(rng, kind, size)
+        point = 2.0 * rng.normal(size=size)
+        expected, once = point.copy(), point.copy()
+        naive.project(expected, region.region)
+        project(once, region.region)
+        assert np.abs(once - expected).max() < 1e-12
+        assert np.abs(region.project(once) - once).max() < 1e-12
+        assert region.contains(once)
+        moved += not np.allclose(once, point)
+    assert moved > 20
+
+
+def test_cuts_of_linear_constraints_give_the_compiled_step() -> None:
+    rng, moved = np.random.default_rng(4), 0
+    for index in range(45):
+        centre, matrix, bounds, region, limits = random_step(rng, index)
+        point, multipliers, _ = take_step(centre, matrix, bounds, region, limits)
+        found, gap = solve_by_cuts(centre, region, LinearConstraints(matrix, bounds), limits)
+        assert np.abs(point - found).max() < 1e-6
+        assert gap < 1e-11
+        moved += int(multipliers.any())
+    assert moved > 20
+
+
+def test_a_heavy_quadratic_constraint_gives_its_projection() -> None:
+    rng, box = np.random.default_rng(5), Box(-np.ones(3), np.ones(3))
+    inside = ConvexConstraints(lambda x: np.array([x @ x - 0.25]), lambda x: 2.0 * x[None, :], 1)
+    for _ in range(20):
+        centre = rng.normal(size=3)
+        centre /= np.linalg.norm(centre)
+        point, gap = solve_by_cuts(centre, box, inside, np.array([5.0]))
+        assert np.abs(point - 0.5 * centre).max() < 1e-6
+        assert gap < 1e-12
