@@ -88,7 +88,7 @@ class Algorithm2:
 
     def rate_for(self, horizon: int) -> float:
         """Return beta, how fast the experts' weights follow their losses."""
-        return float(self.weight_scale / float(horizon) ** self.schedule.exponent
+        return float(self.weight_scale / float(horizon) ** self.schedule.exponent)
 
     def scales_for(self, horizon: int) -> tuple[float, ...]:
         """Return ratio^(i-1) of every expert."""
