@@ -153,7 +153,7 @@ class SubgradientSolver:
         if plan.worth_looking(state.seen, at.n_rows, at.gap):
             return self._witness.looked(state, execution)
         assert state.seen is not None, "the first sample was looked at"
-        rows = plan.replicate_rows(state.seen, at.n_rows, at.gap)
+        rows = plan.replicate_rows(state.seen, at.n_rows, at.gap, state.attempts)
         if ended:
             return self._witness.proved(state, rows or at.n_rows, execution)
         n_all = data.rows("train")
