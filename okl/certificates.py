@@ -6,7 +6,7 @@ A proof goes into the result of a run as "certificate", with its kind; one that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,12 +17,21 @@ from okl.accelerated.solver import AcceleratedSolver
 from okl.comparators import MOST_BYTES, Told, hindsights, hold_rows
 from okl.execution.protocol import Execution
 from okl.features.fourier import FourierFeatures
+from okl.online.constrained import ConstrainedLearner
 from okl.online.learner import LinearLearner
-from okl.online.regret import KernelSetting, Played, Steps, growth_exponent, kernel_space_bound, map_space_bound
+from okl.online.regret import (
+    KernelSetting,
+    Played,
+    Steps,
+    constrained_bound,
+    growth_exponent,
+    kernel_space_bound,
+    map_space_bound,
+)
 from okl.online.solver import OnlineSolver, OnlineState
 from okl.online.tracking import TrackingLearner
 from okl.online.tracking.recipe import TrackingRecipe
-from okl.piecewiseregret import chosen_borders, compare, solve_runs
+from okl.piecewiseregret import PIECES, chosen_borders, compare, solve_runs
 from okl.predictors import LinearPredictor
 from okl.progress import NullObserver, Observer
 from okl.solvers import Standing
@@ -158,7 +167,9 @@ def tracking_proof(
             "tracking regret",
             reason="Nothing says which models to compare with: give a radius, that of the ball their weights lie in.",
         )
-    told = Told(observer or NullObserver(), _rows_to_solve(borders := chosen_borders(standings)))
+    rows = standings[-1].done_rows
+    # rows are read once, and those of every run of windows are solved
+    told = Told(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=recipe.radius)
     if (held := hold_rows(alone, state, data, execution, told)) is None:
         return Proof(
@@ -166,6 +177,8 @@ def tracking_proof(
             reason=f"The best models in hindsight take the inputs of all {data.rows('train'):,} rows in memory, "
             f"which are more than {MOST_BYTES / 2**30:g} GiB.",
         )
+    if not (borders := chosen_borders(standings, held.labels)):
+        return Proof("tracking regret", reason="All rows are of one class: there is nothing to compare.")
     runs = solve_runs(held, borders, recipe.radius, told)
     progress = state.learned.progress
     return Proof(
@@ -180,13 +193,6 @@ def tracking_proof(
             "comparisons": [one.as_json(progress.surrogate) for one in compare(runs)],
         },
     )
-
-
-def _rows_to_solve(borders: Sequence[Standing]) -> int:
-    """Rows to read, and rows of all runs of windows that end at borders."""
-    ends = [0, *(one.done_rows for one in borders)]
-    runs = (last - first for place, first in enumerate(ends) for last in ends[place + 1 :])
-    return ends[-1] + sum(runs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +221,10 @@ class _Horizon:
         assert self.learner.radius is not None
         return self.learner.radius
 
+    @property
+    def _bound(self) -> Callable[[Played, Steps, float, float], float]:
+        return constrained_bound if isinstance(self.learner, ConstrainedLearner) else map_space_bound
+
     def figures(self) -> dict[str, Any]:
         """The regret is against the weights found; against the best ones it is at most regret_at_most."""
         norm = float(np.linalg.norm(self.hindsight.weights))
@@ -224,7 +234,7 @@ class _Horizon:
             "regret": self.regret,
             "regret_at_most": self.played.loss - self.hindsight.certificate.dual,
             "average_regret": self.regret / self.played.rows,
-            "bound": map_space_bound(self.played, self.steps, self.radius, norm),
+            "bound": self._bound(self.played, self.steps, self.radius, norm),
         }
 
     def comparator(self) -> dict[str, Any]:
@@ -237,12 +247,22 @@ class _Horizon:
             "norm": float(np.linalg.norm(self.hindsight.weights)),
             "iterations": self.hindsight.iterations,
             "reason": self.hindsight.reason,
+        } | self._limits()
+
+    def _limits(self) -> dict[str, Any]:
+        """What the quantities of constraints come to for the comparator; nothing without constraints."""
+        if not isinstance(self.learner, ConstrainedLearner):
+            return {}
+        kept = self.learner.kept
+        return {
+            "values": kept.values(self.hindsight.weights).tolist(),
+            "excess": float(kept.excess(self.hindsight.weights).max()),
         }
 
     def kernel_bound(self, schema: Schema) -> dict[str, Any] | None:
         """Theorem 1 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; None for other maps."""
         feature_map = self.learner.feature_map
-        if not isinstance(feature_map, FourierFeatures):
+        if not isinstance(feature_map, FourierFeatures) or isinstance(self.learner, ConstrainedLearner):
             return None
         setting = KernelSetting(
             n_inputs=feature_map.n_inputs,

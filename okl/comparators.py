@@ -14,8 +14,10 @@ from okl.accelerated.hindsight import TOLERANCE, Hindsight, solve_in_ball
 from okl.accelerated.operators import DenseRows, RowOperator
 from okl.accelerated.operators.mapped import MappedInputs
 from okl.accelerated.protocol import Certificate
+from okl.constrainedhindsight import solve_within
 from okl.execution.protocol import Execution
 from okl.features.scoring import transform_rows
+from okl.online.constrained import ConstrainedLearner
 from okl.online.learner import LinearLearner
 from okl.online.solver import OnlineState
 from okl.progress import NullObserver, Observer
@@ -117,14 +119,18 @@ def hold_rows(
 def hindsights(
     learner: LinearLearner, held: HeldRows, standings: Sequence[Standing], told: Told | None = None
 ) -> list[tuple[Standing, Hindsight]]:
-    """The best weights at each horizon, each solved from where the one before it ended."""
+    """The best weights at each horizon, within the learner's limits if it has any, each from where the last ended."""
     assert learner.radius is not None
     told, near = told or Told(), None
     loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
     found: list[tuple[Standing, Hindsight]] = []
     for standing in _horizons(standings, held.labels):
         rows, weights = held.first(standing.done_rows), held.weights(standing.done_rows)
-        near = solve_in_ball(rows, loss, learner.radius, weights, near, _Enough(standing, told))
+        enough = _Enough(standing, told)
+        if isinstance(learner, ConstrainedLearner):
+            near = solve_within(rows, loss, learner.kept, weights, near, enough)
+        else:
+            near = solve_in_ball(rows, loss, learner.radius, weights, near, enough)
         told.read(standing.done_rows)
         found.append((standing, near))
     return found

@@ -12,11 +12,14 @@ from typing import Any
 from okl.accelerated.solver import AcceleratedSolver
 from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
 from okl.configuration import IngestSettings, TrainSettings
+from okl.constraintresults import constraint_figures
 from okl.curve import LearningCurve
 from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.learning import learn, learn_linear
+from okl.online.constraints.grammar import parse_constraints
+from okl.online.constraints.measuring import measure_constraints
 from okl.online.solver import OnlineSolver
 from okl.planning import check, learnt_columns, make_solver, mode_of, run_folder
 from okl.predictors import Predictor
@@ -123,6 +126,7 @@ class TrainingRun:
             split: predictor_tallies(self.data, shards, predictors, precision, execution) if shards else None
             for split, shards in splits.items()
         }
+        self._measure_constraints(splits)
         return {split: split_metrics(self.data.schema, self.tallies, split, "model") for split in self.tallies}
 
     def certify(self) -> dict[str, Any]:
@@ -201,6 +205,14 @@ class TrainingRun:
     def _constant(self) -> str:
         return "mean" if self.data.schema.task == "regression" else "majority"
 
+    def _measure_constraints(self, splits: dict[str, tuple[Shard, ...]]) -> None:
+        constraints, _ = parse_constraints(self.settings.constraints)
+        parts = (constraints, self.learnt.predictor, self.settings.precision, self._running())
+        self._measured = {
+            split: measure_constraints(self.data, shards, *parts) if constraints and shards else None
+            for split, shards in splits.items()
+        }
+
     def _running(self) -> Execution:
         assert self._execution is not None, "plan comes first"
         return self._execution
@@ -233,6 +245,7 @@ class TrainingRun:
             "bytes_received": self._traffic.bytes_received,
             "chosen": learnt.solver.chosen(learnt.state),
             **how_it_went(learnt, self._proof),
+            **constraint_figures(learnt, self._measured, rows),
             "settings": settings.model_dump(mode="json"),
             "dataset": describe_data(self.data, self.folder / "data" if here else self.data.folder),
         }

@@ -63,6 +63,17 @@ def map_space_bound(played: Played, steps: Steps, radius: float, comparator_norm
     return start + shrinking + 0.5 * played.stepped_gradients
 
 
+def constrained_bound(played: Played, steps: Steps, radius: float, comparator_norm: float) -> float:
+    """The same of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
+
+    Its regret is at most the sum of (||u - w_t||^2 - ||u - w_(t+1)||^2) / alpha_t and of alpha_t / 2 ||g_t||^2, which
+    stands here for (1 / 2) G^2 alpha_t: half of the way of a step belongs to its constraints.
+
+    Source: Yi et al., ICML 2021, Lemma 1, (13), if gamma_0 <= 1 / (sqrt(2) G) and the rows of constraints stay.
+    """
+    return map_space_bound(played, steps, radius, comparator_norm) + 0.5 * played.stepped_gradients
+
+
 def growth_exponent(rows: NDArray[np.float64], regrets: NDArray[np.float64]) -> float | None:
     """Slope of log(regret) against log(rows) by least squares; None with fewer than two horizons or a regret <= 0."""
     if len(rows) < 2 or (regrets <= 0.0).any():

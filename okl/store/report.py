@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 from okl.store import figures, regretfigures
 from okl.store.choices import TERMINAL, chosen_facts, learner_sentence
+from okl.store.constraintwords import HEADER as CONSTRAINTS
+from okl.store.constraintwords import constraint_facts, constraint_sentences, constraint_table, violation_curve
 from okl.store.driftwording import drift_facts, drift_sentence, window_curve
 from okl.store.figures import DARK, LIGHT, Theme
 from okl.store.page import PAGE
@@ -73,7 +75,7 @@ def html_report(result: Mapping[str, Any]) -> str:
         ),
         tiles="\n".join([_html_tile(*first, "first"), *(_html_tile(*tile) for tile in others)]),
         figures="\n".join(_html_picture(picture) for picture in pictures(result)),
-        regret=_html_regret(result),
+        regret=_html_constraints(result) + _html_regret(result),
         metrics="\n".join(_html_table(table, "metrics", header) for table in metric_tables(result).values()),
         facts="\n".join(_html_table(table, "facts") for table in fact_tables(result)),
     )
@@ -85,6 +87,9 @@ def markdown_report(result: Mapping[str, Any]) -> str:
     parts += [_plain(sentence) for sentence in _sentences(result)]
     parts += [f"**Warning.** {_plain(sentence)}" for sentence in warning_sentences(result)]
     parts += [f"![{_plain(picture.title)}]({_data_uri(picture.draw(LIGHT))})" for picture in pictures(result)]
+    if (limits := constraint_table(result)) is not None:
+        parts += ["## Constraints", *map(_plain, constraint_sentences(result))]
+        parts += [_markdown_table(limits, CONSTRAINTS)]
     if (section := regret_section(result)) is not None:
         parts += ["## Regret", *map(_plain, section.sentences)]
         parts += [_markdown_table(section.table, section.header)] if section.table else []
@@ -108,6 +113,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
         *drift_facts(result),
         *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
+        *constraint_facts(result),
         *regret_facts(result),
     ]
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
@@ -140,6 +146,8 @@ def pictures(result: Mapping[str, Any]) -> list[Picture]:
             found.append(Picture("Error in each window", draw_windows))
     if convergence := result.get("convergence"):
         found.append(Picture("Relative duality gap", partial(figures.convergence_curve, convergence)))
+    if violations := (result.get("constraints") or {}).get("curve"):
+        found.append(Picture("Violation while learning", partial(violation_curve, violations)))
     if horizons := regret_horizons(result):
         growth = growth_of(result)
         found.append(Picture("Regret against rows", partial(regretfigures.regret_curve, horizons, growth)))
@@ -198,6 +206,13 @@ def _html_regret(result: Mapping[str, Any]) -> str:
         return ""
     parts = ["<h2>Regret</h2>", *(f"<p>{escape(sentence)}</p>" for sentence in section.sentences)]
     return "\n".join(parts + ([_html_table(section.table, "metrics", section.header)] if section.table else []))
+
+
+def _html_constraints(result: Mapping[str, Any]) -> str:
+    if (limits := constraint_table(result)) is None:
+        return ""
+    parts = ["<h2>Constraints</h2>", *(f"<p>{escape(sentence)}</p>" for sentence in constraint_sentences(result))]
+    return "\n".join([*parts, _html_table(limits, "metrics", CONSTRAINTS), ""])
 
 
 def _html_table(table: Table, style: str, header: Sequence[str] = ()) -> str:

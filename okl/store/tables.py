@@ -15,7 +15,7 @@ FACTS = {
     "dataset": "Data set",
     "provenance": "Provenance",
 }
-APART = {"progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", *FACTS}
+APART = {"progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", *FACTS}
 
 
 class Table(NamedTuple):

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from okl.training import train
+from tests.online.constraints.cases import sensitive_table
+from tests.rows import train_settings, write
+
+BOUND = 0.01
+TEXTS = (
+    f"abs(covariance(s)) <= {BOUND}",
+    "abs(difference(how=often, how=never)) <= 0.1",
+    "mean(s=1) <= 0.3",
+    "norm <= 5",
+)
+
+
+def test_a_certified_run_keeps_its_constraints_and_tells_of_them(tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    ingest = {"keys": ("how",), "rows_per_shard": 400}
+    settings = train_settings(source, tmp_path / "run", ingest, constraints=TEXTS, certify=True)
+    result = train(settings)
+    told = result["constraints"]
+    assert told["met"]
+    assert told["violation_a_row"] > 0
+    assert [one["constraint"] for one in told["limits"]] == list(TEXTS[:3])
+    covariance = told["limits"][0]
+    assert abs(covariance["train"]["value"]) <= BOUND
+    assert 0 < covariance["train"]["standard_error"] < covariance["test"]["standard_error"] < 0.2
+    assert abs(covariance["train"]["positive_rate_difference"]) < 1
+    assert "Theorem 2" in told["theorem"]
+    assert result["dataset"]["features"] == 3
+    proof = result["certificate"]
+    comparator = proof["comparator"]
+    assert comparator["excess"] == 0.0
+    assert comparator["relative_gap"] < 0.02
+    assert proof["regret"] <= proof["regret_at_most"] <= proof["bound"] + comparator["relative_gap"] * proof["loss"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<h2>Constraints</h2>" in page
+    assert "Violation while learning" in page
+    stored = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert stored["constraints"]["curve"][-1][0] == result["rows"]
+
+
+def test_shards_average_within_limits_and_claim_no_theorem(tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    ingest = {"keys": ("how",), "rows_per_shard": 400}
+    settings = train_settings(source, tmp_path / "run", ingest, constraints=TEXTS, mode="mix", rounds=8)
+    told = train(settings)["constraints"]
+    assert told["met"]
+    assert "no theorem" in told["theorem"]
+    assert np.isfinite(told["violation_as_learnt"])
+    with pytest.raises(KeyError):
+        _ = train(train_settings(source, tmp_path / "free", ingest, radius=5.0))["constraints"]
