@@ -1,7 +1,8 @@
 """okl: large-scale kernel learning on Parquet, in one pass or to a certified optimum.
 
 Names are imported when they are first used (PEP 562): `import okl` costs nothing, and neither numba, pyarrow nor
-scikit-learn is loaded by those who do not need it.
+scikit-learn is loaded by those who do not need it. Online convex optimisation with long-term constraints stands by
+itself, in `okl.oco`.
 
 Examples
 --------
