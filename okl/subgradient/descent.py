@@ -107,14 +107,13 @@ class Descent:
         """Each cut of fewer rows, and one that the new rows have in common, together are a cut of all rows."""
         n, n_old, loss = self.space.n_rows, before.space.n_rows, self.method.loss
         scores, targets, slopes = self.point.scores[n_old:], self.targets[n_old:], self._last_slopes
-        slopes[n_old:] = loss.slopes(scores, targets)
+        _, intercepts = loss.slopes_into(slopes[n_old:], scores, np.zeros_like(scores), targets)
         fresh = self.space.gather(slopes)
         slopes[:n_old] = before._last_slopes
         self._gathered, self._changes = fresh.moved(n_old / n, before._gathered), before._changes + 1
-        intercept = float(loss.intercepts(slopes[n_old:], targets).sum()) / n
         assert isinstance(self._directions, BundleDirections)
         assert isinstance(before._directions, BundleDirections)
-        self._directions.bundle = before._directions.bundle.carried(n_old / n, fresh, intercept)
+        self._directions.bundle = before._directions.bundle.carried(n_old / n, fresh, intercepts / n)
 
     def _step(self, direction: Direction, along: FloatArray) -> float:
         lam, squared = self.method.lam, inner_product(direction.vector, direction.vector)
