@@ -43,6 +43,8 @@ class Descent:
     before : a run on the first of these rows that ended at the start: cuts of a bundle are carried on from it
     """
 
+    point: Point
+
     def __init__(
         self, space: Space, targets: FloatArray, method: Scs, start: Vector, before: Descent | None = None
     ) -> None:
