@@ -73,12 +73,22 @@ class Comparison:
         }
 
 
-def chosen_borders(standings: Sequence[Standing], pieces: int = PIECES) -> list[Standing]:
-    """The standings next to the ends of so many windows of alike lengths, the last one at the end."""
+def chosen_borders(standings: Sequence[Standing], labels: NDArray[np.float64], pieces: int = PIECES) -> list[Standing]:
+    """The standings next to the ends of so many windows of alike lengths, the last one at the end.
+
+    Without rows of both classes, labels (rows,) of -1 and +1, a window is one with the next, the last with the one
+    before it; empty if there is only one class.
+    """
     total = standings[-1].done_rows
     ends = [total * (piece + 1) / pieces for piece in range(pieces)]
-    chosen = [min(standings, key=lambda one: abs(one.done_rows - end)) for end in ends]
-    return list(dict.fromkeys([*chosen[:-1], standings[-1]]))
+    near = [min(standings, key=lambda one: abs(one.done_rows - end)) for end in ends]
+    chosen: list[Standing] = []
+    first = 0
+    for one in dict.fromkeys([*near[:-1], standings[-1]]):
+        if np.ptp(labels[first : one.done_rows]) > 0.0:
+            chosen.append(one)
+            first = one.done_rows
+    return [*chosen[:-1], standings[-1]] if chosen else []
 
 
 def solve_runs(held: HeldRows, standings: Sequence[Standing], radius: float, told: Told | None = None) -> Runs:

