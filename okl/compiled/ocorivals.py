@@ -5,27 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.door import compiled
 from okl.compiled.ocolosses import quadratic_subgradient
+from okl.compiled.ocorows import Matrix, Vector, excesses
 from okl.compiled.regions import Region, project
 
 QUEUE: Final = 0
 PENALTY: Final = 1
 ASCENT: Final = 2
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-
-
-@compiled
-def excesses(out: Vector, point: Vector, matrix: Matrix, bounds: Vector) -> None:
-    """Write matrix x - bounds into out (m,)."""
-    for i in range(bounds.shape[0]):
-        out[i] = -bounds[i]
-        for j in range(point.shape[0]):
-            out[i] += matrix[i, j] * point[j]
 
 
 @compiled

@@ -63,7 +63,8 @@ class Work(NamedTuple):
 def make_rows(matrix: Matrix, bounds: Vector, region: Region) -> Rows:
     """Return the rows of linear constraints over a set."""
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-    centred = bounds - matrix @ region.low if region.kind == BALL else bounds
+    centred = (bounds - matrix @ region.low if region.kind == BALL else bounds).view()
+    centred.setflags(write=False)  # as bounds are: compiled code is made once for all sets
     return Rows(matrix, bounds, centred, matrix @ matrix.T, np.linalg.norm(matrix, axis=1))
 
 

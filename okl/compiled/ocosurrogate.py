@@ -6,18 +6,14 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.door import compiled
 from okl.compiled.ocolosses import quadratic_subgradient
-from okl.compiled.ocorivals import excesses
+from okl.compiled.ocorows import Matrix, Vector, excesses
 from okl.compiled.regions import Region, project
 
 QUEUE: Final = 0
 SQUARES: Final = 1
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 @compiled

@@ -206,6 +206,7 @@ class Simplex(_Projecting):
     def region(self) -> Region:
         """The set as compiled code takes it."""
         zeros = np.zeros(self.size)
+        zeros.setflags(write=False)  # as the arrays of the other sets: compiled code is made once for all
         return Region(SIMPLEX, zeros, zeros, self.total)
 
     def support(self, direction: Vector) -> float:

@@ -12,9 +12,9 @@ from okl.compiled.ocosurrogate import run_surrogate, surrogate_step
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, Matrix
 from okl.oco.losses import QuadraticLosses
-from okl.oco.methods.weighted import excess_at
+from okl.oco.methods.weighted import as_slope, excess_at
 from okl.oco.problem import Problem
-from okl.oco.sets import Vector, as_vector
+from okl.oco.sets import Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class SinhaVaze:
         rows = state.problem.constraints if constraints is None else constraints
         point, sums = state.point.copy(), state.sums.copy()
         normals = np.ascontiguousarray(rows.subgradients(state.point))
-        excess, slope = excess_at(rows, state.point), as_vector("subgradient", subgradient)
+        excess, slope = excess_at(rows, state.point), as_slope(subgradient, state.point.size)
         numbers = self._numbers(state.problem, state.horizon)
         surrogate_step(point, sums, slope, excess, normals, state.problem.region.region, *numbers)
         return replace(state, round=state.round + 1, point=point, sums=sums)

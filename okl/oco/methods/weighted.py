@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from okl.checks import check_at_least
-from okl.compiled.ocorivals import QUEUE, descend, excesses, run_weighted, weigh
+from okl.compiled.ocorivals import QUEUE, descend, run_weighted, weigh
+from okl.compiled.ocorows import excesses
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, LinearConstraints, Matrix
 from okl.oco.losses import QuadraticLosses
 from okl.oco.problem import Problem
-from okl.oco.sets import Vector, as_vector
+from okl.oco.sets import Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class Weighted:
         point, multipliers, weights = state.point.copy(), state.multipliers.copy(), np.empty(len(excess))
         weigh(weights, multipliers, excess, self.rule, damping, dual_step)
         normals = np.ascontiguousarray(rows.subgradients(state.point))
-        descend(point, as_vector("subgradient", subgradient), weights, normals, state.problem.region.region, step)
+        descend(point, as_slope(subgradient, point.size), weights, normals, state.problem.region.region, step)
         return replace(state, round=state.round + 1, point=point, multipliers=multipliers)
 
     def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
@@ -106,3 +107,11 @@ def constant_rows(first: int, last: int, *values: float) -> Matrix:
     """Return rows of one value each, (n, last - first + 1)."""
     rows: Matrix = np.repeat(np.array(values, dtype=np.float64)[:, None], last - first + 1, axis=1)
     return rows
+
+
+def as_slope(subgradient: object, size: int) -> Vector:
+    """Return a copy of a subgradient (size,), or raise ConfigError if it has another shape or is not finite."""
+    slope = np.array(subgradient, dtype=np.float64)
+    if slope.shape != (size,) or not np.isfinite(slope).all():
+        raise ConfigError(f"a subgradient takes {size} finite numbers, but got {subgradient!r}.")
+    return slope

@@ -1,7 +1,8 @@
 """The algorithms of section 4 with the parameters of Tables 2 and 3, and what the paper says of their order.
 
-Table 2's step size of Algorithm 2 carries the factor 2^(i-1) of equation (36), and its gamma the root of it. Both have
-gamma_0 beyond 1 / (sqrt(2) G), so that no bound is claimed.
+Table 2's step size of Algorithm 2 carries the factor 2^(i-1) of equation (36), without which all experts are the same;
+its gamma is the one printed, the same for all experts, where (36) has 2^(-(i-1)/2). gamma_0 is beyond 1 / (sqrt(2) G):
+no bound is claimed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _TABLE2 = KnownHorizon(step_scale=2.0, penalty_scale=2.0**0.5)
 
 LINEAR: dict[str, Method[Any]] = {
     "Algorithm 1": Algorithm1(_TABLE2),
-    "Algorithm 2": Algorithm2(_TABLE2, weight_scale=3.0),
+    "Algorithm 2": Algorithm2(_TABLE2, weight_scale=3.0, shared_penalties=True),
     "Yu & Neely": YuNeely(proximal_scale=0.25, first_queued=False),
     "Yuan & Lamperski": YuanLamperski(step_scale=1.5, ratio=0.25),
     "Jenatton": Jenatton(step_scale=0.7, damping_scale=0.01),

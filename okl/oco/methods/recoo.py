@@ -1,0 +1,99 @@
+"""The rectified queue of Guo, Liu, Wei & Ying: the violation of fixed constraints stays bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from okl.checks import check_positive
+from okl.compiled.ocorectified import rectified_round, run_rectified
+from okl.compiled.ocorows import make_rows, make_work
+from okl.errors import ConfigError
+from okl.oco.constraints import Constraints, LinearConstraints, Matrix
+from okl.oco.losses import QuadraticLosses
+from okl.oco.methods.weighted import WeightedState, as_slope
+from okl.oco.problem import Problem
+from okl.oco.schedules import round_numbers
+from okl.oco.sets import Vector
+
+
+@dataclass(frozen=True)
+class Recoo:
+    """A queue of clipped violations that never falls below a price that grows.
+
+    Q_t = max(Q_{t-1} + gamma_t [g(x_t)]_+, eta_t)
+    x_{t+1} = argmin over X of <df_t(x_t), x> + gamma_t <Q_t, [g(x)]_+> + alpha_t ||x - x_t||^2
+
+    with alpha_t = sqrt(t) / alpha_0, or mu t where losses are strongly convex, gamma_t = gamma_0 t^(1/2 + epsilon) and
+    eta_t = sqrt(t). The number of rounds need not be known. Regret grows as T^(1/2), or as log T; the violation (6) of
+    fixed constraints stays bounded, as the sum of 1 / (gamma_t eta_t) is finite.
+
+    Parameters
+    ----------
+    step_scale : alpha_0 > 0
+    penalty_scale : gamma_0 > 0
+    excess_exponent : epsilon > 0
+    strong_convexity : mu of (19), 0 if the losses have none
+
+    Source: Guo, Liu, Wei & Ying, NeurIPS 2022, Algorithm 1 (RECOO) and Theorems 1 and 2.
+    """
+
+    step_scale: float = 1.0
+    penalty_scale: float = 1.0
+    excess_exponent: float = 0.05
+    strong_convexity: float = 0.0
+
+    name = "RECOO"
+
+    def __post_init__(self) -> None:
+        check_positive("step_scale", self.step_scale)
+        check_positive("penalty_scale", self.penalty_scale)
+        check_positive("excess_exponent", self.excess_exponent)
+        if not 0.0 <= self.strong_convexity < np.inf:
+            raise ConfigError(f"strong_convexity = {self.strong_convexity!r}, but it takes a finite number from 0 on.")
+
+    def schedule(self, first: int, last: int) -> Matrix:
+        """Return 1 / alpha_t, gamma_t and eta_t of rounds first .. last, (3, last - first + 1)."""
+        rounds = round_numbers(first, last)
+        roots = np.sqrt(rounds)
+        steps = 1.0 / (self.strong_convexity * rounds) if self.strong_convexity else self.step_scale / roots
+        return np.array([steps, self.penalty_scale * roots * rounds**self.excess_exponent, roots])
+
+    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> WeightedState:
+        """Return the state before the first round; a horizon is not needed.
+
+        Raises
+        ------
+        ConfigError : constraints that are not linear, or a first point outside the set
+        """
+        return WeightedState(problem, horizon, 1, problem.first_point(first), np.zeros(problem.linear.n_constraints))
+
+    def play(self, state: WeightedState) -> Vector:
+        """Return x_t, (p,)."""
+        return state.point
+
+    def learn(self, state: WeightedState, subgradient: Vector, constraints: Constraints | None = None) -> WeightedState:
+        """Return the state after a round: see `okl.oco.methods.face`."""
+        linear = state.problem.constraints if constraints is None else constraints
+        if not isinstance(linear, LinearConstraints):
+            raise ConfigError("Recoo minimises over the constraints: it takes linear ones.")
+        region = state.problem.region.region
+        rows = make_rows(linear.matrix, linear.bounds, region)
+        point, queue = state.point.copy(), state.multipliers.copy()
+        size, penalty, least = self.schedule(state.round, state.round)[:, 0]
+        work, slope = make_work(queue.size, point.size), as_slope(subgradient, state.point.size)
+        rectified_round(point, queue, np.empty(queue.size), work, slope, rows, region, size, penalty, least)
+        return replace(state, round=state.round + 1, point=point, multipliers=queue)
+
+    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
+        """Return the points of all rounds, (n_rounds, p)."""
+        region, linear = problem.region.region, problem.linear
+        points = np.empty((losses.n_rounds, problem.dimension))
+        points[0] = problem.first_point(first)
+        queue, limits = np.zeros((2, problem.n_constraints))
+        rows, scratch = make_rows(linear.matrix, linear.bounds, region), np.empty(problem.dimension)
+        work = make_work(problem.n_constraints, problem.dimension)
+        schedule = np.ascontiguousarray(self.schedule(1, losses.n_rounds))
+        run_rectified(points, queue, limits, scratch, work, losses.linear, rows, region, schedule, losses.curvature)
+        return points
