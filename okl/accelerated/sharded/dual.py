@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from okl.accelerated.barriers import EntropyBarrier, RootsBarrier
 from okl.accelerated.dual import DualProblem
 from okl.accelerated.iterates import Checked, Iterate, StepOutcome
 from okl.accelerated.outer import Outer
 from okl.accelerated.protocol import Certificate
-from okl.accelerated.sharded.dualcommands import (
-    Aim,
-    Begin,
-    Begun,
-    Dropped,
-    Extrapolation,
-    Look,
-    LookPart,
-    Measure,
-    Seek,
-    Slopes,
-    StepPart,
-    Stepped,
-    Take,
-    Value,
-)
-from okl.accelerated.sharded.prototype import outer_at
-from okl.accelerated.sharded.regions import normals_of, upper_of
+from okl.accelerated.sharded.dualbegin import Carried
+from okl.accelerated.sharded.dualcommands import Aim, Dropped, Extrapolation, Seek, StepPart, Stepped, Take
+from okl.accelerated.sharded.duallooks import Look, LookPart, Slopes, Value
+from okl.accelerated.sharded.multipliers import candidates_a_round, candidates_of, found_multipliers
+from okl.accelerated.sharded.regions import normals_of
 from okl.accelerated.sharded.risks import thresholds_of
-from okl.accelerated.sharded.rounds import Rounds
+from okl.accelerated.sharded.rounds import Rounds, added
 from okl.accelerated.sharded.searches import RootSearch, find_roots
 from okl.compiled.steps import inner, squared_distance
 from okl.types import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_CANDIDATES, _BARRIER_CANDIDATES, _BIAS_CANDIDATES = 16, 3, 16
+_BIAS_CANDIDATES = 16
 _NOTHING = np.empty(0)
 Vector = FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """What a run remembers from check to check, besides points and pace.
-
-    penalty : of the current point; first_length, longest_first : of the first point, which smoothing goes by
-    multipliers, reaches : of the last step, and how far they moved; thresholds, bias_reaches : of the last check
-    """
-
-    penalty: float
-    first_length: float
-    longest_first: float
-    multipliers: Vector
-    reaches: Vector
-    thresholds: Vector
-    threshold_reaches: Vector
 
 
 class ShardedDual:
@@ -109,7 +76,7 @@ class ShardedDual:
         told = self._extrapolation if self._untold else None
         self._untold = False
         searches = self._searches()
-        aim = Aim(told, lipschitz, _candidates(searches), with_excess)
+        aim = Aim(told, lipschitz, candidates_of(searches), with_excess)
         if searches:
             multipliers = self._multipliers(searches, lipschitz, self._rounds.ask(aim))
             parts: list[StepPart] = self._rounds.ask(Take(lipschitz, multipliers, with_excess))
@@ -137,7 +104,7 @@ class ShardedDual:
         squared_norm = _square(here)
         slope = self._outer.slope(squared_norm)
         searches = self._searches()
-        parts: list[LookPart] = self._rounds.ask(Look(here, slope, lipschitz, _candidates(searches)))
+        parts: list[LookPart] = self._rounds.ask(Look(here, slope, lipschitz, candidates_of(searches)))
         multipliers = self._multipliers(searches, lipschitz, [part.sums for part in parts], remember=False)
         thresholds = self._thresholds(max(part.margin for part in parts))
         values: list[tuple[float, float]] = self._rounds.ask(Value(thresholds, lipschitz, multipliers))
@@ -155,7 +122,7 @@ class ShardedDual:
         return Iterate(_NOTHING, self._current), Iterate(_NOTHING, self._previous)
 
     def _outcome(self, parts: list[StepPart]) -> StepOutcome:
-        outer, new, there = self._outer, _added([part.image for part in parts]), self._extrapolated
+        outer, new, there = self._outer, added([part.image for part in parts]), self._extrapolated
         self._new = new
         penalty = sum(part.penalty for part in parts)
         excess = outer.excess(_square(new), _square(there), float(squared_distance(new, there)))
@@ -169,13 +136,15 @@ class ShardedDual:
 
     def _searches(self) -> list[RootSearch]:
         kept = zip(self._kept.multipliers, self._kept.reaches, strict=True)
-        n_candidates = _candidates_a_round(self._prototype)
+        n_candidates = candidates_a_round(self._prototype)
         return [RootSearch(float(guess), float(reach), n_candidates) for guess, reach in kept]
 
     def _multipliers(
         self, searches: list[RootSearch], lipschitz: float, answers: list[Vector], remember: bool = True
     ) -> Vector:
-        found = _found(searches, self._totals, answers, lambda tried: self._rounds.ask(Seek(lipschitz, tried)))
+        found = found_multipliers(
+            searches, self._totals, answers, lambda tried: self._rounds.ask(Seek(lipschitz, tried))
+        )
         if remember and len(found):
             moved = np.abs(found - self._kept.multipliers)
             reaches = np.maximum(moved, 1e-3 * self._kept.reaches)
@@ -192,7 +161,7 @@ class ShardedDual:
         ]
 
         def ask(candidates: Vector) -> Vector:
-            slopes = _added(self._rounds.ask(Slopes(candidates)))
+            slopes = added(self._rounds.ask(Slopes(candidates)))
             slopes[:, :, 0] += totals[:, np.newaxis]
             return slopes
 
@@ -212,75 +181,6 @@ class ShardedDual:
             bias=bias,
             rounding=8.0 * _EPSILON * (abs(risk) + regulariser + exact + abs(rest)),
         )
-
-
-def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, Carried]:
-    """Bring the shards to the model's first point.
-
-    Returns
-    -------
-    the first guess at the Lipschitz constant, the image of the first point, and what to carry on
-    """
-    upper = upper_of(prototype.region)
-    widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
-    totals = normals_of(prototype.region)[1]
-    # the roots of DWD have no finite slope at 0: its first point is the prox at the other end, as in memory
-    aim = upper if isinstance(prototype.region, RootsBarrier) else np.zeros(2)
-    n_candidates = _candidates_a_round(prototype)
-    searches = [RootSearch(0.0, widest, n_candidates) for _ in totals]
-    begin = Begin(aim, 1.0 / widest, _candidates(searches))
-    multipliers = _found(searches, totals, rounds.ask(begin), lambda tried: rounds.ask(Seek(1.0 / widest, tried)))
-    parts: list[StepPart] = rounds.ask(Take(1.0 / widest, multipliers, False))
-    rounds.settle("begin", Begun(aim, 1.0 / widest, multipliers))
-    measured: list[tuple[float, float]] = rounds.ask(Measure())
-    rounds.forget_pending()
-    longest, largest = (max(found) for found in zip(*measured, strict=True))
-    image = _added([part.image for part in parts])
-    n_thresholds = len(thresholds_of(prototype.risk, prototype.intercept).totals)
-    carried = Carried(
-        penalty=sum(part.penalty for part in parts),
-        first_length=math.sqrt(_square(image)),
-        longest_first=math.sqrt(longest) * largest,
-        multipliers=multipliers,
-        reaches=np.full(len(totals), widest),
-        thresholds=np.zeros(n_thresholds),
-        threshold_reaches=np.full(n_thresholds, np.inf),
-    )
-    outer = outer_at(prototype, 0, carried.first_length, carried.longest_first)
-    lipschitz = max(longest * max(1e-3, outer.slope(longest)), float(np.finfo(np.float32).tiny)) + prototype.curvature
-    return lipschitz, Iterate(_NOTHING, image), carried
-
-
-def _found(searches: list[RootSearch], totals: Vector, answers: list[Vector], seek: Callable[[Vector], Any]) -> Vector:
-    """Multipliers at which the shards' sums meet the totals; the first answers came along with another command."""
-    first: list[Vector] | None = answers
-
-    def ask(candidates: Vector) -> Vector:
-        nonlocal first
-        parts, first = first, None
-        sums = _added(parts if parts is not None else seek(candidates))
-        sums[:, :, 0] -= totals[:, np.newaxis]
-        sums[:, :, 2] += np.abs(totals)[:, np.newaxis]
-        return sums
-
-    return find_roots(searches, ask) if searches else _NOTHING
-
-
-def _candidates_a_round(prototype: DualProblem) -> int:
-    # a barrier's prox takes exponentials or roots an entry and candidate, a set's next to nothing
-    return _BARRIER_CANDIDATES if isinstance(prototype.region, EntropyBarrier | RootsBarrier) else _CANDIDATES
-
-
-def _candidates(searches: list[RootSearch]) -> Vector:
-    return np.array([search.candidates for search in searches]) if searches else np.empty((0, 0))
-
-
-def _added(parts: list[Vector]) -> Vector:
-    """The sum in the order of the shards, as a new array."""
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
 
 
 def _square(vector: Vector) -> float:

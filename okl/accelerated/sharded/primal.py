@@ -5,168 +5,19 @@ Vectors of a shard follow from w alone, so the log of a run is one entry long an
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.accelerated.iterates import Checked, Iterate, StepOutcome
 from okl.accelerated.projections import soft_threshold
 from okl.accelerated.protocol import Certificate
-from okl.accelerated.sharded.messages import Verdict
-from okl.accelerated.sharded.regions import spread
-from okl.accelerated.sharded.rounds import Rounds
-from okl.accelerated.sharded.rows import MappedRows
-from okl.accelerated.sharded.signs import signs_of_class
+from okl.accelerated.sharded.primalvectors import Conjugate, Costs, Gradient, Inspect, Lengths, Placed, Try
+from okl.accelerated.sharded.rounds import Rounds, added
 from okl.accelerated.sparsity import SparseProblem
-from okl.compiled.steps import descend, extrapolate, inner, step_sums
-from okl.store.dataset import Shard
+from okl.compiled.steps import descend, step_sums
 from okl.types import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _NOTHING = np.empty(0)
-
-
-@dataclass(frozen=True, eq=False)
-class OpenPrimal:
-    """Makes the vectors of a shard. rows : of all shards; prototype : of the model; positive : class, None for +1."""
-
-    rows: MappedRows
-    prototype: SparseProblem
-    positive: int | None
-
-    def __call__(self, shard: Shard) -> PrimalVectors:
-        """Of w = 0."""
-        return PrimalVectors(self, shard)
-
-
-class PrimalVectors:
-    """Margins of a shard's rows, (m,) float64 each, in private buffers."""
-
-    def __init__(self, opening: OpenPrimal, shard: Shard) -> None:
-        self.shard, self.rows = shard, opening.rows
-        targets, self.longest = self.rows.targets(shard)
-        self.loss = opening.prototype.loss
-        self.signs = signs_of_class(targets, opening.positive)
-        self.weights = spread(opening.prototype.weights, self.signs)
-        self.current, self.previous, self.there, self.new = (np.zeros(shard.rows) for _ in range(4))
-
-    def settle(self, verdict: Verdict) -> None:
-        """Turn the buffers round, or forget the momentum."""
-        if verdict != "drop":
-            self.previous, self.current, self.new = self.current, self.new, self.previous
-        if verdict != "keep":
-            self.previous[:] = self.current
-
-    def saved(self) -> NDArray[np.float64]:
-        """(2, m)."""
-        return np.stack([self.current, self.previous])
-
-    def restore(self, saved: NDArray[np.float64]) -> None:
-        """From what was saved."""
-        self.current[:], self.previous[:] = saved
-
-    def slopes_summed(self, margins: FloatArray) -> FloatArray:
-        """Gradient of the losses over w, (n_columns,)."""
-        return self.rows.image(self.shard, self.signs, self.weights * self.loss.derivative(margins))
-
-
-class _Costs(NamedTuple):
-    """Sums of losses, and of their excesses (NaN unless asked for)."""
-
-    losses: float
-    excess: float
-
-
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """The largest weight times squared length of a row."""
-
-    def run(self, vectors: PrimalVectors) -> float:
-        """It, or a little more: of the longest row and the heaviest one."""
-        return vectors.longest * float(vectors.weights.max())
-
-    def redo(self, vectors: PrimalVectors) -> None:
-        """Nothing changes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Gradient:
-    """Go to the extrapolated margins."""
-
-    momentum: float
-
-    def run(self, vectors: PrimalVectors) -> FloatArray:
-        """The gradient there."""
-        self.redo(vectors)
-        return vectors.slopes_summed(vectors.there)
-
-    def redo(self, vectors: PrimalVectors) -> None:
-        """Go there."""
-        extrapolate(vectors.there, vectors.current, vectors.previous, self.momentum)
-
-
-@dataclass(frozen=True, eq=False)
-class Try:
-    """The margins of another w."""
-
-    weights: FloatArray
-    with_excess: bool
-
-    def run(self, vectors: PrimalVectors) -> _Costs:
-        """What they cost."""
-        self.redo(vectors)
-        losses = float(inner(vectors.weights, vectors.loss.value(vectors.new)))
-        if not self.with_excess:
-            return _Costs(losses, math.nan)
-        return _Costs(losses, float(inner(vectors.weights, vectors.loss.excess(vectors.new, vectors.there))))
-
-    def redo(self, vectors: PrimalVectors) -> None:
-        """Compute them."""
-        vectors.rows.pull(vectors.new, vectors.shard, vectors.signs, self.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Inspect:
-    """The current margins."""
-
-    def run(self, vectors: PrimalVectors) -> tuple[FloatArray, float]:
-        """Their gradient and losses."""
-        losses = float(inner(vectors.weights, vectors.loss.value(vectors.current)))
-        return vectors.slopes_summed(vectors.current), losses
-
-    def redo(self, vectors: PrimalVectors) -> None:
-        """Nothing changes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Conjugate:
-    """The dual objective of the slopes at the current margins, made feasible by a factor in (0, 1]."""
-
-    factor: float
-
-    def run(self, vectors: PrimalVectors) -> float:
-        """Minus the dual objective."""
-        slopes = -self.factor * vectors.loss.derivative(vectors.current)
-        return float(inner(vectors.weights, vectors.loss.conjugate(slopes)))
-
-    def redo(self, vectors: PrimalVectors) -> None:
-        """Nothing changes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """Current and previous w: the margins follow."""
-
-    current: FloatArray
-    previous: FloatArray
-
-    def redo(self, vectors: PrimalVectors) -> None:
-        """Compute both."""
-        vectors.rows.pull(vectors.current, vectors.shard, vectors.signs, self.current)
-        vectors.rows.pull(vectors.previous, vectors.shard, vectors.signs, self.previous)
 
 
 class ShardedPrimal:
@@ -183,13 +34,13 @@ class ShardedPrimal:
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous), and compute the gradient there: one read."""
         self._there = self._current + momentum * (self._current - self._previous)
-        self._gradient = _added(self._rounds.ask(Gradient(momentum)))
+        self._gradient = added(self._rounds.ask(Gradient(momentum)))
         self.reads += 1
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz), and its margins: one read."""
         self._new = self._proxed(self._there, lipschitz)
-        parts: list[_Costs] = self._rounds.ask(Try(self._new, with_excess))
+        parts: list[Costs] = self._rounds.ask(Try(self._new, with_excess))
         self.reads += 1
         squared, turn = step_sums(self._new, self._there, self._gradient, self._current)
         self._new_penalty = float(np.abs(self._new).sum())
@@ -214,7 +65,7 @@ class ShardedPrimal:
         """F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
         parts: list[tuple[FloatArray, float]] = self._rounds.ask(Inspect())
         self.reads += 1
-        self._gradient = _added([part[0] for part in parts])
+        self._gradient = added([part[0] for part in parts])
         risk, norm = sum(part[1] for part in parts), self._penalty
         factor = 1.0 / max(1.0, float(np.abs(self._gradient).max()))
         dual = sum(self._rounds.ask(Conjugate(factor)))
@@ -240,11 +91,3 @@ def begin_primal(prototype: SparseProblem, rounds: Rounds, n_columns: int) -> tu
     longest = prototype.curvature * max(rounds.ask(Lengths()))
     rounds.forget_pending()
     return max(longest, float(np.finfo(np.float32).tiny)), Iterate(np.zeros(n_columns), _NOTHING)
-
-
-def _added(parts: list[FloatArray]) -> FloatArray:
-    """The sum in the order of the shards, as a new array."""
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total

@@ -23,9 +23,11 @@ from okl.accelerated.operators import DenseRows
 from okl.accelerated.protocol import Certificate
 from okl.accelerated.sharded.beside import Beside
 from okl.accelerated.sharded.classmoments import sharded_moments
-from okl.accelerated.sharded.dual import Carried, ShardedDual, begin_dual
+from okl.accelerated.sharded.dual import ShardedDual
+from okl.accelerated.sharded.dualbegin import Carried, begin_dual
 from okl.accelerated.sharded.dualvectors import OpenDual
-from okl.accelerated.sharded.primal import OpenPrimal, ShardedPrimal, begin_primal
+from okl.accelerated.sharded.primal import ShardedPrimal, begin_primal
+from okl.accelerated.sharded.primalvectors import OpenPrimal
 from okl.accelerated.sharded.prototype import Classes, outer_at, prototype_of
 from okl.accelerated.sharded.rounds import Log, Rounds
 from okl.accelerated.sharded.rows import MappedRows

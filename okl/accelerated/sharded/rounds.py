@@ -11,6 +11,7 @@ from okl.accelerated.sharded.messages import Command, Message, Recovery, Reply, 
 from okl.errors import ExecutionError
 from okl.execution.protocol import Execution
 from okl.store.dataset import Shard
+from okl.types import FloatArray
 
 CHECKPOINT_STEPS = 50
 _MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and again
@@ -94,3 +95,11 @@ class Rounds:
 
 def _in_order(replies: list[Reply]) -> Reply:
     return Reply(replies)
+
+
+def added(parts: list[FloatArray]) -> FloatArray:
+    """The sum of what shards answered in their order, as a new array."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total

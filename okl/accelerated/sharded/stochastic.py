@@ -22,10 +22,10 @@ from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.moments import ClassMoments, Moments, moments_of
 from okl.accelerated.outer import Outer
 from okl.accelerated.sharded.classmoments import merged_moments
-from okl.accelerated.sharded.dual import Carried
+from okl.accelerated.sharded.dualbegin import Carried
 from okl.accelerated.sharded.dualcommands import Dropped
 from okl.accelerated.sharded.dualvectors import DualVectors
-from okl.accelerated.sharded.primal import Placed, Try
+from okl.accelerated.sharded.primalvectors import Placed, Try
 from okl.accelerated.sharded.regions import spread
 from okl.accelerated.sharded.rounds import Rounds
 from okl.accelerated.sharded.rows import MappedRows

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from okl.accelerated.sharded.rounds import added
 from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.signs import signs_of_class
 from okl.execution.protocol import Execution
@@ -52,7 +53,7 @@ def error_minimising_threshold(
     best = low
     for _ in range(2):
         edges = np.linspace(low, high, _BINS)
-        counts = execution.sum(work, shards, edges, _added)
+        counts = execution.sum(work, shards, edges, added)
         # with the threshold at an edge, rows below it are predicted -1: positives there are errors, negatives are not
         errors = np.cumsum(counts)[:-1]
         # in the middle of the best run: no score is as near to its edge as to its middle
@@ -62,13 +63,6 @@ def error_minimising_threshold(
         best = 0.5 * float(edges[first] + edges[last])
         low, high = float(edges[max(first - 1, 0)]), float(edges[min(last + 1, _BINS - 1)])
     return best
-
-
-def _added(parts: list[FloatArray]) -> FloatArray:
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
 
 
 def _extremes(parts: list[FloatArray]) -> FloatArray:
