@@ -142,7 +142,9 @@ class TrainSettings(BaseModel):
         "adagrad", description="sum: how the caller steps; sqrt: with a radius, step_size / sqrt(t), as is auto's there"
     )
     radius: Positive | None = Field(
-        None, description="fogd, two classes: weights stay in the ball of this radius, on the scaled map"
+        None,
+        description="fogd, two classes: weights stay in the ball of this radius, on the scaled map; with track: those "
+        "of the models that it is certified against",
     )
     constraints: tuple[str, ...] = Field(
         (),
@@ -155,7 +157,8 @@ class TrainSettings(BaseModel):
     learn_sensitive: bool = Field(False, description="constraints: learn from the columns that they look at, too")
     certify: bool = Field(
         False,
-        description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight; "
+        description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight, "
+        "with track also against those that change 1, 2, 4, ... times; "
         "pegasos: the gap over all rows",
     )
     track: bool = Field(
