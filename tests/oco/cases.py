@@ -113,16 +113,15 @@ def _solve(
     cones = [clarabel.NonnegativeConeT(2 * n_rows + ends.size - n_equal)]
     if n_equal:
         cones.append(clarabel.ZeroConeT(n_equal))
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-14
-    solver = clarabel.DefaultSolver(
-        quadratic,
-        np.append(-linear, limits),
-        sparse.csc_matrix(np.vstack([hinge, sides])),
-        np.concatenate([bounds, np.zeros(n_rows), ends]),
-        cones,
-        settings,
-    )
-    solution = solver.solve()
-    return np.array(solution.x)[:size], str(solution.status) == "Solved"
+    system, right = sparse.csc_matrix(np.vstack([hinge, sides])), np.concatenate([bounds, np.zeros(n_rows), ends])
+    solved, point = False, np.empty(0)
+    for tolerance in (1e-14, 1e-12):  # the first is beyond its rounding now and then
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+        solver = clarabel.DefaultSolver(quadratic, np.append(-linear, limits), system, right, cones, settings)
+        solution = solver.solve()
+        point, solved = np.array(solution.x)[:size], str(solution.status) == "Solved"
+        if solved:
+            break
+    return point, solved

@@ -46,9 +46,9 @@ def _tight(seed: int, n_rounds: int) -> tuple[Problem, QuadraticLosses]:
 
 @pytest.mark.parametrize(("clip", "ahead"), [(True, True), (False, True), (True, False)])
 def test_algorithm_1_matches_naive_only_with_clip_and_q_hat(clip: bool, ahead: bool) -> None:
-    problem, losses = _tight(0, 120)
+    problem, losses = _tight(0, 60)
     assert isinstance(problem.region, Box)
-    sizes = np.array(tables(GENTLE, round_numbers(1, 121), 120, (1.0,)))[:, 0]
+    sizes = np.array(tables(GENTLE, round_numbers(1, 61), 60, (1.0,)))[:, 0]
     expected = naive.algorithm1(losses, problem.linear, problem.region, CORNER, sizes, clip, ahead)
     distance = np.abs(Algorithm1(GENTLE).run(problem, losses, CORNER) - expected).max()
     assert distance < 1e-6 if clip and ahead else distance > 1e-3
@@ -56,11 +56,11 @@ def test_algorithm_1_matches_naive_only_with_clip_and_q_hat(clip: bool, ahead: b
 
 @pytest.mark.parametrize("ratio", [2.0, 1.0])
 def test_algorithm_2_matches_naive_only_with_its_doubling(ratio: float) -> None:
-    problem, losses = _tight(1, 120)
+    problem, losses = _tight(1, 40)
     assert isinstance(problem.region, Box)
     method = Algorithm2(GENTLE, weight_scale=3.0)
-    sizes = np.array(tables(GENTLE, round_numbers(1, 121), 120, [ratio**i for i in range(method.experts_for(120))]))
-    expected = naive.algorithm2(losses, problem.linear, problem.region, CORNER, sizes, method.rate_for(120))
+    sizes = np.array(tables(GENTLE, round_numbers(1, 41), 40, [ratio**i for i in range(method.experts_for(40))]))
+    expected = naive.algorithm2(losses, problem.linear, problem.region, CORNER, sizes, method.rate_for(40))
     distance = np.abs(method.run(problem, losses, CORNER) - expected).max()
     assert distance < 1e-6 if ratio == 2.0 else distance > 1e-2
 
