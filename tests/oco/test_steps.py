@@ -105,3 +105,18 @@ def test_a_heavy_quadratic_constraint_gives_its_projection() -> None:
         point, gap = solve_by_cuts(centre, box, inside, np.array([5.0]))
         assert np.abs(point - 0.5 * centre).max() < 1e-6
         assert gap < 1e-12
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_twenty_rows_in_nearly_parallel_pairs_leave_no_gap(kind: int) -> None:
+    rng, active = np.random.default_rng(kind), 0
+    for _ in range(20):
+        matrix = rng.normal(size=(20, 60))
+        matrix[10:] = matrix[:10] + 10.0 ** -rng.integers(2, 13, (10, 1)) * rng.normal(size=(10, 60))
+        region = random_set(rng, kind, 60)
+        inside = region.project(rng.normal(size=60) / 8.0)
+        bounds, limits = matrix @ inside + 0.05 * rng.random(20), rng.exponential(size=20)
+        _, multipliers, gap = take_step(inside + 0.3 * rng.normal(size=60), matrix, bounds, region, limits)
+        assert gap < 1e-15
+        active += np.count_nonzero(multipliers)
+    assert active > 40
