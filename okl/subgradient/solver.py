@@ -7,8 +7,6 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from okl.accelerated.solver import MapChoice
 from okl.checks import check_at_least, check_positive
 from okl.errors import ConfigError, DataError
@@ -28,7 +26,7 @@ from okl.subgradient.scs import Scs
 from okl.subgradient.sharded.descent import Descent, iterate
 from okl.subgradient.sharded.rows import SampledRows
 from okl.subgradient.state import SubgradientState
-from okl.subgradient.telling import certificate_of, predictor_of, sample_of
+from okl.subgradient.telling import certificate_of, outcome_of, predictor_of, sample_of, standing_of
 from okl.subgradient.weighted import describe_loss
 from okl.subgradient.witness import Witness
 from okl.subgradient.wolfe import Wolfe
@@ -145,7 +143,8 @@ class SubgradientSolver:
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
             return self._sampler.arrived(state, data, execution)
-        at, plan, ended = state.descent, self._plan, self._ended(state)
+        at, plan = state.descent, self._plan
+        ended = at.iterations >= self.max_iterations or self._full(state)
         if isinstance(at, Descent) and not (ended or at.exhausted or at.gap <= plan.tolerance(state.share, at.n_rows)):
             return replace(state, descent=iterate(at, execution), proof=None)
         if state.share >= 1.0:
@@ -165,38 +164,16 @@ class SubgradientSolver:
 
     def finished(self, state: SubgradientState) -> Outcome | None:
         """Done once the bound over all rows is small enough; out of budget once nothing more can be gained."""
-        at, proof = state.descent, state.proof
-        if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
-            return Outcome("diverged", f"the objective is {at.objective:g} after {at.iterations:,} iterations")
-        if proof is None:
-            return None
-        if proof.confidence is None:
-            where = f"gap {proof.gap:.3g} over all {at.n_rows:,} rows"
-        else:
-            where = f"gap {proof.gap:.3g} over all rows at {100.0 * self.confidence:g}% confidence"
-        if proof.gap <= self.gap:
-            return Outcome("done", where)
-        if at.iterations >= self.max_iterations:
-            return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
-        if proof.confidence is None:
-            return Outcome("out of budget", f"{where}: with these rows float64 tells no smaller one")
-        if self._ended(state):
-            return Outcome("out of budget", f"{where}: kernel values of a larger sample do not fit; a map would do")
-        return None
+        return outcome_of(state, self.gap, self.confidence, self.max_iterations, self._full(state))
 
-    def _ended(self, state: SubgradientState) -> bool:
-        """Whether no iteration is left, or no room for a larger sample."""
+    def _full(self, state: SubgradientState) -> bool:
+        """Whether there is no room for a larger sample."""
         following = math.ceil(self._plan.next_share(state.share) * state.rows.data.rows("train"))
-        full = state.share < 1.0 and not self._sampler.room(following)
-        return full or state.descent.iterations >= self.max_iterations
+        return state.share < 1.0 and not self._sampler.room(following)
 
     def standing(self, state: SubgradientState) -> Convergence:
         """Iterations, objective and bound: over all rows once they are proved, of the sample until then."""
-        at, proof = state.descent, state.proof
-        objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
-        size = max(abs(objective), abs(lower))
-        gap = max(0.0, objective - lower) / size if size else 0.0
-        return Convergence(at.iterations, gap, objective, lower, at.n_rows)
+        return standing_of(state)
 
     def predictor(self, state: SubgradientState) -> Predictor:
         """The map with the weights, and a bias where there is one; without a map a sum over support vectors."""

@@ -1,18 +1,53 @@
-"""What a run on growing samples leaves: a predictor, what was chosen and the certificate, as JSON."""
+"""What a run on growing samples tells: where it stands and why it ended, what it leaves, chose and proved."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from okl.expansions import KernelExpansion
 from okl.predictors import LinearPredictor, Predictor
+from okl.solvers import Convergence, Outcome
 from okl.subgradient.certificate import exact_bound
 from okl.subgradient.kerneldescent import KernelDescent
 from okl.subgradient.kernelsampling import kernel_of
 from okl.subgradient.state import SubgradientState
 from okl.types import Precision
+
+
+def outcome_of(
+    state: SubgradientState, gap: float, confidence: float, max_iterations: int, full: bool
+) -> Outcome | None:
+    """Why a run is over, or None. gap, confidence : asked for; full : whether there is no room for a larger sample"""
+    at, proof = state.descent, state.proof
+    if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
+        return Outcome("diverged", f"the objective is {at.objective:g} after {at.iterations:,} iterations")
+    if proof is None:
+        return None
+    if proof.confidence is None:
+        where = f"gap {proof.gap:.3g} over all {at.n_rows:,} rows"
+    else:
+        where = f"gap {proof.gap:.3g} over all rows at {100.0 * confidence:g}% confidence"
+    if proof.gap <= gap:
+        return Outcome("done", where)
+    if at.iterations >= max_iterations:
+        return Outcome("out of budget", f"{where}, after {at.iterations:,} iterations")
+    if proof.confidence is None:
+        return Outcome("out of budget", f"{where}: with these rows float64 tells no smaller one")
+    if full:
+        return Outcome("out of budget", f"{where}: kernel values of a larger sample do not fit; a map would do")
+    return None
+
+
+def standing_of(state: SubgradientState) -> Convergence:
+    """Iterations, objective and bound: over all rows once they are proved, of the sample until then."""
+    at, proof = state.descent, state.proof
+    objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
+    size = max(abs(objective), abs(lower))
+    gap = max(0.0, objective - lower) / size if size else 0.0
+    return Convergence(at.iterations, gap, objective, lower, at.n_rows)
 
 
 def predictor_of(state: SubgradientState, constant: bool, precision: Precision) -> Predictor:
