@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from okl.estimators import (
         BudgetKernelClassifier,
         BudgetKernelRegressor,
+        ConstrainedFOGDClassifier,
         CSVMClassifier,
         DWDClassifier,
         ExpertKernelClassifier,
@@ -54,6 +55,7 @@ __all__ = [
     "BudgetKernelRegressor",
     "CSVMClassifier",
     "ConfigError",
+    "ConstrainedFOGDClassifier",
     "DWDClassifier",
     "DataError",
     "DivergedError",
@@ -96,6 +98,7 @@ _MODULES = {
         "BudgetKernelClassifier",
         "BudgetKernelRegressor",
         "CSVMClassifier",
+        "ConstrainedFOGDClassifier",
         "DWDClassifier",
         "ExpertKernelClassifier",
         "ExpertKernelRegressor",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from okl.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
+from okl.estimators.constrained import ConstrainedFOGDClassifier
 from okl.estimators.experts import ExpertKernelClassifier, ExpertKernelRegressor
 from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
 from okl.estimators.fourier_map import FourierMap
@@ -28,6 +29,7 @@ __all__ = [
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
     "CSVMClassifier",
+    "ConstrainedFOGDClassifier",
     "DWDClassifier",
     "ExpertKernelClassifier",
     "ExpertKernelRegressor",

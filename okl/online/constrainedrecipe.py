@@ -6,15 +6,20 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from okl.errors import ConfigError
+from okl.features.protocol import FeatureMap
 from okl.losses import Loss
 from okl.online.constrained import ConstrainedLearner
+from okl.online.constraints.columns import Columns
 from okl.online.constraints.limits import LinearLimits
 from okl.online.constraints.quantities import Constraint
-from okl.online.constraints.rows import estimate_rows
+from okl.online.constraints.rows import RowSums, estimate_rows, rows_from, sums_of
+from okl.online.constraints.weighings import Weighings
 from okl.online.maps import MapChoice
 from okl.online.recipe import Mode, Settled, Situation, check_loss
+from okl.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,8 @@ class ConstrainedRecipe:
         """
         schema, sample = situation.schema, situation.sample
         check_loss(self.loss, schema)
-        if situation.data is None or situation.execution is None:
-            raise ConfigError("Constraints of columns are about a data set, but rows came without one.")
         feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
-        rows, sums = estimate_rows(situation.data, self.constraints, feature_map, situation.execution)
+        rows, sums = self._estimated(situation, feature_map)
         limits = LinearLimits(
             rows,
             np.array([one.low for one in self.constraints]),
@@ -92,3 +95,23 @@ class ConstrainedRecipe:
             "constraint_margin_reason": "as given, and what rounding takes" if self.margin else "what rounding takes",
         }
         return Settled(learner, chosen)
+
+    def _estimated(self, situation: Situation, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+        if situation.data is None or situation.execution is None:
+            raise ConfigError("Constraints of columns are about a data set, but rows came without one.")
+        return estimate_rows(situation.data, self.constraints, feature_map, situation.execution)
+
+
+@dataclass(frozen=True, eq=False)
+class RecipeInMemory(ConstrainedRecipe):
+    """The same for rows in memory: inputs (rows, n_inputs), and the columns that constraints look at beside them."""
+
+    inputs: FloatArray | None = None
+    columns: Columns | None = None
+
+    def _estimated(self, situation: Situation, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+        assert self.inputs is not None
+        assert self.columns is not None
+        weighings = Weighings(self.constraints)
+        sums = sums_of(weighings, feature_map.transform(self.inputs), self.columns, "sensitive")
+        return rows_from(weighings, sums), sums

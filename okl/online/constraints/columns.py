@@ -70,10 +70,11 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
     if not names:
         return {}
     table = read_columns(data, shard, group, names)
-    return {name: _values(table.column(name)) for name in names}
+    return {name: values_of(table.column(name)) for name in names}
 
 
-def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Values (rows,) of a column: float64 for numbers, NaN where one is missing; objects for text."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)

@@ -1,0 +1,196 @@
+"""Learning under constraints on a9a, whose columns f71 and f72 are the sex: what is kept, what it costs, how fast.
+
+    python -m tests.benchmarks.constrained [kept|rates|speed ...]
+
+OKL_DATA names the folder that holds a9a.parquet. D = 400 frequencies, a ball of radius 30, one pass.
+
+kept : |covariance| <= .01 with both columns. Asked: on ALL training rows, on test rows up to two standard errors more;
+    test accuracy within 1 point of the certified best weights under the same limits; regret exponent at most .6
+rates : |difference of positive rates| <= .02 on training rows, by a limit of the difference of mean scores that is
+    looked for by halving; printed: what it costs in accuracy, and that the limit of the covariance does not give it
+speed : rows a second with 2, 10 and 20 constraints beside the learner in a ball. Asked: at most 2x slower at 2
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from okl.comparators import hold_rows
+from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.constrainedhindsight import solve_within
+from okl.execution.local import LocalExecution
+from okl.execution.protocol import Rows
+from okl.features.fourier import draw_fourier_map
+from okl.kernels import Gaussian
+from okl.learning import Learnt, learn
+from okl.losses import Hinge
+from okl.online.constrained import ConstrainedLearner
+from okl.online.constraints.limits import LinearLimits
+from okl.online.learner import LinearLearner
+from okl.planning import learnt_columns, make_online_solver
+from okl.predictors import LinearPredictor
+from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
+from okl.store.reading import sample_rows
+from okl.training import train
+
+RADIUS, BOUND, RATE = 30.0, 0.01, 0.02
+COVARIANCES = (f"abs(covariance(f71)) <= {BOUND}", f"abs(covariance(f72)) <= {BOUND}")
+DIFFERENCE = "difference(f71=1, f71=0)"
+MOST_POINTS, MOST_GROWTH, MOST_SLOWER = 0.01, 0.6, 2.0
+HALVINGS = 7
+
+
+def settings_of(data: Path, scratch: Path, constraints: tuple[str, ...], **values: Any) -> TrainSettings:
+    """Of a run on a9a."""
+    name = str(len(list(scratch.iterdir())))
+    given = {"data": str(data), "out": str(scratch / name), "radius": RADIUS, "constraints": constraints}
+    return settings_from(TrainSettings, given | values, "benchmark")
+
+
+def told(result: dict[str, Any]) -> str:
+    """Accuracies of a run, and what its constraints come to."""
+    lines = [f"accuracy train {result['train']['accuracy']:.4f} test {result['test']['accuracy']:.4f}"]
+    for one in (result.get("constraints") or {}).get("limits", []):
+        for split in ("train", "test"):
+            found = one[split]
+            lines.append(
+                f"  {one['constraint']}, {split}: {found['value']:+.5f} +- {found['standard_error']:.5f}; "
+                f"positive rates differ by {found['positive_rate_difference']:+.4f}"
+            )
+    return "\n".join(lines)
+
+
+def kept(data: Path, scratch: Path) -> bool:
+    """Limits of both covariances, with the certificate."""
+    settings = settings_of(data, scratch, COVARIANCES, certify=True)
+    result = train(settings)
+    print(told(result))
+    limits = result["constraints"]["limits"]
+    on_all = all(abs(one["train"]["value"]) <= BOUND for one in limits)
+    on_test = all(abs(one["test"]["value"]) <= BOUND + 2 * one["test"]["standard_error"] for one in limits)
+    proof = result["certificate"]
+    comparator = proof["comparator"]
+    for one in proof["horizons"]:
+        print(f"  {one['rows']:6d} rows: regret {one['regret']:8.1f}, bound {one['bound']:8.1f}")
+    print(f"regret grows as rows^{proof['growth_exponent']:.3f}; comparator within {comparator['relative_gap']:.2%}")
+    print(f"violation a row {result['constraints']['violation_a_row']:.2e}, as learnt "
+          f"{result['constraints']['violation_as_learnt']:.2e}")  # fmt: skip
+    best = optimum(settings)
+    print(f"certified optimum under the same limits: accuracy train {best[0]:.4f} test {best[1]:.4f}")
+    near = result["test"]["accuracy"] >= best[1] - MOST_POINTS and result["train"]["accuracy"] >= best[0] - MOST_POINTS
+    free = train(settings_of(data, scratch, ("norm <= 30",)))
+    print("without constraints:", told(free))
+    return report("kept", on_all and on_test and near and proof["growth_exponent"] <= MOST_GROWTH)
+
+
+def optimum(settings: TrainSettings) -> tuple[float, float]:
+    """Accuracies on training and test rows of the certified best weights within the limits."""
+    learnt, data, execution = run(settings)
+    with execution:
+        learner = learnt.state.learner
+        held = hold_rows(learner, learnt.state, data, execution)
+        assert held is not None
+        found = solve_within(held.first(data.rows("train")), "hinge", learner.kept)
+        print(f"optimum: relative gap {found.certificate.relative_gap:.2%}, {found.iterations} iterations")
+        predictor = LinearPredictor(learner.feature_map, found.weights[None, :].astype(np.float32))
+        return accuracy(predictor, data, "train"), accuracy(predictor, data, "test")
+
+
+def run(settings: TrainSettings) -> tuple[Learnt, Dataset, LocalExecution]:
+    """Learn without the rest of a run."""
+    from okl.store.manifest import open_dataset
+
+    data = learnt_columns(settings, open_dataset(settings.data))
+    solver, execution = make_online_solver(settings, data), LocalExecution(2)
+    return learn(solver, solver.start(data, execution), data, execution), data, execution
+
+
+def accuracy(predictor: LinearPredictor, data: Dataset, split: Any) -> float:
+    """Share of rows named rightly."""
+    rows = sample_rows(data, split, data.rows(split), 0, "float32")
+    return float(np.mean((predictor.scores(rows.inputs, 2) >= 0) == (rows.targets > 0)))
+
+
+def rates(data: Path, scratch: Path) -> bool:
+    """Halve an interval of what the difference of mean scores is held at until that of positive rates is small."""
+    before = train(settings_of(data, scratch, COVARIANCES[:1]))
+    rate = before["constraints"]["limits"][0]["train"]["positive_rate_difference"]
+    print(f"by the covariance alone positive rates differ by {rate:+.4f}:\n{told(before)}")
+    low, high, result = -0.5, 2.0, before
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        result = train(settings_of(data, scratch, (f"{middle - 0.005} <= {DIFFERENCE} <= {middle + 0.005}",)))
+        rate = result["constraints"]["limits"][0]["train"]["positive_rate_difference"]
+        print(f"  mean scores {middle:+.4f} apart: positive rates {rate:+.4f}, test {result['test']['accuracy']:.4f}")
+        if abs(rate) <= RATE:
+            break
+        low, high = (middle, high) if rate < 0 else (low, middle)
+    print(f"{told(result)}\nprice: {100 * (before['test']['accuracy'] - result['test']['accuracy']):.2f} points")
+    return report("rates", abs(rate) <= RATE)
+
+
+def speed(data: Path, scratch: Path) -> bool:
+    """Medians over turns; rows are resident, so that reading is not timed."""
+    from okl.store.manifest import open_dataset
+
+    rows = sample_rows(open_dataset(data), "train", 32768, 0, "float32")
+    feature_map = draw_fourier_map(Gaussian(3.7), rows.inputs.shape[1], 400, 0)
+    plain = LinearLearner(feature_map, Hinge(), RADIUS / np.sqrt(2), radius=RADIUS, decaying=True)
+    features = feature_map.transform(rows.inputs[:4096]).astype(np.float64)
+    learners: dict[int, LinearLearner] = {0: plain}
+    for count in (2, 10, 20):
+        weights = rows.inputs[:4096, 60 : 60 + count].astype(np.float64)
+        matrix = (weights - weights.mean(axis=0)).T @ features / len(features)
+        bounds = np.full(count, BOUND)
+        names = tuple(map(str, range(count)))
+        learners[count] = ConstrainedLearner(
+            feature_map,
+            Hinge(),
+            RADIUS / np.sqrt(2),
+            decaying=True,
+            limits=LinearLimits(matrix, -bounds, bounds, names, RADIUS),
+        )
+    seconds: dict[int, list[float]] = {count: [] for count in learners}
+    for turn in range(6):
+        for count, learner in learners.items():
+            begun = time.perf_counter()
+            learner.learn(learner.start(), Rows(rows.inputs, rows.targets), 2)
+            if turn:
+                seconds[count].append(time.perf_counter() - begun)
+    medians = {count: float(np.median(found)) for count, found in seconds.items()}
+    for count, median in medians.items():
+        print(
+            f"{count:3d} constraints: {len(rows.targets) / median:10,.0f} rows/s, "
+            f"{median / medians[0]:.2f} times as long"
+        )
+    return report("speed", medians[2] <= MOST_SLOWER * medians[0])
+
+
+def report(name: str, passed: bool) -> bool:
+    """Print the verdict of a part."""
+    print(f"{name}: {'every limit is kept' if passed else 'A LIMIT IS BROKEN'}\n", flush=True)
+    return passed
+
+
+def main(parts: list[str]) -> None:
+    """Run the parts that were named, or all."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder) / "runs"
+        scratch.mkdir()
+        data = ingest(
+            Path(os.environ["OKL_DATA"]) / "a9a.parquet", Path(folder) / "a9a", IngestSettings(keys=("f71", "f72"))
+        ).dataset.folder
+        for name in parts or ["kept", "rates", "speed"]:
+            {"kept": kept, "rates": rates, "speed": speed}[name](data, scratch)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
