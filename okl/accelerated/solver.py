@@ -10,13 +10,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from okl.accelerated.fapg import Fapg
-from okl.accelerated.fapgstate import FapgState
-from okl.accelerated.protocol import Certificate
 from okl.accelerated.sharded.problems import OneClass, Standpoint
 from okl.accelerated.sharded.prototype import Classes
 from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.task import Task
 from okl.accelerated.sharded.thresholds import error_minimising_threshold
+from okl.accelerated.solverstate import AcceleratedState, Solved
 from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Execution
@@ -37,42 +36,6 @@ class MapChoice(Protocol):
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]: ...
-
-
-@dataclass(frozen=True, eq=False)
-class AcceleratedState:
-    """Everything that evolves; never written into.
-
-    rows : mapped, cheap; chosen : the map's choices
-    solved : weights, bias and record of the classes that are done; current : where the class in work stands, None if
-        there is none left
-    """
-
-    rows: MappedRows
-    chosen: dict[str, Any]
-    solved: tuple[Solved, ...]
-    current: Standpoint | None
-
-    @property
-    def iterations(self) -> int:
-        """Of all classes."""
-        here = () if self.current is None else (self.current.fapg,)
-        return sum(one.history[-1].iteration for one in (*(solved.fapg for solved in self.solved), *here))
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """One class against the rest, done.
-
-    weights : (n_columns,); bias : chosen; certificate : of the model's own bias; value : of its parameter
-    """
-
-    weights: FloatArray
-    bias: float
-    certificate: Certificate
-    outcome: Outcome
-    value: float
-    fapg: FapgState
 
 
 @dataclass(frozen=True)

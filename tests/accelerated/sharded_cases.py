@@ -15,7 +15,8 @@ from okl.accelerated.catalogue import parameter_of
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.sharded.beside import Beside, forget
 from okl.accelerated.sharded.task import Task
-from okl.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
+from okl.accelerated.solver import AcceleratedSolver, Bias
+from okl.accelerated.solverstate import AcceleratedState
 from okl.configuration import IngestSettings
 from okl.execution.protocol import Execution
 from okl.online.maps import FourierChoice, InputsChoice

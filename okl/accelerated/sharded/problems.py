@@ -31,8 +31,9 @@ from okl.accelerated.sharded.primalvectors import OpenPrimal
 from okl.accelerated.sharded.prototype import Classes, outer_at, prototype_of
 from okl.accelerated.sharded.rounds import Log, Rounds
 from okl.accelerated.sharded.rows import MappedRows
-from okl.accelerated.sharded.stochastic import descend_primal, minimax_start, visit_dual
+from okl.accelerated.sharded.stochastic import descend_primal, minimax_start
 from okl.accelerated.sharded.task import Task
+from okl.accelerated.sharded.visits import visit_dual
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError
