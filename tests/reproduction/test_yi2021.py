@@ -28,11 +28,13 @@ def means_of(result: dict[str, Any], metric: str) -> dict[str, float]:
 def test_linear_programming_has_the_paper_s_orders(tmp_path: Path) -> None:
     result = run("yi2021-olp", tmp_path / "run", datasets="x1=0")
     loss, violation = means_of(result, "cumulative_loss"), means_of(result, "cumulative_violation")
-    assert list(loss) == ["Algorithm 1", "Algorithm 2", "Yu & Neely", "Yuan & Lamperski", "Jenatton", "Mahdavi"]
-    assert loss["Algorithm 2"] < loss["Algorithm 1"] < min(mean for name, mean in loss.items() if "&" in name)
+    named = ["Algorithm 1", "Algorithm 2", "Yu & Neely", "Yuan & Lamperski", "Jenatton", "Mahdavi"]
+    assert list(loss) == [*named, "RECOO", "Sinha & Vaze"]
+    assert loss["Algorithm 2"] < loss["Algorithm 1"] < min(loss[name] for name in named[2:])
     assert violation["Algorithm 1"] < 0.2 < violation["Yu & Neely"] < violation["Yuan & Lamperski"]
     assert violation["Yuan & Lamperski"] < violation["Jenatton"] < violation["Mahdavi"]
-    assert result["compared"] == len(result["cells"]) == 12
+    assert violation["RECOO"] < 0.2
+    assert (result["compared"], result["matches"], len(result["cells"])) == (12, 12, 16)
     cell = next(c for c in result["cells"] if c["algorithm"] == "Mahdavi" and c["metric"] == "cumulative_violation")
     assert cell["more"]["standard_error"] > 0.0
     assert cell["more"]["growth_exponent"] > 0.5

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from okl.checks import check_at_least, check_positive
-from okl.compiled.ocorectified import project_experts, run_projected
-from okl.compiled.ocorounds import mix_experts, weigh_experts
+from okl.compiled.ocorectified import run_projected
+from okl.compiled.ocorounds import mix_experts
 from okl.compiled.ocorows import make_rows, make_work
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, Matrix
@@ -97,35 +97,44 @@ class ImprovedAder:
         if constraints is not None:
             raise ConfigError("ImprovedAder projects onto the problem's constraints: they cannot change.")
         problem, slope = state.problem, as_slope(subgradient, state.point.size)
-        sizes, rate = self._sizes(problem, state.horizon), self._rate(problem, state.horizon)
-        experts, weights, point = state.experts.copy(), state.weights.copy(), np.empty(problem.dimension)
-        weigh_experts(weights, np.empty(weights.size), experts, state.point, slope, rate)
-        linear, region = problem.linear, problem.region.region
-        rows, work = make_rows(linear.matrix, linear.bounds, region), make_work(linear.n_constraints, problem.dimension)
-        project_experts(experts, work, slope, rows, region, np.full(linear.n_constraints, _PRICE), sizes)
-        mix_experts(point, experts, weights)
-        return replace(state, round=state.round + 1, point=point, experts=experts, weights=weights)
+        slope.setflags(write=False)  # as rows of losses are: no second compilation
+        points, experts, weights = np.empty((2, problem.dimension)), state.experts.copy(), state.weights.copy()
+        self._fill(points, experts, weights, problem, slope[None, :], 0.0, state.horizon)
+        return replace(state, round=state.round + 1, point=points[1], experts=experts, weights=weights)
 
     def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
         """Return the points of all rounds, (n_rounds, p)."""
-        state, linear, region = self.start(problem, losses.n_rounds, first), problem.linear, problem.region.region
-        points = np.empty((losses.n_rounds, problem.dimension))
+        state, points = self.start(problem, losses.n_rounds, first), np.empty((losses.n_rounds, problem.dimension))
+        self._fill(points, state.experts, state.weights, problem, losses.linear, losses.curvature, losses.n_rounds)
+        return points
+
+    def _fill(
+        self,
+        points: Matrix,
+        experts: Matrix,
+        weights: Vector,
+        problem: Problem,
+        linear: Matrix,
+        curvature: float,
+        horizon: int,
+    ) -> None:
+        """Write the mixed points (n, p), the first of which the experts are at; experts and weights change in place."""
+        rows, region = problem.linear, problem.region.region
         run_projected(
             points,
-            state.experts,
-            state.weights,
-            np.empty(state.weights.size),
+            experts,
+            weights,
+            np.empty(weights.size),
             np.empty(problem.dimension),
-            make_work(linear.n_constraints, problem.dimension),
-            losses.linear,
-            make_rows(linear.matrix, linear.bounds, region),
+            make_work(rows.n_constraints, problem.dimension),
+            linear,
+            make_rows(rows.matrix, rows.bounds, region),
             region,
-            np.full(linear.n_constraints, _PRICE),
-            self._sizes(problem, losses.n_rounds),
-            losses.curvature,
-            self._rate(problem, losses.n_rounds),
+            np.full(rows.n_constraints, _PRICE),
+            self._sizes(problem, horizon),
+            curvature,
+            self._rate(problem, horizon),
         )
-        return points
 
     def _sizes(self, problem: Problem, horizon: int) -> Vector:
         """eta_i, (N,)."""

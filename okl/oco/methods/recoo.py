@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from okl.checks import check_positive
-from okl.compiled.ocorectified import rectified_round, run_rectified
+from okl.compiled.ocorectified import run_rectified
 from okl.compiled.ocorows import make_rows, make_work
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, LinearConstraints, Matrix
@@ -78,22 +78,31 @@ class Recoo:
         linear = state.problem.constraints if constraints is None else constraints
         if not isinstance(linear, LinearConstraints):
             raise ConfigError("Recoo minimises over the constraints: it takes linear ones.")
-        region = state.problem.region.region
-        rows = make_rows(linear.matrix, linear.bounds, region)
-        point, queue = state.point.copy(), state.multipliers.copy()
-        size, penalty, least = self.schedule(state.round, state.round)[:, 0]
-        work, slope = make_work(queue.size, point.size), as_slope(subgradient, state.point.size)
-        rectified_round(point, queue, np.empty(queue.size), work, slope, rows, region, size, penalty, least)
-        return replace(state, round=state.round + 1, point=point, multipliers=queue)
+        slope = as_slope(subgradient, state.point.size)
+        slope.setflags(write=False)  # as rows of losses are: no second compilation
+        points, queue = np.vstack([state.point, state.point]), state.multipliers.copy()
+        self._fill(points, queue, state.problem, linear, slope[None, :], 0.0, state.round)
+        return replace(state, round=state.round + 1, point=points[1], multipliers=queue)
 
     def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
         """Return the points of all rounds, (n_rounds, p)."""
-        region, linear = problem.region.region, problem.linear
-        points = np.empty((losses.n_rounds, problem.dimension))
+        points, queue = np.empty((losses.n_rounds, problem.dimension)), np.zeros(problem.n_constraints)
         points[0] = problem.first_point(first)
-        queue, limits = np.zeros((2, problem.n_constraints))
-        rows, scratch = make_rows(linear.matrix, linear.bounds, region), np.empty(problem.dimension)
-        work = make_work(problem.n_constraints, problem.dimension)
-        schedule = np.ascontiguousarray(self.schedule(1, losses.n_rounds))
-        run_rectified(points, queue, limits, scratch, work, losses.linear, rows, region, schedule, losses.curvature)
+        self._fill(points, queue, problem, problem.linear, losses.linear, losses.curvature, 1)
         return points
+
+    def _fill(
+        self,
+        points: Matrix,
+        queue: Vector,
+        problem: Problem,
+        constraints: LinearConstraints,
+        linear: Matrix,
+        curvature: float,
+        first: int,
+    ) -> None:
+        """Write the points after the first one (n, p) in place, with the queue (m,), from round first on."""
+        region, scratch, limits = problem.region.region, np.empty(problem.dimension), np.empty(queue.size)
+        rows, work = make_rows(constraints.matrix, constraints.bounds, region), make_work(queue.size, scratch.size)
+        schedule = np.ascontiguousarray(self.schedule(first, first + len(points) - 1))
+        run_rectified(points, queue, limits, scratch, work, linear, rows, region, schedule, curvature)

@@ -111,7 +111,7 @@ def constant_rows(first: int, last: int, *values: float) -> Matrix:
 
 def as_slope(subgradient: object, size: int) -> Vector:
     """Return a copy of a subgradient (size,), or raise ConfigError if it has another shape or is not finite."""
-    slope = np.array(subgradient, dtype=np.float64)
+    slope = np.array(subgradient, dtype=np.float64)  # writable: as scratch of whole runs is
     if slope.shape != (size,) or not np.isfinite(slope).all():
         raise ConfigError(f"a subgradient takes {size} finite numbers, but got {subgradient!r}.")
     return slope

@@ -16,11 +16,15 @@ from okl.oco.methods.algorithm2 import Algorithm2
 from okl.oco.methods.face import Method
 from okl.oco.methods.jenatton import Jenatton
 from okl.oco.methods.mahdavi import Mahdavi
+from okl.oco.methods.recoo import Recoo
+from okl.oco.methods.sinhavaze import SinhaVaze
 from okl.oco.methods.yuanlamperski import YuanLamperski
 from okl.oco.methods.yuneely import YuNeely
+from okl.reproduction.yi2021.problems import ROUNDS
 
 Metric = Literal["cumulative_loss", "cumulative_violation"]
 METRICS: tuple[Metric, ...] = ("cumulative_loss", "cumulative_violation")
+STEEPEST = 2.0**0.5 * (ROUNDS**0.1 + 2.0)  # ||theta_t||, at most: G of section 4.1
 _TABLE2 = KnownHorizon(step_scale=2.0, penalty_scale=2.0**0.5)
 
 LINEAR: dict[str, Method[Any]] = {
@@ -30,6 +34,8 @@ LINEAR: dict[str, Method[Any]] = {
     "Yuan & Lamperski": YuanLamperski(step_scale=1.5, ratio=0.25),
     "Jenatton": Jenatton(step_scale=0.7, damping_scale=0.01),
     "Mahdavi": Mahdavi(step_scale=0.8, damping=0.5),
+    "RECOO": Recoo(step_scale=2.0),
+    "Sinha & Vaze": SinhaVaze(STEEPEST),
 }
 QUADRATIC: dict[str, Method[Any]] = {
     "Algorithm 1": Algorithm1(StronglyConvex(1.0 / 6.0, penalty_scale=6.0**0.5)),

@@ -174,7 +174,8 @@ OLP = SimulationTable(
     "Algorithm 2's step sizes carry the factor 2^(i-1) of (36), which Table 2 leaves out; gamma is the printed one, "
     "where (36) divides it by the root of that factor and the violation from x_1 = 0 is .08. Yu & Neely have "
     "alpha = sqrt(T) / 4 as in Table 2, and a queue that begins at 0 after the first round: what is published counts "
-    "the first round, which from x_1 = 0 brings their violation from 2.5 down to 1.4.",
+    "the first round, which from x_1 = 0 brings their violation from 2.5 down to 1.4. RECOO and Sinha & Vaze are newer "
+    "than the paper.",
 )
 OQP = SimulationTable(
     "yi2021-oqp",
