@@ -10,7 +10,7 @@ import numpy as np
 
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import Outer
-from okl.accelerated.protocol import Certificate, Solution, Swept
+from okl.accelerated.protocol import Certificate, Solution, SweepArguments, Swept
 from okl.accelerated.regions import Region
 from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
@@ -126,22 +126,12 @@ class DualProblem:
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
-    def sweep(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> Swept | None:
         """A whole step in one read, or None."""
         if self._sweep is None:
             return None
-        slope = self.outer.slope(self.rows.squared_norm(point, image))
-        scaled = image if slope == 1.0 else slope * image
-        return self._sweep.run(out, out_image, gradient, point, scaled, lipschitz, multipliers)
+        slope = self.outer.slope(self.rows.squared_norm(given.point, given.image))
+        return self._sweep.run(given if slope == 1.0 else given._replace(image=slope * given.image))
 
     @cached_property
     def _sweep(self) -> Sweep | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from okl.accelerated.protocol import Certificate, Problem
+from okl.accelerated.protocol import Certificate, Problem, SweepArguments
 from okl.accelerated.standing import Standing, standing_of
 from okl.compiled.steps import descend, extrapolate, step_sums
 from okl.types import FloatArray
@@ -115,9 +115,8 @@ class MemoryIterates:
     def _sweep(self, lipschitz: float) -> bool:
         """The step and the gradient in one read, if the problem can."""
         there, new = self._extrapolated, self._new
-        swept = self._problem.sweep(
-            new.point, new.image, self._gradient, there.point, there.image, lipschitz, self.multipliers
-        )
+        into = (new.point, new.image, self._gradient)
+        swept = self._problem.sweep(SweepArguments(*into, there.point, there.image, lipschitz, self.multipliers))
         if swept is None:
             return False
         self.multipliers, self._has_gradient = swept.multipliers, True

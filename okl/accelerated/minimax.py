@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from okl.accelerated.projections import project_ball
-from okl.accelerated.protocol import Certificate, Solution, Swept
+from okl.accelerated.protocol import Certificate, Solution, SweepArguments, Swept
 from okl.compiled.rowpasses import add_rows, multiply_rows
 from okl.compiled.steps import inner, squared_distance
 from okl.types import FloatArray
@@ -113,16 +113,7 @@ class MinimaxProblem:
         """The w of the certificate."""
         return Solution(image.copy(), certificate.bias, certificate)
 
-    def sweep(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> Swept | None:
         """None: two reads."""
         return None
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.accelerated.operators import DenseRows, SparseRows
-from okl.accelerated.protocol import Certificate, Solution, Swept
+from okl.accelerated.protocol import Certificate, Solution, SweepArguments, Swept
 from okl.accelerated.regions import Region
 from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
@@ -121,16 +121,7 @@ class NormBallProblem:
         """The w of the certificate."""
         return Solution(self.weights_of(image), certificate.bias, certificate)
 
-    def sweep(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> Swept | None:
         """None: w depends on all rows."""
         return None
 

@@ -55,6 +55,24 @@ class Solution:
     certificate: Certificate
 
 
+class SweepArguments(NamedTuple):
+    """A step in one read: what it overwrites, and where it starts.
+
+    out (n_points,), out_image (n_image,) : the new point and its image; gradient (n_points,) : at the point; these are
+        overwritten
+    point, image : where the step starts
+    lipschitz : of the step; multipliers : a guess at those of the hyperplanes, such as those of the last step
+    """
+
+    out: FloatArray
+    out_image: FloatArray
+    gradient: FloatArray
+    point: FloatArray
+    image: FloatArray
+    lipschitz: float
+    multipliers: tuple[float, float]
+
+
 class Swept(NamedTuple):
     """What a step in one read took.
 
@@ -120,20 +138,8 @@ class Problem(Protocol):
         """The primal solution that the certificate vouches for."""
         ...
 
-    def sweep(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept | None:
-        """Pull, gradient, prox of the step from the point and its image in one read; None where it takes two.
-
-        multipliers : a guess at them, such as those of the last step
-        """
+    def sweep(self, given: SweepArguments) -> Swept | None:
+        """Pull, gradient, prox of the step from the point and its image in one read; None where it takes two."""
         ...
 
     def at_level(self, level: int) -> Problem:

@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.accelerated.operators import DenseRows, SparseRows
 from okl.accelerated.projections import soft_threshold
-from okl.accelerated.protocol import Certificate, Solution, Swept
+from okl.accelerated.protocol import Certificate, Solution, SweepArguments, Swept
 from okl.compiled.steps import inner
 from okl.types import FloatArray
 
@@ -109,16 +109,7 @@ class SparseProblem:
         """The w of the certificate."""
         return Solution(point.copy(), 0.0, certificate)
 
-    def sweep(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept | None:
+    def sweep(self, given: SweepArguments) -> Swept | None:
         """None: two reads."""
         return None
 

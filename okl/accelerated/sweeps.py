@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from okl.accelerated.barriers import EntropyBarrier
 from okl.accelerated.operators import DenseRows, RowOperator
-from okl.accelerated.protocol import Swept
+from okl.accelerated.protocol import SweepArguments, Swept
 from okl.accelerated.regions import Box, BoxHyperplane, Region, SimplexPair
 from okl.accelerated.separable import Linear, Quadratic, Separable
 from okl.compiled.guessedsweeps import settle_points, sweep_guessed_segments
@@ -32,16 +32,7 @@ class Sweep(Protocol):
     image : that of the point, times the slope of the outer function there: its gradient
     """
 
-    def run(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept: ...
+    def run(self, given: SweepArguments) -> Swept: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,21 +44,13 @@ class BoxSweep:
     upper: FloatArray
     offset: float
 
-    def run(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept:
-        """Overwrite out, out_image and gradient."""
-        rows, parts = self.rows, self._parts
-        given = (rows.rows, rows.signs, image, point, self.curvatures, self.upper, self.offset, lipschitz)
-        rows.in_threads(lambda claims: sweep_box_segments(parts, out, gradient, claims, *given, rows.segment_rows))
-        rows.add_parts(out_image, parts)
+    def run(self, given: SweepArguments) -> Swept:
+        """Overwrite what is given for it."""
+        rows, parts, out, gradient = self.rows, self._parts, given.out, given.gradient
+        bounds = (self.curvatures, self.upper, self.offset, given.lipschitz)
+        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
+        rows.in_threads(lambda claims: sweep_box_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
+        rows.add_parts(given.out_image, parts)
         return Swept(_NONE, 1.0)
 
     @cached_property
@@ -83,21 +66,13 @@ class EntropySweep:
     upper: FloatArray
     offset: float
 
-    def run(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept:
-        """Overwrite out, out_image and gradient."""
-        rows, (parts, logits) = self.rows, self._room
-        given = (rows.rows, rows.signs, image, point, logits, self.upper, self.offset, lipschitz)
-        rows.in_threads(lambda claims: sweep_entropy_segments(parts, out, gradient, claims, *given, rows.segment_rows))
-        rows.add_parts(out_image, parts)
+    def run(self, given: SweepArguments) -> Swept:
+        """Overwrite what is given for it."""
+        rows, (parts, logits), out, gradient = self.rows, self._room, given.out, given.gradient
+        bounds = (logits, self.upper, self.offset, given.lipschitz)
+        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
+        rows.in_threads(lambda claims: sweep_entropy_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
+        rows.add_parts(given.out_image, parts)
         return Swept(_NONE, 1.0)
 
     @cached_property
@@ -120,20 +95,11 @@ class GuessedSweep:
     upper: FloatArray
     offset: float
 
-    def run(
-        self,
-        out: FloatArray,
-        out_image: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        lipschitz: float,
-        multipliers: tuple[float, float],
-    ) -> Swept:
-        """Overwrite out, out_image and gradient."""
-        rows, targets = self.rows, self._targets
-        guesses = (multipliers[0] / lipschitz, multipliers[1] / lipschitz)
-        self._sweep(targets, gradient, point, image, guesses, lipschitz)
+    def run(self, given: SweepArguments) -> Swept:
+        """Overwrite what is given for it."""
+        rows, targets, out, lipschitz = self.rows, self._targets, given.out, given.lipschitz
+        guesses = (given.multipliers[0] / lipschitz, given.multipliers[1] / lipschitz)
+        self._sweep(targets, given, guesses)
         projected = self.region.prepared.multipliers(targets, guesses, rows.n_threads)
         found = (projected.plus_theta, projected.minus_theta)
         listed, changes = self._lists
@@ -141,24 +107,17 @@ class GuessedSweep:
         again = settle_points(out, listed, changes, targets, *bounds, guesses, found)
         multipliers = (lipschitz * found[0], lipschitz * found[1])
         if again > _MOST_AGAIN * rows.n_points:
-            rows.image(out_image, out)
+            rows.image(given.out_image, out)
             return Swept(multipliers, 2.0)
-        self._correct(out_image, listed[:again], changes[:again], guesses, found)
+        self._correct(given.out_image, listed[:again], changes[:again], guesses, found)
         return Swept(multipliers, 1.0 + again / rows.n_points)
 
-    def _sweep(
-        self,
-        targets: FloatArray,
-        gradient: FloatArray,
-        point: FloatArray,
-        image: FloatArray,
-        guesses: tuple[float, float],
-        lipschitz: float,
-    ) -> None:
-        rows, parts = self.rows, self._parts
-        given = (rows.rows, rows.signs, image, point, self.curvatures, self.normals, self.lower, self.upper)
-        numbers = (*guesses, self.offset, lipschitz, rows.segment_rows)
-        rows.in_threads(lambda claims: sweep_guessed_segments(parts, targets, gradient, claims, *given, *numbers))
+    def _sweep(self, targets: FloatArray, given: SweepArguments, guesses: tuple[float, float]) -> None:
+        rows, parts, gradient = self.rows, self._parts, given.gradient
+        bounds = (self.curvatures, self.normals, self.lower, self.upper)
+        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
+        numbers = (*guesses, self.offset, given.lipschitz, rows.segment_rows)
+        rows.in_threads(lambda claims: sweep_guessed_segments(parts, targets, gradient, claims, *inputs, *numbers))
 
     def _correct(
         self,

@@ -7,7 +7,7 @@ from okl.accelerated.fapg import Fapg, solve
 from okl.accelerated.hindsight import in_ball
 from okl.accelerated.models import CSVM, DWD, L2SVM, L1LogisticRegression, LogisticRegression, NuSVM
 from okl.accelerated.operators import DenseRows
-from okl.accelerated.protocol import Problem
+from okl.accelerated.protocol import Problem, SweepArguments
 from tests.accelerated.model_cases import (
     MAKERS,
     WITH_MARGINS,
@@ -88,11 +88,11 @@ def test_sweep_is_a_step_of_two_reads_with_the_same_bits_for_any_threads(name: s
         point = problem.start() + 0.3 * np.random.default_rng(4).standard_normal(problem.n_points)
         image = image_of(problem, point)
         out, gradient, out_image = np.empty(700), np.empty(700), np.empty(problem.n_image)
-        swept = problem.sweep(out, out_image, gradient, point, image, 40.0, (0.0, 0.0))
+        swept = problem.sweep(SweepArguments(out, out_image, gradient, point, image, 40.0, (0.0, 0.0)))
         assert swept is not None
         if not from_far:
             near = (1.02 * swept.multipliers[0], 1.01 * swept.multipliers[1])
-            swept = problem.sweep(out, out_image, gradient, point, image, 40.0, near)
+            swept = problem.sweep(SweepArguments(out, out_image, gradient, point, image, 40.0, near))
             assert swept is not None
             assert swept.reads < 1.1
         found.append(np.concatenate([out, gradient, out_image]))
