@@ -34,7 +34,7 @@ from tests.oco.streams import cornered, flipping
 
 REPEATS = 20
 HORIZONS = (500, 2000, 8000, 50000)
-SEGMENTS = (2, 6, 20, 60, 200, 600)
+SEGMENTS = (2, 6, 20, 60, 200, 900)
 PATH_ROUNDS = 20000
 PUBLISHED = {  # growth of regret and of violation, of Table 1 with c = 1/2
     "Algorithm 1": (0.5, 0.25), "Algorithm 2": (0.5, 0.5), "Yu & Neely": (0.5, 0.25),

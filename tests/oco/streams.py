@@ -19,15 +19,17 @@ def cornered(n_rounds: int, seed: int, bias: float = 0.0, curvature: float = 0.0
 
 
 def flipping(
-    n_rounds: int, n_segments: int, seed: int, bias: float = 0.5
+    n_rounds: int, n_segments: int, seed: int, bias: float = 0.7
 ) -> tuple[Problem, QuadraticLosses, np.ndarray]:
     """Random signs with a bias along (1, -1) that turns round from segment to segment, and the best of every segment.
+
+    The bias is below 1: at a corner, too, signs of the other kind pull a point away, the more the longer its steps.
 
     Returns problem, losses and comparators (n_rounds, 2), whose path length grows with the number of segments.
     """
     problem, signs = cornered(n_rounds, seed)
     turn = np.where(np.arange(n_rounds) * n_segments // n_rounds % 2 == 0, 1.0, -1.0)
     direction = np.array([1.0, -1.0])
-    losses = QuadraticLosses(0.0, 0.5 * signs.linear + bias * turn[:, None] * direction)
+    losses = QuadraticLosses(0.0, signs.linear + bias * turn[:, None] * direction)
     low, high = np.array([-1.0, 1.0]), np.array([0.0, -1.0])  # least and largest x_1 - x_2 that is feasible
     return problem, losses, np.where(turn[:, None] > 0.0, low, high)
