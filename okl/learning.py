@@ -101,7 +101,11 @@ def progressive_metric(task: Task) -> str:
 def learn_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Learnt | None:
     """A linear model learnt the same way, what a kernel must beat; None where there is none to compare with."""
     if isinstance(solver, OnlineSolver):
-        return _learn_linear_online(replace(solver, recipe=linear_baseline(settings, data.schema)), data, execution)
+        other_recipe = linear_baseline(settings, data.schema)
+        try:
+            return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution)
+        except ConfigError:  # limits that no weights of a line keep to
+            return None
     other = linear_alternative(solver) if isinstance(solver, AcceleratedSolver | SubgradientSolver) else None
     if other is None:
         return None

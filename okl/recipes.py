@@ -141,9 +141,24 @@ def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:
     recipe.settle(Situation(schema, made_up, rows, 1, "stream", 0, "float32"))
 
 
-def linear_baseline(settings: TrainSettings, schema: Schema) -> LinearRecipe:
-    """A linear model of standardised inputs, learnt the same way: what a kernel must beat."""
-    return LinearRecipe(LinearChoice(), name="linear", **_linear(settings, schema))
+def linear_baseline(settings: TrainSettings, schema: Schema) -> Recipe:
+    """A linear model of standardised inputs, learnt the same way, within the same limits: what a kernel must beat."""
+    learning = _linear(settings, schema)
+    constraints, _ = parse_constraints(settings.constraints)
+    if not constraints:
+        return LinearRecipe(LinearChoice(), name="linear", **learning)
+    del learning["adaptive"]
+    radius = check_constraints(settings)
+    assert radius is not None, "options were checked"
+    return ConstrainedRecipe(
+        LinearChoice(),
+        constraints=constraints,
+        radius=radius,
+        margin=settings.constraint_margin,
+        name="linear",
+        race=True,  # rows are longer than those of a map: the step of the radius would be too long
+        **learning,
+    )
 
 
 def loss_of(settings: TrainSettings, schema: Schema) -> Loss:

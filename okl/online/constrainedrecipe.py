@@ -17,8 +17,10 @@ from okl.online.constraints.limits import LinearLimits
 from okl.online.constraints.quantities import Constraint
 from okl.online.constraints.rows import RowSums, estimate_rows, rows_from, sums_of
 from okl.online.constraints.weighings import Weighings
+from okl.online.learner import LinearLearner
 from okl.online.maps import MapChoice
 from okl.online.recipe import Mode, Settled, Situation, check_loss
+from okl.online.stepsize import race_step_sizes
 from okl.types import FloatArray
 
 
@@ -30,7 +32,8 @@ class ConstrainedRecipe:
     ----------
     maps : the feature map to draw; loss : hinge or logistic
     constraints : at least one; radius : of the ball; margin : as in LinearLimits
-    step_size : None for the one that its regret is proved for, radius / sqrt(2 t); otherwise as in LinearRecipe
+    race : whether step_size None is chosen by a race on the sample, without limits; a constant one
+    step_size : otherwise None for the one that regret is proved for, radius / sqrt(2 t); a number as in LinearRecipe
     class_weights, average, decaying : as in LinearRecipe
 
     Source: Yi et al., ICML 2021, Algorithm 1; alpha_t = 2 step_t.
@@ -46,6 +49,7 @@ class ConstrainedRecipe:
     decaying: bool = False
     margin: float = 0.0
     name: str = "fogd"
+    race: bool = False
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -71,10 +75,13 @@ class ConstrainedRecipe:
             self.radius,
             self.margin,
         )
-        decaying = self.decaying or self.step_size is None
+        decaying = self.decaying or (self.step_size is None and not self.race)
         step_size, why = (
             (self.step_size, "as given") if self.step_size else (self.radius / math.sqrt(2), "of the radius")
         )
+        if self.step_size is None and self.race:
+            free = LinearLearner(feature_map, self.loss, 1.0, 1, self.class_weights, self.average)
+            step_size, why = race_step_sizes(free, sample, adaptive=False)
         why += ", over the square root of the rows seen" if decaying else ""
         learner = ConstrainedLearner(
             feature_map,
