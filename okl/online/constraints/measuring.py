@@ -134,4 +134,4 @@ def _of_decisions(
     if sums[2, 0] != sums[1, 0] or not 0.0 < share < 1.0 or decided is None:
         return {"decision_covariance": decided}
     # of a column of 0 and 1 a covariance is the difference of two means, times share (1 - share)
-    return {"positive_rate_difference": decided / (share * (1.0 - share))}
+    return {"positive_rate_difference": float(decided / (share * (1.0 - share)))}
