@@ -21,6 +21,7 @@ from okl.oco.methods.yuanlamperski import YuanLamperski
 from okl.oco.methods.yuneely import YuNeely
 from okl.oco.sets import ConvexSet
 from tests.naive import ocorivals as naive
+from tests.naive.ocorectified import run_projected, run_rectified
 
 Doubles = NDArray[np.float64]
 ROUNDS = 60
@@ -79,6 +80,16 @@ def test_rounds_match_naive(region: ConvexSet) -> None:
         assert runs["Sinha & Vaze"][at] == pytest.approx(sinha[0], abs=1e-9), at
         slope = losses.subgradient(at, sinha[0])
         sinha = naive.sinha_vaze(*sinha, slope, matrix, bounds, region.project, 4.0, region.diameter, horizon)
+
+
+def test_runs_on_the_step_match_naive() -> None:
+    box = Box(-np.ones(2), np.ones(2))
+    problem, losses = game(box)
+    first, rows = np.array([0.9, 0.8]), problem.linear
+    recoo = run_rectified(first, losses, rows, box, 2.0, 0.05)
+    assert Recoo(2.0).run(problem, losses, first) == pytest.approx(recoo, abs=1e-8)
+    ader = run_projected(first, losses, rows, box, 4.0)
+    assert ImprovedAder(4.0).run(problem, losses, first) == pytest.approx(ader, abs=1e-7)
 
 
 def test_constraints_are_touched_and_projecting_experts_never_violate_them() -> None:
