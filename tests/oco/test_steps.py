@@ -118,5 +118,5 @@ def test_twenty_rows_in_nearly_parallel_pairs_leave_no_gap(kind: int) -> None:
         bounds, limits = matrix @ inside + 0.05 * rng.random(20), rng.exponential(size=20)
         _, multipliers, gap = take_step(inside + 0.3 * rng.normal(size=60), matrix, bounds, region, limits)
         assert gap < 1e-15
-        active += np.count_nonzero(multipliers)
+        active += int(np.count_nonzero(multipliers))
     assert active > 40
