@@ -86,9 +86,7 @@ class OnlineSolver:
         check_mode(recipe, self.mode)
         sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
         rows, n_shards = data.rows("train"), len(data.split("train"))
-        situation = Situation(
-            schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution
-        )
+        situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
         learner, chosen, optimiser = recipe.settle(situation)
         windows = self._windows(data) if self.mode == "stream" else ()
         segments = _segments(windows, rows, self.segments)
