@@ -70,7 +70,12 @@ class Sample:
 
     def all(self) -> Rows:
         """The sampled training rows in their order: any first of them has the classes' shares of the whole."""
-        return resident((*self.key, "all"), self._ordered)
+        inputs, targets, _ = resident((*self.key, "all"), self._ordered)
+        return Rows(inputs, targets)
+
+    def order(self) -> NDArray[np.int64]:
+        """Where each of these rows stands among those of `sample_rows`."""
+        return resident((*self.key, "all"), self._ordered)[2]
 
     def tested(self) -> NDArray[np.int64]:
         """In which part each of these rows is judged, -1 for none; the same share of every class."""
@@ -95,9 +100,10 @@ class Sample:
     def key(self) -> tuple[object, ...]:
         """What tells its rows from others in a process's cache."""
         mapped = None if self.feature_map is None else id_of(self.feature_map)
-        return ("compare", self.data.sha256, self.rows, self.seed, self.precision, self.folds, self.holdout, mapped)
+        told = self.data.sha256, self.data.schema.features
+        return ("compare", *told, self.rows, self.seed, self.precision, self.folds, self.holdout, mapped)
 
-    def _ordered(self) -> Rows:
+    def _ordered(self) -> tuple[FloatArray, NDArray[np.float64], NDArray[np.int64]]:
         rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
         random = np.random.default_rng((self.seed, 0xC0))
         key = np.empty(len(rows.targets))
@@ -105,7 +111,7 @@ class Sample:
             places = np.flatnonzero(rows.targets == value)
             key[places] = (random.permutation(len(places)) + random.random(len(places))) / len(places)
         order = np.argsort(key, kind="stable")
-        return Rows(rows.inputs[order], rows.targets[order])
+        return rows.inputs[order], rows.targets[order], order
 
     def _holdout(self) -> Rows:
         return resident(

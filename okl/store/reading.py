@@ -126,6 +126,17 @@ def sample_rows(data: Dataset, split: Split, n: int, seed: int, precision: Preci
     ------
     DataError : a shard that is missing or damaged
     """
+    parts = []
+    for shard, group, inside in sampled_places(data, split, n, seed):
+        rows = read_rows(data, shard, (group,), precision)
+        parts.append(Rows(rows.inputs[inside], rows.targets[inside]))
+    if not parts:
+        return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
+    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+
+
+def sampled_places(data: Dataset, split: Split, n: int, seed: int) -> list[tuple[Shard, int, Positions]]:
+    """Where the rows of `sample_rows` lie: shards, their row groups, and positions in these, in order."""
     groups = [(shard, group) for shard in data.split(split) for group in range(len(shard.row_groups))]
     random = np.random.default_rng((seed, 0x5A3B1E))
     if n < data.rows(split):
@@ -134,15 +145,12 @@ def sample_rows(data: Dataset, split: Split, n: int, seed: int, precision: Preci
     total = sum(sizes)
     taken = np.arange(total) if n >= total else np.sort(random.choice(total, size=n, replace=False))
     starts = np.cumsum([0, *sizes])
-    parts = []
+    found = []
     for (shard, group), start, size in zip(groups, starts, sizes, strict=False):
         inside = taken[(taken >= start) & (taken < start + size)] - start
         if len(inside):
-            rows = read_rows(data, shard, (group,), precision)
-            parts.append(Rows(rows.inputs[inside], rows.targets[inside]))
-    if not parts:
-        return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
-    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+            found.append((shard, group, inside))
+    return found
 
 
 def _spread(groups: list[tuple[Shard, int]], n: int, random: np.random.Generator) -> list[tuple[Shard, int]]:

@@ -16,6 +16,8 @@ from okl.online.constraints.quantities import Constraint, Covariance, Group, col
 from okl.store.arrowreading import read_columns
 from okl.store.columns import absent
 from okl.store.dataset import Dataset, Schema, Shard
+from okl.store.reading import sampled_places
+from okl.types import Split
 
 Columns = Mapping[str, NDArray[Any]]
 """Values (rows,) of columns by name: float64 for numbers, objects for text, None where one is missing."""
@@ -71,6 +73,15 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
         return {}
     table = read_columns(data, shard, group, names)
     return {name: values_of(table.column(name)) for name in names}
+
+
+def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[str]) -> Columns:
+    """Values of columns beside the rows that `sample_rows` gives, in their order."""
+    parts = [
+        {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
+        for shard, group, inside in sampled_places(data, split, n, seed)
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in names} if parts else {}
 
 
 def values_of(column: pa.ChunkedArray) -> NDArray[Any]:

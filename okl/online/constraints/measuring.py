@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.execution.protocol import Execution
-from okl.online.constraints.columns import read_side
+from okl.online.constraints.columns import Columns, read_side
 from okl.online.constraints.quantities import Constraint, Covariance, GroupMean, columns_of
 from okl.online.constraints.weighings import Weighings
 from okl.predictors import Predictor
 from okl.store.dataset import Dataset, Shard
 from okl.store.reading import read_rows
-from okl.types import Precision
+from okl.types import FloatArray, Precision
 
 Moments = NDArray[np.float64]
 """(2, weighings, 3, 3): sums over rows of weight^a value^b, of scores and then of decisions (1 from 0 upward)."""
@@ -38,13 +38,21 @@ class MeasureShard:
         for group in range(len(shard.row_groups)):
             columns = read_side(self.data, shard, group, names)
             rows = read_rows(self.data, shard, (group,), self.precision)
-            scores = predictor.scores(rows.inputs).astype(np.float64)
-            weights = self.weighings.of(columns, len(scores), f"{shard.path}, row group {group}")
-            for place, values in enumerate((scores, (scores >= 0.0).astype(np.float64))):
-                powers = np.stack([np.ones(len(values)), values, values**2], axis=1)
-                for power in range(3):
-                    total[place, :, power] += weights**power @ powers
+            where = f"{shard.path}, row group {group}"
+            total += moments_of(self.weighings, columns, predictor.scores(rows.inputs), where)
         return total
+
+
+def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where: str) -> Moments:
+    """Moments of rows in memory: scores (rows,), and the columns beside them."""
+    scores = scores.astype(np.float64)
+    weights = weighings.of(columns, len(scores), where)
+    total = np.zeros((2, len(weights), 3, 3))
+    for place, values in enumerate((scores, (scores >= 0.0).astype(np.float64))):
+        powers = np.stack([np.ones(len(values)), values, values**2], axis=1)
+        for power in range(3):
+            total[place, :, power] += weights**power @ powers
+    return total
 
 
 def add_moments(parts: Sequence[Moments]) -> Moments:
@@ -71,10 +79,14 @@ def measure_constraints(
     of decisions positive_rate of a group, positive_rate_difference between two, or decision_covariance with a column
     that holds more than 0 and 1; None where a group has no rows
     """
-    weighings = Weighings(constraints)
-    work = MeasureShard(data, weighings, precision)
-    scores, decisions = execution.sum(work, shards, predictor, add_moments)
-    places = {weighing: index for index, weighing in enumerate(weighings.all)}
+    work = MeasureShard(data, Weighings(constraints), precision)
+    return figures_of(constraints, execution.sum(work, shards, predictor, add_moments))
+
+
+def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[dict[str, Any]]:
+    """Each constraint from the moments of its weighings, as `measure_constraints` gives it."""
+    scores, decisions = moments
+    places = {weighing: index for index, weighing in enumerate(Weighings(constraints).all)}
     found = []
     for one in constraints:
         value, error = _value(one, scores, places)
