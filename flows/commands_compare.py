@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from flows.commands import Json, app, show
 from flows.options import Given, Options, accepts, help_for
@@ -18,11 +19,24 @@ from okl.configuration import settings_from
 COMPARE = Options(
     CompareSettings,
     (*("folds", "holdout", "grid", "halving", "rows", "kernel", "bandwidth", "frequencies", "map", "tolerance"),
+     *("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
      *("iterations", "memory", "seed", "precision", "workers", "scheduler", "threads", "out", "name")),
 )  # fmt: skip
 
 
-@app.command(short_help="Try many models on the same folds, and save the best one with a report.")
+class _Compare(TyperCommand):
+    """`--constraint-path` without a value means auto, which typer has no words for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = [*args]
+        for place, word in enumerate(args):
+            following = args[place + 1 : place + 2]
+            if word == "--constraint-path" and (not following or following[0].startswith("--")):
+                given.insert(place + 1, "auto")
+        return super().parse_args(ctx, given)
+
+
+@app.command(cls=_Compare, short_help="Try many models on the same folds, or what a constraint costs; with a report.")
 @accepts(given=COMPARE)
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
@@ -35,13 +49,13 @@ def compare(
     """Try many models on the same folds, each over its valid range, and save the best one with a report.
 
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
+    With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
     """
     words = {"data": os.path.abspath(dataset), "models": models} | given
     if "out" in given:
         words["out"] = os.path.abspath(given["out"])
     settings = settings_from(CompareSettings, words, "okl compare")
-    from okl.comparison.run import check
-    from okl.comparison.wording import text_summary
+    from okl.comparison.dispatch import check, text_summary
 
     check(settings)
     result = run_recorded(lambda: _load(settings), settings, terminal_observer())

@@ -8,17 +8,17 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.stages import follow_stages
-from okl.comparison.run import COMPARE_STAGES, ComparisonRun, check
+from okl.comparison.dispatch import check, open_run, stages_of
 from okl.comparison.settings import CompareSettings
 
 
 @flow(name="okl-compare", persist_result=False, retries=0)
 def okl_compare(settings: CompareSettings) -> dict[str, Any] | State[Any]:
-    """Compare models, and save the best one.
+    """Compare models, and save the best one; or with a constraint, what each bound of it costs.
 
     Parameters
     ----------
     settings : models, data and how they are told apart; paths are absolute, as a worker runs in a temporary folder
     """
     check(settings)
-    return follow_stages("okl-compare", lambda observer: ComparisonRun(settings, observer), COMPARE_STAGES)
+    return follow_stages("okl-compare", lambda observer: open_run(settings, observer), stages_of(settings))

@@ -139,6 +139,8 @@ def metavar(annotation: Any) -> str:
         return "LABEL=WEIGHT,..."
     if get_origin(annotation) is Annotated:
         return metavar(get_args(annotation)[0])
+    if get_origin(annotation) is tuple and metavar(get_args(annotation)[0]) == "NUMBER":
+        return "NUMBER,..."
     return {int: "N", float: "NUMBER"}.get(annotation, "COLUMN" if get_origin(annotation) is tuple else "TEXT")
 
 

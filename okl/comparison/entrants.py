@@ -67,12 +67,17 @@ def check_entrants(settings: CompareSettings, data: Dataset) -> None:
             f"{data.folder}: the target {schema.target!r} makes this a regression, but okl compare is for classes. Use "
             "okl train with fogd or nogd, or ingest with --task binary or multiclass."
         )
+    check_parts(settings, data)
+    _check_map(settings, names, schema)
+
+
+def check_parts(settings: CompareSettings, data: Dataset) -> None:
+    """Raise ConfigError if there are too few rows to be judged on."""
     if settings.holdout == "test" and not data.rows("test"):
         raise ConfigError(
             f"holdout = test, but {data.folder} has no test rows. Give a share such as --holdout 0.2, or use --folds."
         )
-    _check_map(settings, names, schema)
-    smallest = min(schema.class_counts)
+    smallest = min(data.schema.class_counts)
     if settings.holdout is None and smallest < settings.folds:
         raise ConfigError(
             f"folds = {settings.folds}, but the smallest class has {smallest} training rows: each fold takes one of "

@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
-from okl.comparison.pictures import Picture
+from okl.comparison.pictures import Picture, pictures_of
 from okl.comparison.wording import BIAS_HEADER, HEADER, bias_rows, sentences, table_row, warning_sentences
 from okl.store.figures import DARK, LIGHT
 from okl.store.page import HEAD
@@ -33,39 +33,60 @@ $facts
 )
 
 
-def markdown_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
+TableOfPage = tuple[str, Sequence[str], list[list[str]]]
+"""Title, names of the columns, rows of text."""
+
+
+class Page(NamedTuple):
+    """What a report says, whatever it is written as.
+
+    facts : names and nested values, for a last table of the page
+    """
+
+    title: str
+    sentences: Sequence[str]
+    warnings: Sequence[str]
+    tables: Sequence[TableOfPage]
+    pictures: Sequence[Picture]
+    facts: Mapping[str, Any]
+
+
+def page_of(result: Mapping[str, Any]) -> Page:
+    """The report of a comparison of models."""
+    return Page(
+        title=f"{result['name']}: which model predicts {result['dataset']['target']} best",
+        sentences=sentences(result),
+        warnings=warning_sentences(result),
+        tables=_tables(result),
+        pictures=pictures_of(result),
+        facts={name: value for name, value in result.items() if name not in APART},
+    )
+
+
+def markdown_page(page: Page) -> str:
     """Markdown, its pictures as PNG data URIs on light ground."""
-    parts = [f"# {_title(result)}", *sentences(result)]
-    parts += [f"**Warning.** {sentence}" for sentence in warning_sentences(result)]
-    parts += [_markdown(title, header, rows) for title, header, rows in _tables(result)]
-    parts += [f"![{picture.title}]({_data_uri(picture.draw(LIGHT))})" for picture in pictures]
+    parts = [f"# {page.title}", *page.sentences]
+    parts += [f"**Warning.** {sentence}" for sentence in page.warnings]
+    parts += [_markdown(title, header, rows) for title, header, rows in page.tables]
+    parts += [f"![{picture.title}]({_data_uri(picture.draw(LIGHT))})" for picture in page.pictures]
     return "\n\n".join(parts) + "\n"
 
 
-def html_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
+def html_page(page: Page) -> str:
     """One page without any outside reference; light or dark as the reader's system is."""
-    facts = {name: value for name, value in result.items() if name not in APART}
-    warned = (
-        f'<p class="warning"><strong>Warning.</strong> {escape(sentence)}</p>' for sentence in warning_sentences(result)
-    )
+    warned = (f'<p class="warning"><strong>Warning.</strong> {escape(sentence)}</p>' for sentence in page.warnings)
     return PAGE.substitute(
-        title=escape(_title(result)),
-        summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(result)),
+        title=escape(page.title),
+        summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in page.sentences),
         warnings="\n".join(warned),
-        tables="\n".join(_html(title, header, rows) for title, header, rows in _tables(result)),
-        figures="\n".join(_html_picture(picture) for picture in pictures),
-        facts=_html("Run", ("", ""), [list(pair) for pair in flat(facts)]),
+        tables="\n".join(_html(title, header, rows) for title, header, rows in page.tables),
+        figures="\n".join(_html_picture(picture) for picture in page.pictures),
+        facts=_html("Run", ("", ""), [list(pair) for pair in flat(page.facts)]),
     )
 
 
-def _title(result: Mapping[str, Any]) -> str:
-    return f"{result['name']}: which model predicts {result['dataset']['target']} best"
-
-
-def _tables(result: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[list[str]]]]:
-    tables: list[tuple[str, Sequence[str], list[list[str]]]] = [
-        ("Models", HEADER, [table_row(row) for row in result["models"]])
-    ]
+def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:
+    tables: list[TableOfPage] = [("Models", HEADER, [table_row(row) for row in result["models"]])]
     if rows := bias_rows(result):
         tables.append(("Either bias, at its own best value", BIAS_HEADER, rows))
     return tables

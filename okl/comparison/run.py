@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from okl.comparison.entrants import check_entrants, entrants, is_certified
+from okl.comparison.entrants import entrants, is_certified
+from okl.comparison.folders import described, folder_of
 from okl.comparison.grids import Grid, make_grid
-from okl.comparison.pictures import pictures_of
-from okl.comparison.report import html_report, markdown_report
+from okl.comparison.report import html_page, markdown_page, page_of
 from okl.comparison.sample import Sample
 from okl.comparison.search import Entrant, Search
 from okl.comparison.settings import CompareSettings
@@ -26,49 +23,16 @@ from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.features.protocol import FeatureMap
-from okl.home import okl_home
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
-from okl.planning import check_workers
-from okl.progress import NullObserver, Observer, perform
+from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
-from okl.runfolder import RunFolder, check_place
+from okl.runfolder import RunFolder
 from okl.store.manifest import open_dataset
 from okl.store.model import Model, save_model
 from okl.store.wording import scalars
 
 COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
-
-
-def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Compare models in this process (and on Dask if the settings say so), without Prefect.
-
-    Returns
-    -------
-    what `okl compare --json` prints: models (the table), winner, certificate, test, model (its folder), run, ...
-
-    Raises
-    ------
-    OklError : one sentence that says what is wrong; nothing half-written stays
-    """
-    check(settings)
-    return perform(ComparisonRun(settings, observer or NullObserver()), COMPARE_STAGES)
-
-
-def check(settings: CompareSettings) -> None:
-    """Refuse what can be known to be wrong without reading rows, starting a server or starting workers."""
-    check_workers(settings.workers, settings.scheduler)
-    entrants(settings)
-    check_entrants(settings, open_dataset(settings.data))
-    check_place(folder_of(settings))
-
-
-def folder_of(settings: CompareSettings) -> Path:
-    """Where the run is kept: `out`, or a new folder in okl's home folder."""
-    if settings.out is not None:
-        return Path(settings.out).absolute()
-    name = settings.name or Path(settings.data).name
-    return okl_home() / "runs" / f"compare-{name}-{datetime.now():%Y%m%d-%H%M%S-%f}-{os.getpid()}"
 
 
 @dataclass(eq=False)
@@ -159,7 +123,7 @@ class ComparisonRun:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
         self._result = self._collect()
         beside = self._place.beside
-        (beside / "report.html").write_text(html_report(self._result, pictures_of(self._result)), encoding="utf-8")
+        (beside / "report.html").write_text(html_page(page_of(self._result)), encoding="utf-8")
         (beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"run": str(self._place.folder)}
@@ -179,7 +143,7 @@ class ComparisonRun:
 
     def report_markdown(self) -> str:
         """The report with its pictures inline."""
-        return markdown_report(self._result, pictures_of(self._result))
+        return markdown_page(page_of(self._result))
 
     def summary(self) -> str:
         """The plain summary for a terminal."""
@@ -245,19 +209,7 @@ class ComparisonRun:
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self._running().n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": {
-                "folder": str(self.data.folder),
-                "sha256": self.data.sha256,
-                "task": schema.task,
-                "target": schema.target,
-                "labels": list(schema.labels),
-                "class_counts": list(schema.class_counts),
-                "features": schema.n_features,
-                "train_rows": self.data.rows("train"),
-                "test_rows": self.data.rows("test"),
-                "scale": schema.scale,
-                "warnings": list(self.data.warnings),
-            },
+            "dataset": described(self.data),
         }
 
     def metrics_of_splits(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Aligned lines for a terminal."""
-    lines = _aligned([list(HEADER), *(table_row(row) for row in result["models"])])
+    lines = aligned([list(HEADER), *(table_row(row) for row in result["models"])])
     said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
     return "\n".join([*lines, *said, f"Model: {result['model']}", f"Report: {result['run']}/report.html"])
 
@@ -152,6 +152,7 @@ def _test(result: Mapping[str, Any]) -> str:
     return f"; on the {rows} test rows{unseen} it is right in {percent(test['accuracy'], None)} of cases"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines whose cells stand below each other."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]

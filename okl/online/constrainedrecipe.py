@@ -13,7 +13,7 @@ from okl.features.protocol import FeatureMap
 from okl.losses import Loss
 from okl.online.constrained import ConstrainedLearner
 from okl.online.constraints.columns import Columns
-from okl.online.constraints.limits import LinearLimits
+from okl.online.constraints.limits import limits_of
 from okl.online.constraints.quantities import Constraint
 from okl.online.constraints.rows import RowSums, estimate_rows, rows_from, sums_of
 from okl.online.constraints.weighings import Weighings
@@ -22,6 +22,17 @@ from okl.online.maps import MapChoice
 from okl.online.recipe import Mode, Settled, Situation, check_loss
 from okl.online.stepsize import race_step_sizes
 from okl.types import FloatArray
+
+
+def step_of_radius(radius: float) -> float:
+    """Step 1 of those that decay: radius / sqrt(2).
+
+    Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta sqrt(T) at most, for gradients of length 1; of weights
+    a radius apart that is least here.
+
+    Source: Zinkevich, ICML 2003, Theorem 1 and its proof.
+    """
+    return radius / math.sqrt(2)
 
 
 @dataclass(frozen=True)
@@ -67,17 +78,10 @@ class ConstrainedRecipe:
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
         rows, sums = self._estimated(situation, feature_map)
-        limits = LinearLimits(
-            rows,
-            np.array([one.low for one in self.constraints]),
-            np.array([one.high for one in self.constraints]),
-            tuple(str(one) for one in self.constraints),
-            self.radius,
-            self.margin,
-        )
+        limits = limits_of(self.constraints, rows, self.radius, self.margin)
         decaying = self.decaying or (self.step_size is None and not self.race)
         step_size, why = (
-            (self.step_size, "as given") if self.step_size else (self.radius / math.sqrt(2), "of the radius")
+            (self.step_size, "as given") if self.step_size else (step_of_radius(self.radius), "of the radius")
         )
         if self.step_size is None and self.race:
             free = LinearLearner(feature_map, self.loss, 1.0, 1, self.class_weights, self.average)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.comparison.run import compare
+from okl.comparison.dispatch import compare
 from okl.comparison.settings import CompareSettings
 from okl.configuration import settings_from
 from okl.errors import ConfigError, DataError
@@ -35,7 +35,7 @@ def test_the_winner_predicts_as_reported(result: dict[str, Any], cancer: Dataset
     measured = evaluate(result["model"], cancer.folder)["metrics"]
     assert measured["accuracy"] == result["test"]["accuracy"] > 0.9
     assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.2
-    model, source = load_model(result["model"]), pq.read_table(cancer.folder.with_suffix(".parquet"))
+    model, source = load_model(result["model"]), pq.read_table(f"{cancer.folder}.parquet")
     values = np.column_stack([source[name].to_numpy() for name in cancer.schema.features])
     assert (model.predict(values) == source["y"].to_numpy()).mean() > 0.9
     assert model.provenance["chosen"]["model"] == result["winner"]["model"] == result["models"][0]["model"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.server import OwnServer
-from okl.comparison.run import compare
+from okl.comparison.dispatch import compare
 from okl.comparison.settings import CompareSettings
 from tests.comparison.sets import make_set
 from tests.flows.commandline import Terminal

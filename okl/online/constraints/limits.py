@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 from okl.compiled.constrained import Limits
 from okl.compiled.constrainedsteps import Small, room_for, settle_multipliers
 from okl.errors import ConfigError
+from okl.online.constraints.quantities import Constraint
 from okl.types import FloatArray, Precision
 
 Vector = NDArray[np.float64]
@@ -130,3 +131,11 @@ class LinearLimits:
         if abs(residual[-1]) < _ENOUGH:
             return float("inf")
         return float(np.linalg.norm(residual[:-1] / residual[-1])) * unit
+
+
+def limits_of(
+    constraints: tuple[Constraint, ...], rows: NDArray[np.float64], radius: float, margin: float = 0.0
+) -> LinearLimits:
+    """The limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
+    low, high = (np.array([getattr(one, side) for one in constraints]) for side in ("low", "high"))
+    return LinearLimits(rows, low, high, tuple(str(one) for one in constraints), radius, margin)

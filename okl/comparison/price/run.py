@@ -1,0 +1,158 @@
+"""The story of a path of bounds: plan, search, report; what `okl compare --constraint` does in place of models."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from okl.comparison.folders import described, folder_of
+from okl.comparison.price.asked import FREQUENCIES, asked_of, bounds_between, priced_columns
+from okl.comparison.price.items import Priced, PriceItem, PriceWork, limits_in_memory
+from okl.comparison.price.sample import SideSample
+from okl.comparison.price.table import free_value, price_rows
+from okl.comparison.price.wording import page_of, text_summary
+from okl.comparison.report import html_page, markdown_page
+from okl.comparison.settings import CompareSettings
+from okl.comparison.table import test_name
+from okl.execution import open_execution
+from okl.execution.protocol import Execution
+from okl.online.constraints.quantities import columns_of
+from okl.online.maps import FourierChoice
+from okl.online.solver import SAMPLE_ROWS
+from okl.progress import NullObserver, Observer
+from okl.provenance import peak_memory_bytes
+from okl.runfolder import RunFolder
+from okl.store.manifest import open_dataset
+
+PRICE_STAGES = ("plan", "search", "report")
+
+
+@dataclass(eq=False)
+class PriceRun:
+    """One run: call the stages of PRICE_STAGES in order, then `close`, whatever happened; it removes leftovers."""
+
+    settings: CompareSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self._place = RunFolder(folder_of(self.settings))
+        self._begun = time.perf_counter()
+        self._execution: Execution | None = None
+        self._result: dict[str, Any] = {}
+
+    def plan(self) -> dict[str, Any]:
+        """Read the sample, draw the map, see whether there are weights within the limits, start workers."""
+        settings = self.settings
+        self._place.open()
+        self.asked = asked_of(settings)
+        self.data = priced_columns(settings, open_dataset(settings.data))
+        self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
+        bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
+        choice = FourierChoice(settings.kernel, bandwidth, settings.frequencies or FREQUENCIES, settings.map)
+        few = self._sample(None).all().inputs[:SAMPLE_ROWS]
+        feature_map, self.chosen = choice.draw(self.data.schema, few, settings.seed, settings.precision)
+        self.sample = self._sample(feature_map)
+        features = self.sample.mapped(self.sample.all().inputs)
+        first = settings.constraint_path[0] if settings.constraint_path != "auto" else self.asked.bound
+        limits = limits_in_memory(self.asked.at(first), self.asked.radius, features, self.sample.columns())
+        return {"rows": len(features), "constraints": list(limits.names)} | self.chosen
+
+    def search(self) -> dict[str, Any]:
+        """Learn without the constraints of the path, lay the path out, and learn under every bound of it."""
+        begun = time.perf_counter()
+        path = self.settings.constraint_path
+        self._steps = 1 + (self.settings.grid if path == "auto" else len(path))
+        free = self._learn([None])
+        self.free_value = free_value(self.asked, free[0][1])
+        if path == "auto":
+            path = bounds_between(self.asked.bound, self.free_value, self.settings.grid)
+        self._steps = 1 + len(path)
+        test_share = self.sample.test_rows(0) / self.sample.train_rows()
+        self.rows = price_rows(self.asked, [*self._learn(path), *free], test_share)
+        self._search_seconds = time.perf_counter() - begun
+        return {"bounds": list(path), "without": self.free_value}
+
+    def report(self) -> dict[str, Any]:
+        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
+        self._result = self._collect()
+        beside = self._place.beside
+        (beside / "report.html").write_text(html_page(page_of(self._result)), encoding="utf-8")
+        (beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._place.complete()
+        return {"run": str(self._place.folder)}
+
+    def close(self) -> None:
+        """Free workers, and remove everything of a run that did not complete."""
+        try:
+            if self._execution is not None:
+                self._execution.close()
+                self._execution = None
+        finally:
+            self._place.close()
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl compare --constraint --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """The report with its pictures inline."""
+        return markdown_page(page_of(self._result))
+
+    def summary(self) -> str:
+        """The plain summary for a terminal."""
+        return text_summary(self._result)
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """One flat row a bound."""
+        return [
+            {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
+            | {f"{split}_{name}": value for split in ("train", "test") for name, value in row[split].items()}
+            for row in self._result["path"]
+        ]
+
+    def _sample(self, feature_map: Any) -> SideSample:
+        settings = self.settings
+        asked = settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout
+        return SideSample(self.data, *asked, feature_map, columns_of(self.asked.constraints))
+
+    def _learn(self, bounds: Sequence[float | None]) -> list[tuple[float | None, list[Priced]]]:
+        """What came of all parts under each bound; the outcome depends on no order of finishing."""
+        assert self._execution is not None, "plan comes first"
+        parts, rows = self.sample.n_parts, self.sample.train_rows()
+        items = [PriceItem(self.asked, part, bound) for bound in bounds for part in range(parts)]
+        total = rows * parts * self._steps
+        found: list[Priced] = []
+        for priced in self._execution.map(PriceWork(self.sample), items):
+            found.append(priced)
+            done = len(found) + (parts if bounds[0] is not None else 0)
+            self.observer.advance(rows * done, total, {"accuracy": priced.trial.accuracy("own")})
+        return [(bound, found[parts * step : parts * (step + 1)]) for step, bound in enumerate(bounds)]
+
+    def _collect(self) -> dict[str, Any]:
+        settings, schema, sample = self.settings, self.data.schema, self.sample
+        assert self._execution is not None
+        return {
+            "kind": "constraint path",
+            "run": str(self._place.folder),
+            "name": settings.name or self._place.folder.name,
+            "constraints": [str(one) for one in self.asked.constraints],
+            "swept": [str(self.asked.constraints[place].quantity) for place in self.asked.swept],
+            "radius": self.asked.radius,
+            "without": self.free_value,
+            "path": self.rows,
+            "majority": max(schema.class_counts) / sum(schema.class_counts),
+            "test_name": test_name(sample.n_parts),
+            "parts": sample.n_parts,
+            "search_rows": len(sample.all().targets),
+            "judged_rows": sum(sample.test_rows(number) for number in range(sample.n_parts)),
+            "chosen": self.chosen,
+            "search_seconds": self._search_seconds,
+            "total_seconds": time.perf_counter() - self._begun,
+            "peak_memory_bytes": peak_memory_bytes(),
+            "workers": self._execution.n_workers,
+            "settings": settings.model_dump(mode="json"),
+            "dataset": described(self.data),
+        }
