@@ -6,22 +6,37 @@ in one process. These pickles live between processes of one run; nothing is ever
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import pickle
+import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from okl.errors import ExecutionError, OklError
+from okl.execution.placement import Batch
 from okl.execution.protocol import Traffic
+from okl.store.dataset import Shard
 
 _HELD_WORKS = 8
-_works: OrderedDict[str, Callable[..., Any]] = OrderedDict()
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class _Held(NamedTuple):
+    """Work that this process has, and whose turn it is."""
+
+    work: Callable[..., Any]
+    turn: Lock
+
+
+_works: OrderedDict[str, _Held] = OrderedDict()
 _works_lock = Lock()
 
 
@@ -42,21 +57,26 @@ def pack(work: Callable[..., Any]) -> Packed:
     return Packed(hashlib.sha256(content).hexdigest(), content)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Some of the shards or items of a call: their positions in it, and the worker likely to hold their rows."""
-
-    positions: tuple[int, ...]
-    address: str | None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call:
-    """What all batches of a call share: the work, the shards or items, and the pickled value, None if there is none."""
+    """What all batches of a call share: the work, the shards or items, and the pickled value, None if there is none.
+
+    label : of the call, for messages, such as "sum 12"
+    """
 
     packed: Packed
     items: Sequence[Any]
     value: bytes | None = None
+    label: str = ""
+
+    def named(self, batch: Batch) -> str:
+        """The shards or items of a batch, for messages."""
+        some = [self.items[position] for position in batch.positions]
+        names = [
+            item.path if isinstance(item, Shard) else f"item {at}"
+            for at, item in zip(batch.positions, some, strict=True)
+        ]
+        return names[0] if len(names) == 1 else f"{len(names)} shards from {names[0]} on"
 
     def content(self, batch: Batch) -> bytes:
         """Pickled list of the shards or items of a batch."""
@@ -70,6 +90,7 @@ class Reply:
     known : False if the worker has never seen the work; the batch is then sent again with it
     results : pickled list of the results, in the order of the batch, up to the first failure
     error : the first failure; the rest of the batch was not worked on
+    seconds : that the worker took
     """
 
     known: bool
@@ -77,6 +98,7 @@ class Reply:
     digest: str
     results: bytes = b""
     error: BaseException | None = None
+    seconds: float = 0.0
 
 
 def run_batch(digest: str, content: bytes | None, items: bytes, value: bytes | None, worker: str) -> Reply:
@@ -88,34 +110,45 @@ def run_batch(digest: str, content: bytes | None, items: bytes, value: bytes | N
     items : pickled list of shards or items; value : pickled second argument of the work, None if it takes only one
     worker : name of this worker, for messages
     """
+    held = _held(digest, content)
+    if held is None:
+        return Reply(False, worker, digest)
+    begun = time.perf_counter()
+    if value is None:
+        results, error = _work_on(held.work, pickle.loads(items), (), worker)
+    else:
+        # one round after the other: one that was given up must not touch what the next one holds beside a shard
+        with held.turn:
+            results, error = _work_on(held.work, pickle.loads(items), (pickle.loads(value),), worker)
+    content = pickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)
+    return Reply(True, worker, digest, content, error, time.perf_counter() - begun)
+
+
+def _work_on(
+    work: Callable[..., Any], items: list[Any], arguments: tuple[Any, ...], worker: str
+) -> tuple[list[Any], BaseException | None]:
     from okl.compiled.door import one_blas_thread
 
-    work = _held(digest, content)
-    if work is None:
-        return Reply(False, worker, digest)
     results = []
-    error: BaseException | None = None
-    arguments = () if value is None else (pickle.loads(value),)
     with one_blas_thread():
-        for item in pickle.loads(items):
+        for item in items:
             try:
                 results.append(work(item, *arguments))
             except Exception as failure:
-                error = travelling(failure, worker)
-                break
-    return Reply(True, worker, digest, pickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL), error)
+                return results, travelling(failure, worker)
+    return results, None
 
 
-def _held(digest: str, content: bytes | None) -> Callable[..., Any] | None:
+def _held(digest: str, content: bytes | None) -> _Held | None:
     with _works_lock:
-        work = _works.get(digest)
-        if work is None and content is not None:
-            work = _works[digest] = pickle.loads(content)
-        if work is not None:
+        held = _works.get(digest)
+        if held is None and content is not None:
+            held = _works[digest] = _Held(pickle.loads(content), Lock())
+        if held is not None:
             _works.move_to_end(digest)
         while len(_works) > _HELD_WORKS:
             _works.popitem(last=False)
-    return work
+    return held
 
 
 def travelling(failure: Exception, worker: str) -> Exception:
@@ -124,8 +157,15 @@ def travelling(failure: Exception, worker: str) -> Exception:
     Anything else keeps its type, with the worker's traceback as a note: it is a bug, and the caller's traceback would
     not show where.
     """
-    missing = _missing_file(failure)
-    if missing is not None:
+    full = _caused_by(failure, OSError)
+    if isinstance(full, OSError) and full.errno in _FULL:
+        place = full.filename or "its disk"
+        return ExecutionError(
+            f"Worker {worker} cannot write to {place} ({os.strerror(full.errno)}): "
+            "free some space there, or raise its limit."
+        )
+    missing = _caused_by(failure, FileNotFoundError, PermissionError, NotADirectoryError)
+    if isinstance(missing, OSError):
         what = str(failure) if isinstance(failure, OklError) else f"{missing.filename} cannot be opened."
         kind = type(failure) if isinstance(failure, OklError) else ExecutionError
         return kind(f"{what} Worker {worker} says so: the data must lie at this very path on every worker.")
@@ -139,45 +179,26 @@ def travelling(failure: Exception, worker: str) -> Exception:
     return failure
 
 
-def _missing_file(failure: BaseException | None) -> OSError | None:
+def _caused_by(failure: BaseException | None, *kinds: type[OSError]) -> BaseException | None:
     while failure is not None:
-        if isinstance(failure, (FileNotFoundError, PermissionError, NotADirectoryError)):
+        if isinstance(failure, kinds):
             return failure
         failure = failure.__cause__ or failure.__context__
     return None
 
 
-def settle(slots: Sequence[str], alive: Iterable[str]) -> tuple[str, ...]:
-    """Addresses in slots, so that shards stay where they are when workers come and go.
-
-    A newcomer takes the place of a worker that is gone, or a place at the end; a place nobody takes is closed.
-
-    >>> settle(("a", "b", "c"), {"a", "c", "d"})
-    ('a', 'd', 'c')
-    >>> settle(("a", "b", "c"), {"c"})
-    ('c',)
-    """
-    new = [address for address in sorted(alive) if address not in slots]
-    here = set(alive)
-    settled = [slot if slot in here else (new.pop(0) if new else None) for slot in slots]
-    return tuple(slot for slot in [*settled, *new] if slot is not None)
-
-
-def by_locality(n_items: int, slots: Sequence[str]) -> list[Batch]:
-    """One batch a worker: item i belongs to slot i mod len(slots).
-
-    >>> [batch.positions for batch in by_locality(5, ("a", "b"))]
-    [(0, 2, 4), (1, 3)]
-    """
-    return [
-        Batch(tuple(range(slot, n_items, len(slots))), address) for slot, address in enumerate(slots) if slot < n_items
-    ]
-
-
-def in_sequence(n_items: int, n_workers: int, most: int = 4, per_worker: int = 8) -> list[Batch]:
-    """Batches of up to `most` successive items, at least `per_worker` a worker if there are enough items."""
-    size = max(1, min(most, n_items // (per_worker * max(1, n_workers))))
-    return [Batch(tuple(range(i, min(i + size, n_items))), None) for i in range(0, n_items, size)]
+def in_order(answers: Iterable[tuple[Batch, Reply]], n_items: int) -> list[Any]:
+    """The results of all items; raises the error of the first one that failed, as one process would have met it."""
+    parts: dict[int, Any] = {}
+    errors: dict[int, BaseException] = {}
+    for batch, reply in answers:
+        results = pickle.loads(reply.results)
+        parts.update(zip(batch.positions, results, strict=False))
+        if reply.error is not None:
+            errors[batch.positions[len(results)]] = reply.error
+    if errors:
+        raise errors[min(errors)]
+    return [parts[position] for position in range(n_items)]
 
 
 def counted(traffic: Traffic, rounds: int = 0, sent: int = 0, received: int = 0) -> Traffic:

@@ -19,8 +19,9 @@ import pytest
 
 from okl.errors import ConfigError, ExecutionError
 from okl.execution import open_execution
-from okl.execution.batches import by_locality, in_sequence, pack, settle
+from okl.execution.batches import pack
 from okl.execution.local import LocalExecution
+from okl.execution.placement import in_sequence, place, settle
 from okl.store.dataset import Dataset
 from okl.store.order import plan_windows
 from tests.execution import works
@@ -250,10 +251,11 @@ def test_work_of_a_script_travels_by_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
 def test_batches_hold_every_item_once(n_items: int, n_workers: int) -> None:
     slots = tuple(f"tcp://{i}" for i in range(n_workers))
-    for batches in (by_locality(n_items, slots), in_sequence(n_items, n_workers)):
+    placed = place([1] * n_items, [None] * n_items, slots)
+    for batches in (placed, in_sequence(n_items, n_workers)):
         assert sorted(position for batch in batches for position in batch.positions) == list(range(n_items))
         assert all(batch.positions for batch in batches)
-    assert len(by_locality(n_items, slots)) == min(n_items, n_workers)
+    assert len(placed) == min(n_items, n_workers)
 
 
 def test_surviving_workers_keep_their_slots() -> None:

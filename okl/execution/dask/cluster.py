@@ -23,7 +23,7 @@ CONFIG = {
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.admin.large-graph-warning-threshold": "1 GiB",
-    "distributed.scheduler.allowed-failures": 3,
+    "distributed.scheduler.allowed-failures": 0,
 }
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 

@@ -10,18 +10,21 @@ import pickle
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from types import TracebackType
+from typing import Any
 
 import dask
 from distributed.utils import silence_logging_cmgr
 
 from okl.checks import check_at_least
 from okl.errors import ConfigError
-from okl.execution.batches import Call, by_locality, counted, in_sequence
+from okl.execution.batches import Call, Packed, counted, in_order, pack
 from okl.execution.dask.cluster import CONFIG, open_client, start_cluster
-from okl.execution.dask.sending import Sender, Sent
+from okl.execution.dask.courier import Answer, Carrier, Courier
 from okl.execution.local import LocalExecution
+from okl.execution.placement import Homes, in_sequence
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
@@ -39,6 +42,8 @@ class DaskExecution:
     address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
     patience_seconds : how long to wait when there is no worker at all
+    straggler_seconds : work that takes this long, and several times as long as elsewhere, is also done elsewhere
+    carrier : "auto": rounds go by Dask tasks at first, then by handlers if they are short; "task", "handler": always
 
     Attributes
     ----------
@@ -56,10 +61,15 @@ class DaskExecution:
         address: str | None = None,
         n_threads: int | None = None,
         patience_seconds: float = 60.0,
+        straggler_seconds: float = 5.0,
+        carrier: Carrier = "auto",
     ) -> None:
         if (n_workers is None) == (address is None):
             raise ConfigError("Dask takes either a number of workers to start or the address of a scheduler.")
         with ExitStack() as stack:
+            self._calls, self._homes = 0, Homes()
+            self._work: Callable[..., Any] | None = None
+            self._packed = Packed("", b"")
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
             stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised, once, as one sentence
@@ -74,14 +84,15 @@ class DaskExecution:
             self.address = str(address)
             client = open_client(self.address)
             stack.callback(client.close)
-            self._sender = Sender(client, self.address, patience_seconds)
-            self._sender.wait_for_workers(n_workers or 1)
+            self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier)
+            stack.callback(self._courier.close)
+            self._courier.open(n_workers or 1)
             self._stack = stack.pop_all()
 
     @property
     def n_workers(self) -> int:
         """Workers when last looked at."""
-        return len(self._sender.slots)
+        return len(self._courier.slots)
 
     @property
     def n_threads(self) -> int:
@@ -91,7 +102,7 @@ class DaskExecution:
     @property
     def traffic(self) -> Traffic:
         """Rounds, and pickled bytes of work, shards, values and results so far."""
-        return self._sender.traffic
+        return self._courier.traffic
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
@@ -103,55 +114,63 @@ class DaskExecution:
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
         """Learn every shard from one value, on the workers; merge the results here, in shard order."""
-        return self._round(work, shards, value, merge)
+        return self._round("mix", work, shards, value, merge)
 
     def sum(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
         """Evaluate every shard at one value, on the workers; merge the results here, in shard order."""
-        return self._round(work, shards, value, merge)
+        return self._round("sum", work, shards, value, merge)
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Work on independent items, on the workers; results in the order of the items.
 
         At most two batches a worker are on their way at once, each of at most four items.
         """
-        sender = self._sender
-        call = Call(sender.pack(work), items)
-        upcoming = iter(in_sequence(len(items), len(sender.slots)))
-        waiting: deque[Sent] = deque()
-        while True:
-            while len(waiting) < AHEAD_PER_WORKER * max(1, len(sender.slots)) and (batch := next(upcoming, None)):
-                waiting.append(sender.send(call, batch))
-            if not waiting:
-                return
-            (reply,) = sender.replies(call, [waiting.popleft()])
-            yield from sender.results(reply)
-            if reply.error is not None:
-                raise reply.error
+        self._calls += 1
+        call = Call(self._pack(work), items, label=f"map {self._calls}")
+        self._courier.look()
+        upcoming = iter(in_sequence(len(items), self.n_workers))
+        waiting: deque[Future[list[Answer]]] = deque()
+        try:
+            while True:
+                while len(waiting) < AHEAD_PER_WORKER * max(1, self.n_workers) and (batch := next(upcoming, None)):
+                    waiting.append(self._courier.send(call, [batch]))
+                if not waiting:
+                    return
+                for _, reply in sorted(waiting.popleft().result(), key=lambda answer: answer[0].positions):
+                    yield from pickle.loads(reply.results)
+                    if reply.error is not None:
+                        raise reply.error
+        finally:
+            for future in waiting:
+                future.cancel()
 
     def _round(
-        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
-    ) -> Part:
+        self, verb: str, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value,
+        merge: Callable[[list[Part]], Part],
+    ) -> Part:  # fmt: skip
         from okl.compiled.door import one_blas_thread
 
-        sender = self._sender
-        sender.settle()
-        sender.traffic = counted(sender.traffic, rounds=1)
-        call = Call(sender.pack(work), shards, pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
-        batches = by_locality(len(shards), sender.slots)
-        parts: dict[int, Part] = {}
-        errors: dict[int, BaseException] = {}
-        replies = sender.replies(call, [sender.send(call, batch) for batch in batches])
-        for batch, reply in zip(batches, replies, strict=True):
-            results = sender.results(reply)
-            parts.update(zip(batch.positions, results, strict=False))
-            if reply.error is not None:
-                errors[batch.positions[len(results)]] = reply.error
-        if errors:
-            raise errors[min(errors)]  # the one that one process would have met first
+        self._calls += 1
+        courier = self._courier
+        courier.traffic = counted(courier.traffic, rounds=1)
+        content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        call = Call(self._pack(work), shards, content, f"{verb} {self._calls}")
+        courier.look()
+        sent = courier.send(call, self._homes.place(shards, courier.slots))
+        try:
+            answers = sent.result()
+        finally:
+            sent.cancel()
+        self._homes.note(shards, ((batch, reply.worker) for batch, reply in answers))
         with one_blas_thread():
-            return merge([parts[position] for position in range(len(shards))])
+            return merge(in_order(answers, len(shards)))
+
+    def _pack(self, work: Callable[..., Any]) -> Packed:
+        if work is not self._work:
+            self._work, self._packed = work, pack(work)
+        return self._packed
 
     def close(self) -> None:
         """End the workers that were started here, leave the others, join all threads."""

@@ -1,0 +1,162 @@
+"""Takes the batches of a call to workers, by task or by handler, and counts what crosses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Literal
+
+from okl.errors import ExecutionError
+from okl.execution.batches import Call, Reply, counted
+from okl.execution.dask.carriers import (
+    Parcel,
+    SchedulerLostError,
+    UnreachableError,
+    WorkerLostError,
+    by_handler,
+    by_task,
+    warm_up,
+)
+from okl.execution.dask.cluster import why
+from okl.execution.dask.delivery import Delivery, Pace, SplitError
+from okl.execution.dask.roster import Roster
+from okl.execution.placement import Batch, one_by_one
+from okl.execution.protocol import Traffic
+
+_HELD_PACES = 64
+
+Answer = tuple[Batch, Reply]
+Carrier = Literal["auto", "task", "handler"]
+
+
+class Courier:
+    """Delivers batches and brings answers back.
+
+    Parameters
+    ----------
+    client : of distributed; address : of its scheduler
+    patience_seconds : how long to wait when there is no worker at all
+    straggler_seconds : a batch is never given to a second worker sooner
+    carrier : "auto": tasks at first, then handlers for work that is short; "task", "handler": always these
+    """
+
+    def __init__(
+        self, client: Any, address: str, patience_seconds: float, straggler_seconds: float, carrier: Carrier = "auto"
+    ) -> None:
+        self.traffic = Traffic()
+        self.carrier = carrier
+        self._client = client
+        self._address = address
+        self._roster = Roster(client, address, patience_seconds)
+        self._straggler_seconds = straggler_seconds
+        self._paces: OrderedDict[str, Pace] = OrderedDict()
+        self._holders: set[tuple[str, str]] = set()
+        self._installed: set[str] = set()
+        self._unreachable: set[str] = set()
+        self._greeted: list[Any] = []
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """Workers when last looked at."""
+        return self._roster.slots
+
+    def open(self, n_workers: int) -> None:
+        """Wait for workers to come, and have them import meanwhile what they will need."""
+        self._run(self._roster.gather(n_workers))
+        for slot in self.slots:
+            self._greet(slot)
+
+    def look(self) -> None:
+        """Look who is there, unless that was done just now. Raises ExecutionError if the scheduler is gone."""
+        if self._roster.stale():
+            self._run(self._roster.look())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        future = asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
+        try:
+            future.result()
+        except SchedulerLostError as error:
+            raise self._gone(error) from error
+        finally:
+            future.cancel()
+
+    def _greet(self, address: str) -> None:
+        self._greeted.append(self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False))
+
+    def send(self, call: Call, batches: Sequence[Batch]) -> Future[list[Answer]]:
+        """Have batches done: a future of their answers, in no order.
+
+        It raises ExecutionError if there are no workers, they die again and again, the scheduler is gone, or a worker
+        cannot import the work.
+        """
+        return asyncio.run_coroutine_threadsafe(self._deliver(call, batches), self._client.loop.asyncio_loop)
+
+    async def _deliver(self, call: Call, batches: Sequence[Batch], deaths: int = 0) -> list[Answer]:
+        one_by_one_each = [self._deliver_one(call, batch, deaths) for batch in batches]
+        if len(one_by_one_each) == 1:
+            return await one_by_one_each[0]
+        tasks = [asyncio.get_running_loop().create_task(one) for one in one_by_one_each]
+        try:
+            answers = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return [answer for some in answers for answer in some]
+
+    async def _deliver_one(self, call: Call, batch: Batch, deaths: int) -> list[Answer]:
+        pace = self._pace(call.packed.digest)
+        delivery = Delivery(self._carry, self._roster, call, batch, pace, self._straggler_seconds, deaths)
+        try:
+            return [(batch, await delivery.run())]
+        except SplitError as split:
+            return await self._deliver(call, one_by_one(batch), split.deaths)
+        except SchedulerLostError as error:
+            raise self._gone(error) from error
+        except ImportError as error:
+            raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
+
+    async def _carry(self, call: Call, batch: Batch, address: str) -> Reply:
+        digest, items = call.packed.digest, call.content(batch)
+        held = (address, digest) in self._holders
+        for content in (None, call.packed.content)[held is False :]:
+            parcel = Parcel(digest, content, items, call.value)
+            self.traffic = counted(self.traffic, sent=parcel.size_bytes)
+            reply = await self._by_either(address, parcel)
+            self.traffic = counted(self.traffic, received=len(reply.results))
+            if reply.known:
+                self._holders.add((reply.worker, digest))
+                return reply
+        raise WorkerLostError
+
+    async def _by_either(self, address: str, parcel: Parcel) -> Reply:
+        short = self.carrier == "handler" or (self.carrier == "auto" and self._pace(parcel.digest).short())
+        if not short or address in self._unreachable:
+            return await by_task(self._client, address, parcel)
+        try:
+            return await by_handler(self._client, address, parcel, self._installed)
+        except UnreachableError:
+            # perhaps only the scheduler reaches it; if it is gone, the scheduler knows
+            self._unreachable.add(address)
+            return await by_task(self._client, address, parcel)
+
+    def _gone(self, error: SchedulerLostError) -> ExecutionError:
+        return ExecutionError(
+            f"The Dask scheduler at {self._address} no longer answers ({why(error)}). "
+            "Check that it runs, and start again."
+        )
+
+    def _pace(self, digest: str) -> Pace:
+        pace = self._paces.setdefault(digest, Pace())
+        self._paces.move_to_end(digest)
+        while len(self._paces) > _HELD_PACES:
+            self._paces.popitem(last=False)
+        return pace
+
+    def close(self) -> None:
+        """Give up what is still on its way: a task that nobody waits for."""
+        self._greeted.clear()
+        with suppress(TimeoutError, RuntimeError):
+            asyncio.run_coroutine_threadsafe(self._roster.give_up(), self._client.loop.asyncio_loop).result(5.0)

@@ -1,0 +1,121 @@
+"""What a round costs beside its work: Dask tasks against handlers, interleaved, at D = 1000 on two processes.
+
+    python -m tests.benchmarks.rounds [ROUNDS] [ITERATIONS]
+
+Two workers with eight shards. The first part asks for a vector of 1,000 float64 at a vector of 1,000, of work that
+takes no time: all that is measured is the engine; one process beside it. The second part runs ITERATIONS of FAPG by
+`sum` (500 unless said otherwise): seconds in all, and those that remain without what the slowest worker takes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.accelerated.solver import AcceleratedSolver
+from okl.execution.batches import Call
+from okl.execution.dask import DaskExecution
+from okl.execution.dask.courier import Answer, Carrier
+from okl.execution.local import LocalExecution
+from okl.execution.protocol import Execution
+from okl.online.maps import FourierChoice
+from okl.store.dataset import Shard
+from tests.accelerated.sharded_cases import last_state, solver
+from tests.benchmarks.sharded import made_up
+from tests.execution.works import add_up
+
+D, N_SHARDS, CARRIERS = 1000, 8, ("task", "handler", "auto")
+
+Vector = NDArray[np.float64]
+
+
+def echo(shard: Shard, value: Vector) -> Vector:
+    """Work that takes no time, and returns as much as it is given."""
+    return value
+
+
+class Watch:
+    """Adds up what the slowest worker of each round took, as workers say."""
+
+    def __init__(self) -> None:
+        self.worked: list[float] = []
+
+    @contextmanager
+    def over(self, execution: DaskExecution) -> Iterator[None]:
+        """While the execution is used."""
+        courier = execution._courier
+        before = courier._deliver
+
+        async def seen(call: Call, batches: object, deaths: int = 0) -> list[Answer]:
+            answers = await before(call, batches, deaths)  # type: ignore[arg-type]
+            self.worked.append(max(reply.seconds for _, reply in answers))
+            return answers
+
+        courier._deliver = seen  # type: ignore[method-assign]
+        yield
+        del courier._deliver
+
+
+def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:
+    """Seconds of rounds without work, in turn by task, by handler and in one process."""
+    shards = tuple(Shard(i, f"{i}.parquet", "train", (1000,), 0, str(i)) for i in range(N_SHARDS))
+    point, found = np.linspace(-1.0, 1.0, D), {name: list[float]() for name in (*CARRIERS, "one process")}
+    for _ in range(rounds):
+        for name, taken in found.items():
+            execution: Execution = here
+            if name != "one process":
+                execution, there._courier.carrier = there, name  # type: ignore[assignment]
+            begun = time.perf_counter()
+            total = execution.sum(echo, shards, point, add_up)
+            taken.append(time.perf_counter() - begun)
+            assert total.tobytes() == (8.0 * point).tobytes()
+    print(f"{rounds} rounds each, {D} float64 to each of 2 workers, and back from each of {N_SHARDS} shards")
+    for name, taken in found.items():
+        at = np.percentile(1e3 * np.array(taken[5:]), [5, 50, 95])
+        print(f"{name:12} {at[1]:7.2f} ms median, 90% between {at[0]:.2f} and {at[2]:.2f}", flush=True)
+
+
+def learning(iterations: int) -> AcceleratedSolver:
+    """A C-SVM of so many iterations, whatever the gap is then."""
+    from dataclasses import replace
+
+    return replace(solver("c-svm", 1e-14, iterations=iterations), maps=FourierChoice(n_frequencies=D // 2))
+
+
+def accelerated(iterations: int, there: DaskExecution, folder: Path) -> None:
+    """Seconds of FAPG, and those that the engine takes."""
+    data = made_up(folder, 20_000)
+    there._courier.carrier = "auto"
+    last_state(learning(3), data, there)  # workers compile
+    carriers: tuple[Carrier, ...] = ("task", "auto")
+    for carrier in carriers:
+        there._courier.carrier, watch = carrier, Watch()
+        before, begun = there.traffic.rounds, time.perf_counter()
+        with watch.over(there):
+            state = last_state(learning(iterations), data, there)
+        seconds, rounds = time.perf_counter() - begun, there.traffic.rounds - before
+        lost = seconds - sum(watch.worked)
+        each = 1e3 * lost / rounds
+        print(
+            f"FAPG by {carrier:8} {state.iterations} iterations, {rounds} rounds: {seconds:.2f} s, of which workers "
+            f"work {sum(watch.worked):.2f} s; lost to engine and caller {lost:.2f} s, {each:.2f} ms a round",
+            flush=True,
+        )
+
+
+def main(rounds: str = "300", iterations: str = "500") -> None:
+    """Print both parts."""
+    with DaskExecution(2, n_threads=1) as there, LocalExecution(2) as here, tempfile.TemporaryDirectory() as folder:
+        overhead(int(rounds), there, here)
+        accelerated(int(iterations), there, Path(folder))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
