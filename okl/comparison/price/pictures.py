@@ -32,7 +32,7 @@ def draw_price(result: Mapping[str, Any], theme: Theme) -> bytes:
     told = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
     axes.set_title(f"Accuracy: {told}", loc="left", fontsize=10, color=theme.ink)
     axes.set_ylabel("% right")
-    return _finished(figure, axes, theme)
+    return _finished(figure, axes, bounds, theme)
 
 
 def draw_kept(result: Mapping[str, Any], theme: Theme) -> bytes:
@@ -41,12 +41,12 @@ def draw_kept(result: Mapping[str, Any], theme: Theme) -> bytes:
     axes = add_axes(figure, theme)
     bounds, rows, _ = _bounds(result)
     axes.plot(bounds, bounds, color=theme.faint, linewidth=1.6, label="the bound")
-    for split, marker, told in (("train", "o", "scores, training rows"), ("test", "D", "scores, held-out rows")):
-        _sizes(axes, bounds, [row[split]["value"] for row in rows], theme.line, marker, told)
+    _sizes(axes, bounds, [row["train"]["value"] for row in rows], theme.line, "o", "scores, training rows")
+    _sizes(axes, bounds, [row["test"]["value"] for row in rows], theme.soft, "D", "scores, held-out rows")
     _sizes(axes, bounds, [row["test"]["decisions"] for row in rows], theme.other, "s", "decisions, held-out rows")
     axes.set_yscale("log")
     axes.set_title("Scores are bounded, decisions are not", loc="left", fontsize=10, color=theme.ink)
-    return _finished(figure, axes, theme)
+    return _finished(figure, axes, bounds, theme)
 
 
 def _bounds(result: Mapping[str, Any]) -> tuple[list[float], list[Mapping[str, Any]], Mapping[str, Any]]:
@@ -67,8 +67,10 @@ def _sizes(axes: Any, bounds: list[float], values: list[float | None], colour: s
         axes.plot(*zip(*known, strict=True), **style)
 
 
-def _finished(figure: Any, axes: Any, theme: Theme) -> bytes:
+def _finished(figure: Any, axes: Any, bounds: list[float], theme: Theme) -> bytes:
     axes.set_xscale("log")
+    axes.set_xticks(bounds, [f"{bound:g}" for bound in bounds])
+    axes.minorticks_off()
     axes.set_xlabel("bound")
     axes.tick_params(which="both", colors=theme.ink, labelsize=8)
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
