@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
@@ -13,6 +12,7 @@ from okl.learning import Learnt, progressive_metric
 from okl.metrics import Tally
 from okl.solvers import Standing
 from okl.store.dataset import Dataset, Schema
+from okl.store.places import Place
 from okl.store.wording import scalars
 from okl.subgradient.solver import SubgradientSolver
 
@@ -54,7 +54,7 @@ def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
     return {"curve": points} | watched | ({"certificate": regret.as_json()} if regret else {})
 
 
-def describe_data(data: Dataset, folder: Path) -> dict[str, Any]:
+def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
     """The data set of a run, and the folder where it is to be found."""
     schema = data.schema
     return {

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.store.places import Place
 from okl.types import Task
 
 
@@ -34,7 +35,7 @@ def write(folder: Path, content: pa.Table, name: str = "rows.parquet", **options
     return folder / name
 
 
-def train_settings(data: Path, out: Path, ingest: dict[str, Any] | None = None, **values: Any) -> TrainSettings:
+def train_settings(data: Place, out: Place, ingest: dict[str, Any] | None = None, **values: Any) -> TrainSettings:
     """Settings of a small run into a folder."""
     small = {"data": str(data), "out": str(out), "frequencies": 40} | values
     if ingest is not None:

@@ -17,6 +17,7 @@ from okl.measuring import EvaluateSettings, evaluate_model
 from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset
 from okl.store.model import load_model
+from okl.store.places import Place
 from okl.training import train
 from tests.rows import curved, inputs_of, train_settings, write
 from tests.store.sources import settings as ingest_settings
@@ -34,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return found
 
 
-def evaluate(result: dict[str, Any], source: Path, **values: Any) -> dict[str, Any]:
+def evaluate(result: dict[str, Any], source: Place, **values: Any) -> dict[str, Any]:
     given = {"model": result["model"], "source": str(source)} | values
     return evaluate_model(settings_from(EvaluateSettings, given, "test"))
 

@@ -139,7 +139,7 @@ def corrupted(folder: Path) -> tuple[Path, Path]:
     middle = len(content) // 2
     content[middle : middle + 2000] = bytes(2000)
     shard.write_bytes(content)
-    return data.folder, shard
+    return Path(data.folder), Path(shard)
 
 
 def test_a_corrupt_shard_is_named_and_leaves_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 from threading import local
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from okl.errors import DataError
 from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.partfiles import open_part
+from okl.store.places import Place
 from okl.store.targets import stored_index
 from okl.types import FloatArray
 
@@ -27,15 +27,15 @@ class _ArrowFiles(local):
     """Part files that a thread keeps open for Arrow, the least recently used ones closed."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[tuple[Path, str], pq.ParquetFile] = OrderedDict()
+        self._files: OrderedDict[tuple[Place, str], pq.ParquetFile] = OrderedDict()
 
     def open(self, data: Dataset, shard: Shard) -> pq.ParquetFile:
         key = (data.path(shard), shard.sha256)
         file = self._files.pop(key, None)
         if file is None:
             # no memory map: the pages of a whole data set would count as this process's memory
-            metadata = open_part(data, shard).metadata
-            file = pq.ParquetFile(key[0], metadata=metadata, memory_map=False, pre_buffer=False)
+            part = open_part(data, shard)
+            file = pq.ParquetFile(part.path, metadata=part.metadata, memory_map=False, pre_buffer=False)
         self._files[key] = file
         if len(self._files) > OPEN_FILES:
             self._files.popitem(last=False)[1].close()

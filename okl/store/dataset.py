@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from okl.store.places import Place
 from okl.types import FloatArray, Split, Task
 
 FORMAT_VERSION = 1
@@ -119,13 +119,13 @@ def scaling_of(scale: Scale, column: ColumnStatistics) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A sharded Parquet data set on disk; made by `okl.store.ingest`, opened by `okl.store.manifest.open_dataset`.
+    """A sharded Parquet data set; made by `okl.store.ingest`, opened by `okl.store.manifest.open_dataset`.
 
-    folder : absolute path; sha256 : digest of the manifest, which holds the digest of every shard
+    folder : absolute path, or URL; sha256 : digest of the manifest, which holds the digest of every shard
     source_sha256 : fingerprint of what it was made from
     """
 
-    folder: Path
+    folder: Place
     schema: Schema
     shards: tuple[Shard, ...]
     sha256: str
@@ -140,6 +140,6 @@ class Dataset:
         """Rows of one split."""
         return sum(shard.rows for shard in self.split(name))
 
-    def path(self, shard: Shard) -> Path:
-        """Absolute path of a shard."""
+    def path(self, shard: Shard) -> Place:
+        """Absolute path of a shard, or its URL."""
         return self.folder / shard.path

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 
 from okl.errors import DataError
 from okl.store import parquetfiles
 from okl.store.dataset import MANIFEST
+from okl.store.opening import open_binary
+from okl.store.places import Place, RemotePath
 
 Kind = Literal["parquet", "csv", "svmlight"]
 ENDINGS: dict[str, Kind] = {
@@ -24,17 +26,44 @@ ENDINGS: dict[str, Kind] = {
 }
 
 
-def list_files(location: str) -> list[Path]:
+def list_files(location: Place) -> list[Place]:
     """The files of a source, sorted by name: the file itself, the data files of a directory, or what a glob matches."""
-    path = Path(location)
+    return [*(_remote_files(location) if isinstance(location, RemotePath) else _local_files(location))]
+
+
+def _remote_files(location: RemotePath) -> list[RemotePath]:
+    if has_magic(str(location)):
+        files = location.matches()
+        if not files:
+            raise DataError(f"no file matches {location}.")
+        return files
+    if location.is_file():
+        return [location]
+    names = {file.name: file for file, _ in location.files()}
+    if not names and not location.exists():
+        raise DataError(f"{location} does not exist; expected a file, a folder or a glob.")
+    if MANIFEST in names:
+        raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
+    return _data_files(location, list(names.values()))
+
+
+Kept = TypeVar("Kept", Path, RemotePath)
+
+
+def _data_files(location: Place, files: Iterable[Kept]) -> list[Kept]:
+    """Those of a directory that are data, by name; DataError if there is none."""
+    kept = [file for file in files if file.suffix.lower() in ENDINGS and file.name[0] not in "._"]
+    if not kept:
+        raise DataError(f"{location} is a directory without data files; expected {', '.join(ENDINGS)} files in it.")
+    return sorted(kept, key=lambda file: file.name)
+
+
+def _local_files(path: Path) -> list[Path]:
+    location = str(path)
     if path.is_dir():
         if (path / MANIFEST).exists():
             raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
-        files = sorted(
-            f for f in path.iterdir() if f.is_file() and f.suffix.lower() in ENDINGS and f.name[0] not in "._"
-        )
-        if not files:
-            raise DataError(f"{location} is a directory without data files; expected {', '.join(ENDINGS)} files in it.")
+        files = _data_files(path, (file for file in path.iterdir() if file.is_file()))
     elif path.exists():
         files = [path]
     elif has_magic(location):
@@ -46,11 +75,11 @@ def list_files(location: str) -> list[Path]:
     return [file.absolute() for file in files]
 
 
-def kind_of(file: Path) -> Kind:
+def kind_of(file: Place) -> Kind:
     """What a file is, by its ending; Parquet also by its first bytes."""
     kind = ENDINGS.get(file.suffix.lower())
     try:
-        with open(file, "rb") as stream:
+        with open_binary(file) as stream:
             magic = stream.read(4)
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from None
@@ -61,14 +90,14 @@ def kind_of(file: Path) -> Kind:
     return kind
 
 
-def check_unique(schema: pa.Schema, file: Path) -> None:
+def check_unique(schema: pa.Schema, file: Place) -> None:
     """Raise DataError if two columns share a name."""
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise DataError(f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.")
 
 
-def check_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
+def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
     """Raise DataError if a file has two columns of one name, or columns or types that the first file has not."""
     for file, schema in zip(files, schemas, strict=True):
         check_unique(schema, file)
@@ -76,7 +105,7 @@ def check_schemas(files: Sequence[Path], schemas: Sequence[pa.Schema]) -> None:
             check_same_schema(schemas[0], schema, files[0], file)
 
 
-def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Path, other_file: Path) -> None:
+def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Place, other_file: Place) -> None:
     """Raise DataError that names two files and what differs, unless they have the same columns of the same types."""
     here, there = dict(zip(first.names, first.types, strict=True)), dict(zip(other.names, other.types, strict=True))
     differences = [f"{name!r} is only in the former" for name in here if name not in there]

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from okl.errors import DataError
+from okl.store.copies import whole_copy_of
 from okl.store.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
-from okl.store.shards import file_sha256
+from okl.store.places import Place, place_of
+from okl.store.verified import changed, file_sha256
 
 Kind = TypeVar("Kind")
 SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics"))
@@ -34,9 +36,9 @@ class Manifest:
     settings: Mapping[str, Any]
 
 
-def is_dataset(path: str | Path) -> bool:
-    """Whether a path is a folder with a manifest."""
-    return (Path(path) / MANIFEST).is_file()
+def is_dataset(path: str | Place) -> bool:
+    """Whether a path or URL is a folder with a manifest."""
+    return (place_of(path) / MANIFEST).is_file()
 
 
 def write_manifest(
@@ -71,7 +73,7 @@ def _to_text(content: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def open_dataset(folder: str | Path) -> Dataset:
+def open_dataset(folder: str | Place) -> Dataset:
     """Open a data set: read its manifest, check it, and check that its shards are there in full length.
 
     Raises
@@ -81,9 +83,9 @@ def open_dataset(folder: str | Path) -> Dataset:
     return read_manifest(folder).dataset
 
 
-def read_manifest(folder: str | Path) -> Manifest:
+def read_manifest(folder: str | Place) -> Manifest:
     """Read and check a manifest; see `open_dataset`."""
-    folder = Path(folder).absolute()
+    folder = place_of(folder).absolute()
     path = folder / MANIFEST
     if not path.is_file():
         what = "has no manifest.json" if folder.exists() else "does not exist"
@@ -112,7 +114,7 @@ def read_manifest(folder: str | Path) -> Manifest:
     return Manifest(data, content["source"], content["settings"])
 
 
-def _schema_from(content: Mapping[str, Any], path: Path) -> Schema:
+def _schema_from(content: Mapping[str, Any], path: Place) -> Schema:
     names, statistics = [], []
     for number, entry in enumerate(content["features"]):
         check_keys(entry, COLUMN_KEYS, f"{path}, feature {number}")
@@ -122,7 +124,7 @@ def _schema_from(content: Mapping[str, Any], path: Path) -> Schema:
     return _validated(Schema, values, str(path))
 
 
-def _shards_from(content: Mapping[str, Any], path: Path) -> tuple[Shard, ...]:
+def _shards_from(content: Mapping[str, Any], path: Place) -> tuple[Shard, ...]:
     shards = []
     for index, entry in enumerate(content["shards"]):
         where = f"{path}, shard {index}"
@@ -155,22 +157,34 @@ def _validated(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
         raise DataError(f"{where} is damaged: {name} = {fault['input']!r}: {fault['msg'].lower()}.") from None
 
 
-def _check_files(folder: Path, shards: tuple[Shard, ...]) -> None:
+def _check_files(folder: Place, shards: tuple[Shard, ...]) -> None:
+    sizes = _sizes(folder, shards)
     for shard in shards:
-        path = folder / shard.path
-        if not path.is_file():
+        if shard.path not in sizes:
             raise DataError(f"{folder}: shard {shard.path} is missing. Ingest the source again.")
-        size = path.stat().st_size
+        size = sizes[shard.path]
         if size != shard.size_bytes:
             what = "truncated" if size < shard.size_bytes else "longer than it was"
             raise DataError(
-                f"{path} is {what}: {size} bytes, expected {shard.size_bytes} as manifest.json says. "
+                f"{folder / shard.path} is {what}: {size} bytes, expected {shard.size_bytes} as manifest.json says. "
                 "Ingest the source again."
             )
+
+
+def _sizes(folder: Place, shards: tuple[Shard, ...]) -> dict[str, int]:
+    """Bytes of the shards that are there, by path."""
+    if isinstance(folder, Path):
+        paths = [folder / shard.path for shard in shards]
+        return {path.name: path.stat().st_size for path in paths if path.is_file()}
+    return {place.name: size for place, size in folder.files()}
 
 
 def verify(data: Dataset) -> None:
     """Read every shard and compare its checksum; raises DataError that names the first one that differs."""
     for shard in data.shards:
-        if file_sha256(data.path(shard)) != shard.sha256:
-            raise DataError(f"{data.path(shard)} is damaged: its SHA-256 is not that of manifest.json. Ingest again.")
+        place = data.path(shard)
+        if isinstance(place, Path):
+            if file_sha256(place) != shard.sha256:
+                raise changed(place)
+        else:
+            whole_copy_of(place, shard.size_bytes, shard.sha256)

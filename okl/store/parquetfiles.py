@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.errors import DataError
+from okl.store.opening import open_binary, readable
+from okl.store.places import Place, size_of
 
 MAGIC = b"PAR1"
 STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chunk comes into memory at once
 
 
-def inspect(file: Path) -> tuple[pa.Schema, tuple[int, ...]]:
+def inspect(file: Place) -> tuple[pa.Schema, tuple[int, ...]]:
     """Schema and rows of each row group, from the footer alone.
 
     Raises
@@ -23,7 +24,7 @@ def inspect(file: Path) -> tuple[pa.Schema, tuple[int, ...]]:
     """
     check_magic(file)
     try:
-        with pq.ParquetFile(file) as parquet:
+        with readable(file) as stream, pq.ParquetFile(stream) as parquet:
             meta = parquet.metadata
             schema = parquet.schema_arrow.remove_metadata()
             return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))
@@ -31,10 +32,10 @@ def inspect(file: Path) -> tuple[pa.Schema, tuple[int, ...]]:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
 
 
-def check_magic(file: Path) -> None:
+def check_magic(file: Place) -> None:
     """Raise DataError unless a file begins and ends as Parquet files do."""
-    size = file.stat().st_size
-    with open(file, "rb") as stream:
+    size = size_of(file)
+    with open_binary(file) as stream:
         begin = stream.read(4)
         stream.seek(max(0, size - 4))
         end = stream.read(4)
@@ -46,16 +47,22 @@ def check_magic(file: Path) -> None:
         raise DataError(f"{file} is a truncated Parquet file: its footer is missing. Write or copy it again.")
 
 
-def read(path: str, row_groups: tuple[int, ...], columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Rows of some row groups in order, as batches of the columns in the given order."""
+def read(
+    file: Place, row_groups: tuple[int, ...], columns: list[str], batch_rows: int, size_bytes: int = 0, sha256: str = ""
+) -> Iterator[pa.RecordBatch]:
+    """Rows of some row groups in order, as batches of the columns in the given order; of a shard, verified ones."""
     try:
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=STREAM_BYTES) as parquet:
-            stream = parquet.iter_batches(batch_rows, row_groups=list(row_groups), columns=columns, use_threads=False)
-            for batch in stream:
+        with (
+            readable(file, size_bytes, sha256) as stream,
+            pq.ParquetFile(stream, pre_buffer=False, buffer_size=STREAM_BYTES) as parquet,
+        ):
+            for batch in parquet.iter_batches(
+                batch_rows, row_groups=list(row_groups), columns=columns, use_threads=False
+            ):
                 # select: a column named a also matches a.b, and the file keeps its own order
                 yield batch.select(columns)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is a damaged Parquet file: {first_line(error)}.") from None
+        raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
 
 
 def first_line(error: BaseException) -> str:

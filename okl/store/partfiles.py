@@ -10,8 +10,11 @@ from threading import Lock
 
 import pyarrow.parquet as pq
 
+from okl.store.copies import RemoteCopy, whole_copy_of
 from okl.store.dataset import Dataset, Shard
 from okl.store.flatpages import FlatGroup, flat_columns, flat_group
+from okl.store.places import Place
+from okl.store.verified import verify_file
 
 OPEN_FILES = 32
 
@@ -19,10 +22,17 @@ OPEN_FILES = 32
 class PartFile:
     """A part file, for any number of threads at once; closed once nobody holds it.
 
-    Raises OSError or ArrowException if it is missing or no Parquet file.
+    Parameters
+    ----------
+    path : of the file, or of a remote one's copy, which is then held
+
+    Raises
+    ------
+    OSError or ArrowException : it is missing, or no Parquet file
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, copy: RemoteCopy | None = None) -> None:
+        self.path, self._copy = path, copy
         # Parquet's own schema must not be asked for here; see flat_columns
         with pq.ParquetFile(path, memory_map=False, pre_buffer=False) as file:
             self.metadata, self._schema = file.metadata, file.schema_arrow
@@ -70,14 +80,14 @@ class _OpenParts:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._parts: OrderedDict[tuple[Path, str, str], PartFile] = OrderedDict()
+        self._parts: OrderedDict[tuple[Place, str, str], PartFile] = OrderedDict()
 
-    def open(self, folder: Path, name: str, sha256: str) -> PartFile:
-        key = (folder, name, sha256)
+    def open(self, folder: Place, shard: Shard) -> PartFile:
+        key = (folder, shard.path, shard.sha256)
         with self._lock:
             part = self._parts.get(key)
         if part is None:
-            part = PartFile(folder / name)  # twice, perhaps, if two threads ask at once: nobody waits for the other
+            part = _opened(folder / shard.path, shard)  # by two threads, perhaps, that ask at once
         with self._lock:
             self._parts[key] = part
             self._parts.move_to_end(key)
@@ -86,12 +96,25 @@ class _OpenParts:
         return part
 
 
+def _opened(place: Place, shard: Shard) -> PartFile:
+    if isinstance(place, Path):
+        verify_file(place, shard.sha256)
+        return PartFile(place)
+    copy = whole_copy_of(place, shard.size_bytes, shard.sha256)
+    return PartFile(Path(f"/dev/fd/{copy.descriptor}"), copy)
+
+
 _open_parts = _OpenParts()
 
 
 def open_part(data: Dataset, shard: Shard) -> PartFile:
     """The part file of a shard, opened unless it is held; the sha256 tells it from an earlier one of the same path.
 
-    Raises OSError or ArrowException if it is missing or no Parquet file.
+    The first time in a process its bytes are verified, and those of a remote shard are brought here.
+
+    Raises
+    ------
+    DataError : its bytes are not those that were ingested, or a remote one cannot be read
+    OSError or ArrowException : it is missing, or no Parquet file
     """
-    return _open_parts.open(data.folder, shard.path, shard.sha256)
+    return _open_parts.open(data.folder, shard)

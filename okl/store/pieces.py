@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ from okl.store.dataset import Dataset
 from okl.store.listing import Kind
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.parquetfiles import inspect
+from okl.store.places import Place
 from okl.store.sources import Piece, SourceBatch, open_source, read_piece
 from okl.store.targets import stored_index
 
@@ -45,7 +45,7 @@ class TablePiece:
         return self.piece.kind
 
 
-def table_pieces(source: str | Path | Dataset, n_columns: int = 0) -> tuple[TablePiece, ...]:
+def table_pieces(source: str | Place | Dataset, n_columns: int = 0) -> tuple[TablePiece, ...]:
     """Lay out a source, or a data set in the order of its shards, as pieces of about 131072 rows.
 
     A CSV or svmlight file is one piece; so is a Parquet row group, however large it is.
@@ -81,7 +81,8 @@ def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
     for shard in data.shards:
         first = 0
         for group, rows in enumerate(shard.row_groups):
-            pieces.append(Piece(str(data.path(shard)), "parquet", columns, first, rows, (group,)))
+            path, size, digest = str(data.path(shard)), shard.size_bytes, shard.sha256
+            pieces.append(Piece(path, "parquet", columns, first, rows, (group,), size_bytes=size, sha256=digest))
             first += rows
     return columns, _joined(pieces)
 

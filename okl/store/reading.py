@@ -11,6 +11,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
+from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.store.arrowreading import Positions, Targets, read_group, targets_of
 from okl.store.dataset import Dataset, Shard
@@ -103,7 +104,7 @@ def expect_window(data: Dataset, window: Window) -> None:
     """Have the system bring a window's part of the files into memory meanwhile; a failure is left to who reads it."""
     for index, pieces in groupby(window.pieces, itemgetter(0)):
         groups = [group for _, group, _ in pieces]
-        with suppress(pa.ArrowException, OSError, IndexError):
+        with suppress(pa.ArrowException, OSError, IndexError, DataError):
             if groups[-1] - groups[0] == len(groups) - 1:
                 open_part(data, data.shards[index]).expect(groups[0], groups[-1])
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from okl.store.dataset import Shard
 from okl.store.order import WINDOW_BYTES
 from okl.store.statistics import Moments, empty_moments, merge_moments, moments_of
 from okl.store.values import value_type
+from okl.store.verified import file_sha256 as file_sha256
+from okl.store.verified import written
 from okl.types import FloatArray, Split
 
 PAGE_BYTES = 8 * 2**20  # a column of a row group is one page
@@ -126,12 +127,6 @@ class ShardWriter:
         self._file = None
         path = self._path()
         self.shards.append(
-            Shard(len(self.shards), path.name, self.split, tuple(self._groups), path.stat().st_size, file_sha256(path))
+            Shard(len(self.shards), path.name, self.split, tuple(self._groups), path.stat().st_size, written(path))
         )
         self._groups = []
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's contents, hexadecimal."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

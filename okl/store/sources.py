@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,6 +13,8 @@ import pyarrow as pa
 from okl.errors import DataError
 from okl.store import csvfiles, parquetfiles, svmlightfiles
 from okl.store.listing import Kind, check_schemas, kind_of, list_files
+from okl.store.opening import open_binary
+from okl.store.places import Place, place_of
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 16 * 2**20
@@ -31,8 +32,9 @@ class SourceBatch(NamedTuple):
 class Piece:
     """Consecutive rows of one file that can be read by themselves; small and picklable.
 
-    path : absolute path; first_row : number of its first row in the file; rows : None if only reading tells
+    path : absolute path, or URL; first_row : number of its first row in the file; rows : None if only reading tells
     row_groups : of a Parquet file; schema : columns and their types; zero_based : of a svmlight file
+    size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     """
 
     path: str
@@ -42,6 +44,8 @@ class Piece:
     rows: int | None
     row_groups: tuple[int, ...] = ()
     zero_based: bool = False
+    size_bytes: int = 0
+    sha256: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Source:
     location: str
     kind: Kind
     schema: pa.Schema
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     parts: tuple[Piece, ...]
 
     @property
@@ -84,7 +88,7 @@ class Source:
         total, done = hashlib.sha256(), 0
         for file in self.files:
             digest = hashlib.sha256()
-            with open(file, "rb", buffering=0) as stream:
+            with open_binary(file) as stream:
                 while block := stream.read(2**20):
                     digest.update(block)
                     done += len(block)
@@ -94,19 +98,19 @@ class Source:
         return total.hexdigest()
 
 
-def open_source(location: str | Path, n_columns: int = 0) -> Source:
+def open_source(location: str | Place, n_columns: int = 0) -> Source:
     """Recognise a source and read its schema; Parquet and CSV rows are not touched, svmlight text is scanned once.
 
     Parameters
     ----------
-    location : a file, a directory of files of one kind, or a glob
+    location : a file, a directory of files of one kind, or a glob; paths or URLs
     n_columns : svmlight only: the least number of columns (the text leaves zeros out, so the last ones may not show)
 
     Raises
     ------
     DataError : nothing there; a file that is no Parquet, truncated or empty; differing schemas; duplicate columns
     """
-    files = list_files(str(location))
+    files = list_files(place_of(location))
     kind = kind_of(files[0])
     for file in files[1:]:
         if kind_of(file) != kind:
@@ -124,18 +128,18 @@ def open_source(location: str | Path, n_columns: int = 0) -> Source:
     return source
 
 
-def _parquet_pieces(file: Path) -> list[Piece]:
+def _parquet_pieces(file: Place) -> list[Piece]:
     schema, groups = parquetfiles.inspect(file)
     firsts = [0, *accumulate(groups)]
     pieces = [Piece(str(file), "parquet", schema, firsts[i], rows, (i,)) for i, rows in enumerate(groups) if rows > 0]
     return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
 
 
-def _csv_pieces(file: Path) -> list[Piece]:
+def _csv_pieces(file: Place) -> list[Piece]:
     return [Piece(str(file), "csv", csvfiles.inspect(file), 0, None)]
 
 
-def _svmlight_pieces(files: list[Path], at_least: int) -> list[Piece]:
+def _svmlight_pieces(files: list[Place], at_least: int) -> list[Piece]:
     scans = [svmlightfiles.scan(file) for file in files]
     zero_based = any(scan.zero_based for scan in scans)
     schema = svmlightfiles.schema_of(svmlightfiles.count_columns(files, scans, zero_based, at_least))
@@ -158,12 +162,13 @@ def read_piece(
     """
     names = list(piece.schema.names if columns is None else columns)
     limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
+    place = place_of(piece.path)
     if piece.kind == "parquet":
-        stream = parquetfiles.read(piece.path, piece.row_groups, names, limit)
+        stream = parquetfiles.read(place, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
     elif piece.kind == "csv":
-        stream = csvfiles.read(piece.path, piece.schema, names, limit, exact)
+        stream = csvfiles.read(place, piece.schema, names, limit, exact)
     else:
-        stream = svmlightfiles.read(piece.path, piece.schema, piece.zero_based, names, limit)
+        stream = svmlightfiles.read(place, piece.schema, piece.zero_based, names, limit)
     row = piece.first_row
     for batch in stream:
         yield SourceBatch(piece.path, row, batch)

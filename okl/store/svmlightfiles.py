@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from okl.errors import DataError
+from okl.store.opening import open_binary
 from okl.store.parquetfiles import first_line
+from okl.store.places import Place
 
 CHUNK_BYTES = 2**20
 MAX_COLUMNS = 4096
@@ -26,10 +27,10 @@ class Scan(NamedTuple):
     zero_based: bool
 
 
-def scan(file: Path) -> Scan:
+def scan(file: Place) -> Scan:
     """Read a file once to learn its size."""
     rows, last, zero_based = 0, -1, False
-    for inputs, _ in _parsed(str(file)):
+    for inputs, _ in _parsed(file):
         rows += inputs.shape[0]
         if inputs.indices.size:
             last = max(last, int(inputs.indices.max()))
@@ -37,7 +38,7 @@ def scan(file: Path) -> Scan:
     return Scan(rows, last, zero_based)
 
 
-def count_columns(files: Sequence[Path], scans: Sequence[Scan], zero_based: bool, at_least: int = 0) -> int:
+def count_columns(files: Sequence[Place], scans: Sequence[Scan], zero_based: bool, at_least: int = 0) -> int:
     """Columns that hold every index of every file; raises DataError where they are too many to be dense, or none."""
     widest = max(range(len(scans)), key=lambda i: scans[i].last_index)
     n_columns = max(scans[widest].last_index + (1 if zero_based else 0), at_least)
@@ -57,12 +58,12 @@ def schema_of(n_columns: int) -> pa.Schema:
 
 
 def read(
-    path: str, schema: pa.Schema, zero_based: bool, columns: list[str], batch_rows: int
+    file: Place, schema: pa.Schema, zero_based: bool, columns: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows in order as dense batches of the columns in the given order."""
     n_columns, base = len(schema) - 1, 0 if zero_based else 1
     chosen = [n_columns if name == TARGET else int(name[1:]) for name in columns]
-    for inputs, targets in _parsed(path):
+    for inputs, targets in _parsed(file):
         for start in range(0, inputs.shape[0], batch_rows):
             part = inputs[start : start + batch_rows]
             dense = np.zeros((n_columns + 1, part.shape[0]))
@@ -72,27 +73,27 @@ def read(
             yield pa.RecordBatch.from_arrays([pa.array(dense[i]) for i in chosen], names=columns)
 
 
-def _parsed(path: str) -> Iterator[tuple[Any, np.ndarray[Any, np.dtype[np.float64]]]]:
+def _parsed(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtype[np.float64]]]]:
     """Sparse rows and labels, chunk by chunk; indices as written in the file."""
     from sklearn.datasets import load_svmlight_file  # heavy: only those who read such text pay for it
 
     first = 0
-    for chunk in _chunks(path):
+    for chunk in _chunks(file):
         try:
             inputs, targets = load_svmlight_file(BytesIO(chunk), zero_based=True)
         except (ValueError, OverflowError, IndexError) as error:
             raise DataError(
-                f"{path} is not svmlight text, after row {first}: {first_line(error)}; "
+                f"{file} is not svmlight text, after row {first}: {first_line(error)}; "
                 "expected lines like '1 3:0.5 7:1'."
             ) from None
         yield inputs, targets
         first += inputs.shape[0]
 
 
-def _chunks(path: str) -> Iterator[bytes]:
+def _chunks(file: Place) -> Iterator[bytes]:
     """The bytes of a file, cut at line ends."""
     rest = b""
-    with open(path, "rb") as stream:
+    with open_binary(file) as stream:
         while block := stream.read(CHUNK_BYTES):
             whole, newline, tail = (rest + block).rpartition(b"\n")
             if newline:

@@ -189,7 +189,7 @@ def main(parts: list[str]) -> None:
             Path(os.environ["OKL_DATA"]) / "a9a.parquet", Path(folder) / "a9a", IngestSettings(keys=("f71", "f72"))
         ).dataset.folder
         for name in parts or ["kept", "rates", "speed"]:
-            {"kept": kept, "rates": rates, "speed": speed}[name](data, scratch)
+            {"kept": kept, "rates": rates, "speed": speed}[name](Path(data), scratch)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 
 from flows.cli import main
 from flows.server import prefect_home
+from okl.store.places import Place
 from tests.execution.processes import heed_interrupts
 from tests.flows.conftest import child_environment
 
@@ -51,7 +52,7 @@ class Terminal:
         self.capture = capture
         self.patch = patch
 
-    def okl(self, *words: str | Path) -> Outcome:
+    def okl(self, *words: str | Place) -> Outcome:
         """Run the command in this process."""
         self.capture.readouterr()
         self.patch.setattr(sys, "argv", ["okl", *map(str, words)])
@@ -64,7 +65,7 @@ class Terminal:
             signal.signal(signal.SIGINT, before)
         return Outcome(code, *self.capture.readouterr())
 
-    def okl_json(self, *words: str | Path) -> dict[str, Any]:
+    def okl_json(self, *words: str | Place) -> dict[str, Any]:
         """Run a command that must end well, and return its object."""
         return self.okl(*words, "--json").result
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,15 @@ import pyarrow as pa
 import pytest
 
 from okl.errors import DataError
+from okl.store import verified
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.matching import read_as
 from okl.store.order import Order, plan_windows
+from okl.store.pieces import read_table, table_pieces
 from okl.store.reading import load_window, permutation_of, read_rows, read_window, sample_rows, window_jobs
+from okl.store.sources import SourceBatch
+from okl.store.verified import file_sha256
 from okl.types import Precision
 from tests.store.sources import inputs_of, parquet, replaced, settings, table
 
@@ -146,7 +151,7 @@ def test_a_damaged_or_missing_shard_is_named(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4:300] = b"\xff" * 296
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"part-00001\.parquet is missing or damaged at row group 0"):
+    with pytest.raises(DataError, match=r"part-00001\.parquet is damaged, or has changed since it was ingested"):
         read_rows(data, data.shards[1], (0,), "float32")
     data.path(data.shards[2]).unlink()
     with pytest.raises(DataError, match=r"part-00002\.parquet is missing or damaged at row group 2"):
@@ -179,3 +184,37 @@ def test_a_data_set_that_does_not_fit_a_model_is_an_error(tmp_path: Path) -> Non
         read_as(data, replace(schema, labels=("a", "b")))
     with pytest.raises(DataError, match=r"its target 'y' \(multiclass\) is not the model's, 'z'"):
         read_as(data, replace(schema, target="z"))
+
+
+def test_a_shard_with_one_changed_byte_is_an_error_that_names_it_before_a_row_is_read(tmp_path: Path) -> None:
+    data = made(tmp_path, table(900), compression="none")
+    path = Path(data.path(data.shards[1]))
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert path.stat().st_size == before.st_size
+    for read in (lambda: read_rows(data, data.shards[1], (0,), "float32"), lambda: list(table_rows(data))):
+        with pytest.raises(DataError, match=r"part-00001\.parquet is damaged, or has changed since it was ingested"):
+            read()
+
+
+def table_rows(data: Dataset) -> Iterator[SourceBatch]:
+    for piece in table_pieces(data):
+        yield from read_table(piece)
+
+
+def test_a_shard_is_hashed_once_and_again_only_when_it_was_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = made(tmp_path, table(900))
+    hashed: list[str] = []
+    monkeypatch.setattr(verified, "file_sha256", lambda path: hashed.append(path.name) or file_sha256(path))
+    path = Path(data.path(data.shards[0]))
+    verified.verify_file(path, data.shards[0].sha256)
+    assert hashed == []  # who wrote it has hashed it
+    path.write_bytes(path.read_bytes())
+    for _ in range(3):
+        verified.verify_file(path, data.shards[0].sha256)
+    moved = path.rename(tmp_path / "moved.parquet")
+    verified.verify_file(moved, data.shards[0].sha256)
+    assert hashed == [path.name]
