@@ -1,15 +1,21 @@
-"""Whether rows have changed: the error of each window of a stream beside that of the windows before it.
+"""Whether rows have changed: the mistakes in each window of a stream beside those in the windows before it.
 
-A window fires if predictions, each made before its row was learnt, are worse than chance explains beside the later half
-of the windows since the last signal: a learner that still improves leaves them better, not worse. A tracker is soon as
-good as before, but not each of its experts: those that were nearly the best are tested too, each beside its own past,
-at their share of the level.
+Of mistakes in two stretches at one rate, those in the later are hypergeometric: a window fires if they are more than
+chance explains (Fisher's exact test, one-sided). Whose mistakes depends on who learns.
 
-Of the mistakes in two stretches at one rate, those in the window are hypergeometric (Fisher's exact test, one-sided).
-Where windows vary among themselves by more than chance alone, by the mean square of successive differences, which a
-slow trend does not inflate, the deviation is taken in units of theirs. Squared errors of a tracker's experts, clipped
-so that no row makes a mean, are judged by Student's t with that variance, from eight windows on; those of other
-learners, of whatever distribution, are not. Where nothing changes, at most a share `level` of the windows fires.
+A tracker keeps the models of the ends of the last few windows, and learns on beside them. Such a model has seen neither
+the window nor those between, so that if nothing changes its mistakes in them are as many by chance; if something does,
+it cannot follow. Each of those that were kept since the last signal, with a window at least between, is tested, at its
+share of the level. This holds for any distribution of the rows, for several classes as for a regression, where a
+mistake is to miss a row by more than a limit that was set beforehand.
+
+Any other learner has its own mistakes only: each prediction made before its row was learnt, beside the later half of
+the windows since the last signal. A learner that still improves leaves them better, not worse. Where windows vary among
+themselves by more than chance alone, by the mean square of successive differences, which a slow trend does not inflate,
+the deviation is taken in units of theirs. Its squared errors, of whatever distribution, are not tested.
+
+Where nothing changes, at most a share `level` of the windows fires: more than one in a hundred windows with a chance of
+less than 0.5%.
 
 Source: Fisher, Journal of the Royal Statistical Society 98, 1935; von Neumann et al., Annals of Mathematical Statistics
 12, 1941 (mean square successive difference); Gama, Sebastiao & Rodrigues, Machine Learning 90, 2013 (errors before
@@ -33,8 +39,6 @@ Doubles = NDArray[np.float64]
 
 LEVEL = 0.001
 FEWEST_SPREAD = 8  # windows, for a variance between them
-CLOSE = 1.25  # times the least error so far, up to which an expert is tested
-EFFICIENCY = 2.0 / 3.0  # degrees of freedom of a mean square successive difference, for each difference
 
 
 @dataclass(frozen=True)
@@ -42,32 +46,48 @@ class Window:
     """Some hundreds of rows, one after the other, and how they were predicted before they were learnt.
 
     first_row : from 0; rows : how many
-    totals : (1 + experts,), mistakes, or sums of squared errors, of the learner; and the losses of each expert alone
-    baseline_total : of the majority or mean so far
-    past_error : of the rows it is compared with, NaN if there are none
-    p_value : the chance of this if nothing changed, at most; fired : whether it is no more than the level; a window
-        right after one that fired tells of the same change
+    total : mistakes, or the sum of squared errors, of the learner; baseline_total : of the majority or mean so far
+    kept_wrong : of each model that a tracker kept before it, the latest last: rows that it is wrong on
+    verdict : what the test said
     """
 
     first_row: int
     rows: int
-    totals: tuple[float, ...]
+    total: float
     baseline_total: float
-    past_error: float = math.nan
-    p_value: float = 1.0
-    fired: bool = False
+    kept_wrong: tuple[int, ...] = ()
+    verdict: Verdict | None = None
 
     @property
     def error(self) -> float:
         """Mistake rate or mean squared error of the learner."""
-        return self.totals[0] / self.rows
+        return self.total / self.rows
+
+    @property
+    def fired(self) -> bool:
+        """Whether rows have changed, as far as the test tells."""
+        return self.verdict is not None and self.verdict.fired
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The chance of so many mistakes if nothing has changed, at most, and whose they are.
+
+    rate, past_rate : mistakes a row in the window and before, of the learner, or of the kept model that differs most
+    fired : whether the chance is no more than the level
+    """
+
+    p_value: float
+    rate: float
+    past_rate: float
+    fired: bool = False
 
 
 @dataclass
 class DriftWatch:
     """Cuts a stream into windows, and tests each; fewer rows than half a window at the end belong to none.
 
-    task : mistakes or squared errors; window_rows : at least, of a window; level : of the test, a window
+    task : of the learner; window_rows : at least, of a window; level : of the test, a window
     """
 
     task: Task
@@ -75,21 +95,21 @@ class DriftWatch:
     level: float = LEVEL
     windows: list[Window] = field(default_factory=list)
     _done: int = 0
-    _totals: tuple[float, ...] = ()
+    _total: float = 0.0
     _baseline: float = 0.0
     _since: int = 0
 
-    def add(self, standing: Standing) -> None:
-        """Note where the learner stands; a window ends where at least window_rows rows have gone by."""
+    def add(self, standing: Standing) -> bool:
+        """Note where the learner stands; whether a window ends here, where window_rows rows at least have gone by."""
         grown = standing.done_rows - self._done
         last = standing.done_rows == standing.total_rows
         if grown < (self.window_rows / 2 if last else self.window_rows):
-            return
-        totals = (standing.error * standing.done_rows, *standing.expert_losses)
-        baseline, before = standing.baseline_error * standing.done_rows, self._totals or (0.0,) * len(totals)
-        here = tuple(now - then for now, then in zip(totals, before, strict=True))
-        self._judge(Window(self._done, grown, here, baseline - self._baseline))
-        self._done, self._totals, self._baseline = standing.done_rows, totals, baseline
+            return False
+        total, baseline = standing.error * standing.done_rows, standing.baseline_error * standing.done_rows
+        window = Window(self._done, grown, total - self._total, baseline - self._baseline, standing.kept_wrong)
+        self._judge(window)
+        self._done, self._total, self._baseline = standing.done_rows, total, baseline
+        return True
 
     def as_json(self) -> dict[str, Any]:
         """The entries "windows" and, if they are tested, "drift" of a run's result."""
@@ -98,56 +118,62 @@ class DriftWatch:
             {
                 "first_row": one.first_row,
                 "last_row": one.first_row + one.rows - 1,
-                "error": one.error,
-                "past_error": one.past_error,
-                "p_value": one.p_value,
+                "rate": one.verdict.rate,
+                "past_rate": one.verdict.past_rate,
+                "p_value": one.verdict.p_value,
             }
             for one in self.windows
-            if one.fired
+            if one.verdict is not None and one.verdict.fired
         ]
         windows = {"rows": self.window_rows, "points": points}
-        if self.task == "regression" and not any(len(one.totals) > 1 for one in self.windows):
+        of_kept = any(one.kept_wrong for one in self.windows)
+        if self.task == "regression" and not of_kept:
             return {"windows": windows}
-        return {"windows": windows, "drift": {"signals": signals, "level": self.level, "windows": len(self.windows)}}
+        drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_kept}
+        return {"windows": windows, "drift": drift}
 
     def _judge(self, window: Window) -> None:
-        past = self.windows[self._since :]
-        if past:
-            late = past[len(past) // 2 :]
-            mean = sum(one.totals[0] for one in late) / sum(one.rows for one in late)
-            p_value = worse(self.task, past, window)
+        verdict = judge(self.task, self.windows[self._since :], window)
+        if verdict is not None and verdict.p_value <= self.level:
+            # a window right after one that fired tells of the same change
             again = self.windows[-1].fired
-            window = replace(window, past_error=mean, p_value=p_value, fired=p_value <= self.level and not again)
-            if p_value <= self.level:
-                self._since = len(self.windows)
-        self.windows.append(window)
+            verdict = replace(verdict, fired=not again)
+            self._since = len(self.windows)
+        self.windows.append(replace(window, verdict=verdict))
 
 
-def worse(task: Task, past: list[Window], window: Window) -> float:
-    """The chance of errors as large as the window's if nothing has changed since the later half of the past, at most.
+def judge(task: Task, past: list[Window], window: Window) -> Verdict | None:
+    """Test a window; not yet fired, and None where there is nothing to compare it with.
 
-    past : at least one window, the latest last; learner and experts are tested apart (Bonferroni)
+    past : the windows since the last signal, the one that fired the first
     """
-    first = 1 if task == "regression" else 0  # one row may make a learner's own squared error
-    late = past[len(past) // 2 :]
-    totals = np.array([one.totals[first:] for one in late])
-    rows = np.array([one.rows for one in late], dtype=np.float64)
-    here = np.array(window.totals[first:])
-    errors = totals.sum(axis=0)
-    finite = np.isfinite(errors) & np.isfinite(here)
-    if not finite.any():
-        return 1.0
-    tested = np.flatnonzero(finite & (errors <= CLOSE * errors[finite].min()))
-    return min(1.0, len(tested) * min(_chance(task, totals[:, k], rows, here[k], window.rows) for k in tested))
+    if window.kept_wrong:
+        return _of_kept(past, window)
+    return _of_learner(past[len(past) // 2 :], window) if past and task != "regression" else None
 
 
-def _chance(task: Task, totals: Doubles, rows: Doubles, here: float, here_rows: int) -> float:
-    """Of one series of losses."""
-    if task == "regression":
-        return _by_spread(totals / rows, here / here_rows) if len(totals) >= FEWEST_SPREAD else 1.0
-    chance = _by_mistakes(float(totals.sum()), float(rows.sum()), here, here_rows)
-    excess = _excess_spread(totals, rows) if len(totals) >= FEWEST_SPREAD else 1.0
-    return float(stats.norm.sf(stats.norm.isf(chance) / math.sqrt(excess))) if excess > 1.0 and chance > 0.0 else chance
+def _of_kept(past: list[Window], window: Window) -> Verdict | None:
+    """Of the models that were kept since the first of the past windows ended, the one that differs most."""
+    verdicts = []
+    for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
+        unseen = past[1 - age :]
+        wrong = sum(one.kept_wrong[-younger] for younger, one in enumerate(unseen, 1))
+        verdicts.append(_fishers(wrong, sum(one.rows for one in unseen), window.kept_wrong[-age], window.rows))
+    if not verdicts:
+        return None
+    clearest = min(verdicts, key=lambda one: one.p_value)
+    return replace(clearest, p_value=min(1.0, len(verdicts) * clearest.p_value))  # Bonferroni
+
+
+def _of_learner(late: list[Window], window: Window) -> Verdict:
+    """Of the learner itself, beside late windows."""
+    totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
+    verdict = _fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
+    excess = _excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
+    if excess == 1.0 or verdict.p_value == 0.0:
+        return verdict
+    deviation = float(stats.norm.isf(verdict.p_value)) / math.sqrt(excess)
+    return replace(verdict, p_value=float(stats.norm.sf(deviation)))
 
 
 def _excess_spread(totals: Doubles, rows: Doubles) -> float:
@@ -157,17 +183,7 @@ def _excess_spread(totals: Doubles, rows: Doubles) -> float:
     return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0
 
 
-def _by_mistakes(mistakes: float, rows: float, here: float, here_rows: int) -> float:
+def _fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Verdict:
     """Fisher's exact test, one-sided."""
-    found = round(here)
-    return float(stats.hypergeom.sf(found - 1, round(rows) + here_rows, round(mistakes) + found, here_rows))
-
-
-def _by_spread(errors: Doubles, here: float) -> float:
-    """Student's test of a window's error against the mean of those before it."""
-    variance = float(np.square(np.diff(errors)).mean()) / 2.0
-    behind = here - float(errors.mean())
-    if variance == 0.0:
-        return 1.0 if behind <= 0.0 else 0.0
-    deviation = math.sqrt(variance * (1.0 + 1.0 / len(errors)))
-    return float(stats.t.sf(behind / deviation, EFFICIENCY * (len(errors) - 1)))
+    p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
+    return Verdict(float(p_value), wrong / rows, past_wrong / past_rows)

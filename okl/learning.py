@@ -12,7 +12,7 @@ from okl.curve import ConvergenceCurve, LearningCurve
 from okl.drift import DriftWatch
 from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Execution
-from okl.online.solver import OnlineSolver, OnlineState
+from okl.online.solver import OnlineSolver, OnlineState, with_model_kept
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
 from okl.recipes import linear_alternative, linear_baseline
@@ -69,8 +69,8 @@ def learn(
             observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap, **sampled})
         else:
             learning.add(standing)
-            if watch is not None:
-                watch.add(standing)
+            if watch is not None and watch.add(standing):
+                state = with_model_kept(state)
             metrics = {progressive_metric(data.schema.task): standing.error}
             if standing.violation is not None:
                 metrics["violation_a_row"] = standing.violation / max(1, standing.done_rows)

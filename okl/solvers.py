@@ -28,7 +28,7 @@ class Standing:
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
         majority class or mean so far
     surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.online.progress; 0 where nobody counts
-    expert_losses : sums so far of what each expert of a tracker lost by itself; empty for other learners
+    kept_wrong : of each model that a tracker keeps, the latest last, rows of this window it is wrong on; else empty
     violation : sum so far under constraints, as in okl.online.progress; None without
     """
 
@@ -39,7 +39,7 @@ class Standing:
     surrogate: float = 0.0
     squared_gradients: float = 0.0
     stepped_gradients: float = 0.0
-    expert_losses: tuple[float, ...] = ()
+    kept_wrong: tuple[int, ...] = ()
     violation: float | None = None
 
 

@@ -13,6 +13,7 @@ from okl.online.constrained import ConstrainedLearner
 from okl.online.progress import Progress
 from okl.online.recipe import Mode, Recipe, Situation
 from okl.online.rounds import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
+from okl.online.tracking.learner import TrackingLearner
 from okl.online.tracking.state import Tracked
 from okl.predictors import Predictor
 from okl.solvers import Outcome, Standing
@@ -134,7 +135,7 @@ class OnlineSolver:
             progress.surrogate,
             progress.squared_gradients,
             progress.stepped_gradients,
-            tuple(state.learned.mistakes.tolist()) if isinstance(state.learned, Tracked) else (),
+            tuple(state.learned.kept.wrong.tolist()) if isinstance(state.learned, Tracked) else (),
             progress.violation if isinstance(state.learner, ConstrainedLearner) else None,
         )
 
@@ -171,6 +172,12 @@ class OnlineSolver:
             return execution.mix(learn, shards, task, lambda parts: learner.join(learned, parts)), None
         work = GradientWork(data, learner, self.order)
         return execution.sum(work, shards, task, add_gradients).step(learner, learned, state.optimiser, number)
+
+
+def with_model_kept(state: OnlineState) -> OnlineState:
+    """A window ends: a tracker keeps the model of now beside it, for whoever watches for change; others as they are."""
+    learner = state.learner
+    return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
 
 
 def check_mode(recipe: Recipe, mode: Mode) -> None:

@@ -20,11 +20,12 @@ def drift_sentence(result: Mapping[str, Any]) -> str:
     signals = drift["signals"]
     chance = f"where nothing changes, at most {_share(drift['level'])} windows fires"
     if not signals:
-        return f"In none of {where} were predictions worse than in those before it by more than chance ({chance})."
+        return f"In none of {where} were mistakes more than in those before it by more than chance ({chance})."
     told = "; ".join(_signal(one) for one in signals[:MOST_TOLD])
     more = f"; and {number(len(signals) - MOST_TOLD)} more" if len(signals) > MOST_TOLD else ""
     count = "One" if len(signals) == 1 else number(len(signals))
-    return f"Rows change: {count} of {where} fired ({chance}): {told}{more}."
+    whose = ", by the mistakes of models kept as they were" if drift["of_kept_models"] else ""
+    return f"Rows change: {count} of {where} fired{whose} ({chance}): {told}{more}."
 
 
 def drift_facts(result: Mapping[str, Any]) -> list[list[str]]:
@@ -52,8 +53,10 @@ def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Th
     axes.plot(rows, [point[2] for point in points], color=theme.line, linewidth=1.4, label="okl")
     signals = (result.get("drift") or {}).get("signals")
     if signals:
+        errors = {point[0]: point[2] for point in points}
         places = [(one["first_row"] + one["last_row"] + 1) / 2.0 for one in signals]
-        axes.plot(places, [one["error"] for one in signals], "v", color=theme.ink, markersize=6, label="drift signal")
+        heights = [errors[one["first_row"]] for one in signals]
+        axes.plot(places, heights, "v", color=theme.ink, markersize=6, label="drift signal")
     low, high = axes.get_ylim()
     axes.set_ylim(max(0.0, low), high + 0.2 * (high - low))  # room for the legend above the lines
     axes.xaxis.set_major_formatter(large_numbers)
@@ -66,7 +69,11 @@ def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Th
 
 def _signal(one: Mapping[str, Any]) -> str:
     last, first = number(one["last_row"] + 1), number(one["first_row"] + 1)
-    return f"rows {first} to {last}, error {number(one['error'])} after {number(one['past_error'])}"
+    return f"rows {first} to {last}, wrong on {_percent(one['rate'])} after {_percent(one['past_rate'])}"
+
+
+def _percent(rate: float) -> str:
+    return f"{100.0 * rate:.1f}%"
 
 
 def _share(level: float) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -114,9 +114,9 @@ def tracked(stream: Stream, feature_map: FourierFeatures) -> tuple[float, DriftW
     for first in range(0, n_rows, WINDOW_ROWS):
         part = slice(first, first + WINDOW_ROWS)
         state = learner.learn(state, Rows(stream.rows.inputs[part], stream.rows.targets[part]))
-        progress = state.progress
-        standing = Standing(progress.rows, n_rows, progress.error, progress.baseline_error)
-        watch.add(replace(standing, expert_losses=tuple(state.mistakes.tolist())))
+        progress, wrong = state.progress, tuple(state.kept.wrong.tolist())
+        if watch.add(Standing(progress.rows, n_rows, progress.error, progress.baseline_error, kept_wrong=wrong)):
+            state = learner.keep(state)
     return state.progress.error, watch
 
 

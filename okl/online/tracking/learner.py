@@ -21,6 +21,7 @@ from okl.losses import Loss, ThresholdedHalfSquared
 from okl.online.checked import checked_rows
 from okl.online.experts.state import Group, Kind, padded_columns
 from okl.online.progress import progress_arrays, progress_from, start_progress
+from okl.online.tracking.kept import nothing_kept
 from okl.online.tracking.state import Tracked
 from okl.online.tracking.words import Speakers
 from okl.predictors import LinearPredictor
@@ -104,7 +105,8 @@ class TrackingLearner:
         kind: Kind = "fourier" if halves > 1 else "linear"
         group = Group(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
         n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
-        return Tracked(group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress)
+        kept = nothing_kept(self.n_outputs, halves * n_columns, dtype, progress)
+        return Tracked(group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, kept)
 
     def learn(self, state: Tracked, rows: Rows, n_threads: int = 1) -> Tracked:
         """Learn rows in their order; the state that came stays as it is.
@@ -115,7 +117,7 @@ class TrackingLearner:
         ------
         DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
         """
-        feature_map, tracked, seen = self.feature_map, state.copy(), state.progress.rows
+        feature_map, tracked, seen, kept = self.feature_map, state.copy(), state.progress.rows, state.kept
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
         counted = Counted(*progress_arrays(state.progress))
         shares = Shares(
@@ -128,12 +130,17 @@ class TrackingLearner:
                     tracked.group, inputs[part], targets[part], self._rule, seen + first, n_threads, crew
                 )
                 share_rows(counted, shares, words, stepped, targets[part], self._share_rule)
+                kept = kept.heard(feature_map, inputs[part], targets[part], n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
                 f"Rows {seen:,} to {seen + len(targets) - 1:,}: no expert's weights are finite any more. Use smaller "
                 "step_sizes, or scale inputs and target."
             )
-        return replace(tracked, progress=progress_from(self.task, *counted))
+        return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
+
+    def keep(self, state: Tracked) -> Tracked:
+        """A window of a stream ends: from here on, tell how the model of now would do on what follows."""
+        return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
 
     def predictor(self, state: Tracked) -> LinearPredictor:
         """The map with the mean of the experts' weights, each as much as it is heard after the last row."""

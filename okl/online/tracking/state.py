@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from okl.online.experts.state import Group
 from okl.online.progress import Progress
+from okl.online.tracking.kept import Kept
 from okl.types import FloatArray
 
 
@@ -19,6 +20,7 @@ class Tracked:
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
     p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in okl.compiled.fixedshare
     progress : how the mixture's predictions did
+    kept : models of before, if anybody watches for change
     """
 
     group: Group
@@ -26,6 +28,7 @@ class Tracked:
     mistakes: NDArray[np.float64]
     numbers: NDArray[np.float64]
     progress: Progress
+    kept: Kept
 
     def copy(self) -> Tracked:
         """Arrays of its own, to be changed in place."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -15,6 +16,8 @@ from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, ThresholdedHalfSquared
 from okl.online.learner import LinearLearner
 from okl.online.tracking import Tracked, TrackingLearner
+from okl.online.tracking.kept import MOST_KEPT
+from okl.predictors import LinearPredictor
 from okl.types import Precision
 from tests.naive import fixedshare as naive
 from tests.online.experts.cases import LOSSES, N_CLASSES, part
@@ -139,3 +142,27 @@ def test_settings_and_rows_that_do_not_fit_are_refused() -> None:
     diverging, rows = make_learner(ThresholdedHalfSquared(0.1), step_sizes=(64.0,)), make_rows(ThresholdedHalfSquared())
     with pytest.raises(DivergedError, match="no expert"):
         diverging.learn(diverging.start(), rows)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_models_kept_say_what_the_tracker_said_when_they_were_and_whether_it_was_wrong(loss: Loss) -> None:
+    learner, rows = make_learner(loss), make_rows(loss)
+    state = learner.start()
+    kept: list[LinearPredictor] = []
+    limits: list[float] = []
+    for window, first in enumerate(range(0, 1536, 256)):
+        part_of = part(rows, first, first + 256)
+        state = learner.learn(state, part_of, 1 + window % 2)
+        scores = [model.scores(part_of.inputs) for model in kept[-MOST_KEPT:]]
+        wrong = [
+            np.abs(said - part_of.targets) > limit
+            if loss.task == "regression"
+            else (said.argmax(axis=1) if said.ndim > 1 else np.sign(said)) != part_of.targets
+            for said, limit in zip(scores, limits[-MOST_KEPT:], strict=True)
+        ]
+        assert state.kept.wrong.tolist() == [one.sum() for one in wrong]
+        limits.append(math.sqrt(state.progress.since(state.kept.progress).error))
+        kept.append(learner.predictor(state))
+        state = learner.keep(state)
+    assert len(state.kept.weights) == MOST_KEPT
+    assert 0 < wrong[0].sum() < wrong[-1].size
