@@ -6,7 +6,8 @@ Beside every fixed step size of the tracker's own grid, each learnt alone in the
   electricity as it is stored, which is its order in time, with the predictor that repeats the last label; and permuted.
 
 And the signal of drift: how often it fires within a window of a change in ten streams whose changes are rare, so that
-what was before had been learnt; how often where they are not; and how many windows fire where nothing changes. A figure
+what was before had been learnt; how often where they are not; and how many windows fire where nothing changes. How it
+tests was settled on the seeds from 100 to 159: of their 240 rare changes all were found, of 480 others 478. A figure
 that misses what is claimed is marked and ends the run with 1.
 """
 
@@ -32,10 +33,10 @@ from okl.online.tracking import TrackingLearner
 from okl.online.tracking.learner import STEP_SIZES
 from okl.solvers import Standing
 
-SEEDS = range(9000, 9010)
+SEEDS = range(31000, 31010)
 N_ROWS, N_INPUTS, N_CENTRES, N_CHANGES, NOISE, MARGIN = 20_000, 8, 6, 8, 0.1, 1500
 N_RARE, RARE_MARGIN = 4, 3200
-LEAST_FOUND = 0.95  # of rare changes: a test that hardly ever fires for nothing cannot find all
+LEAST_FOUND, LEAST_CROWDED = 1.0, 0.95  # shares of changes: of crowded ones some come before there is much to forget
 LEAST_TURNED = 0.5  # share of the labels that a change turns, at least
 N_FREQUENCIES, SAMPLE_ROWS, WINDOW_ROWS = 400, 4096, 256
 LEAST_GAIN, MOST_LOSS, MOST_FIRED = 0.02, 0.01, 0.01  # abrupt: relative; stationary: relative; windows of all
@@ -165,7 +166,10 @@ def compare_generated(claims: Claims) -> None:
     claims.say(
         f"abrupt: {np.mean(gains):+.1%} on average, least {min(gains):+.1%}", sum(gains) / len(gains) >= LEAST_GAIN
     )
-    print(f"        drift: {hits} of {changes} changes within a window, {elsewhere} windows elsewhere", flush=True)
+    claims.say(
+        f"drift: {hits} of {changes} changes within a window, {elsewhere} windows elsewhere",
+        hits >= LEAST_CROWDED * changes and elsewhere <= MOST_FIRED * len(SEEDS) * len(watch.windows),
+    )
     gains, counts = [], []
     for seed in SEEDS:
         _, gain, watch = measure(f"stationary {seed}", generated(seed, 0), seed)
