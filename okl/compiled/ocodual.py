@@ -14,10 +14,10 @@ from typing import Final
 
 from okl.compiled.door import compiled_row
 from okl.compiled.oconewton import solve_newton
+from okl.compiled.ocoplane import ENOUGH
 from okl.compiled.ocorows import Rows, Vector, Work, evaluate, gap_of, term
 from okl.compiled.regions import Region
 
-ENOUGH: Final = 1e-18  # gap; ||x - x*|| is then at most 1.5e-9
 _PLAIN_STEPS: Final = 4  # for every row, before faces are walked one by one
 
 ALL: Final = 0  # ways to take a Newton step: in all rows that may move,

@@ -12,35 +12,6 @@ from okl.compiled.regions import Region
 
 
 @compiled_row
-def run_algorithm1(
-    points: Matrix,
-    queue: Vector,
-    limits: Vector,
-    subgradient: Vector,
-    work: Work,
-    linear: Matrix,
-    rows: Rows,
-    region: Region,
-    step_sizes: Vector,
-    penalties: Vector,
-    curvature: float,
-) -> None:
-    """Write the points of all rounds into points (T, p), whose first row holds x_1; queue (m,) changes in place.
-
-    subgradient (p,) and limits (m,) are scratch; step_sizes (T,), penalties (T + 1,).
-
-    Source: Yi et al., ICML 2021, Algorithm 1.
-    """
-    for t in range(points.shape[0] - 1):
-        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
-        for j in range(points.shape[1]):
-            points[t + 1, j] = points[t, j]
-        learn_round(
-            points[t + 1], queue, limits, work, subgradient, rows, region, step_sizes[t], penalties[t], penalties[t + 1]
-        )
-
-
-@compiled_row
 def mix_experts(point: Vector, experts: Matrix, weights: Vector) -> None:
     """Write the weighted sum of the experts' points (N, p) into point (p,): equation (34)."""
     for j in range(point.shape[0]):
@@ -72,7 +43,7 @@ def weigh_experts(
 
 
 @compiled_row
-def run_algorithm2(
+def run_experts(
     points: Matrix,
     experts: Matrix,
     queues: Matrix,
@@ -88,18 +59,22 @@ def run_algorithm2(
     penalties: Matrix,
     curvature: float,
     rate: float,
-) -> None:
+) -> float:
     """Write the points of all rounds into points (T, p); experts (N, p), queues (N, m), weights (N,) change in place.
 
-    regrets (N,), limits (m,) and subgradient (p,) are scratch; step_sizes (N, T), penalties (N, T + 1).
+    regrets (N,), limits (m,) and subgradient (p,) are scratch; step_sizes (N, T), penalties (N, T + 1). Returns the
+    largest duality gap of a step. One expert, whose weight stays exactly 1, is Algorithm 1.
 
-    Source: Yi et al., ICML 2021, Algorithm 2.
+    Source: Yi et al., ICML 2021, Algorithms 1 and 2.
     """
+    largest = 0.0
     mix_experts(points[0], experts, weights)
     for t in range(points.shape[0] - 1):
         quadratic_subgradient(subgradient, points[t], linear[t], curvature)
         weigh_experts(weights, regrets, experts, points[t], subgradient, rate)
         for i in range(experts.shape[0]):
             alpha, gamma, following = step_sizes[i, t], penalties[i, t], penalties[i, t + 1]
-            learn_round(experts[i], queues[i], limits, work, subgradient, rows, region, alpha, gamma, following)
+            gap = learn_round(experts[i], queues[i], limits, work, subgradient, rows, region, alpha, gamma, following)
+            largest = max(largest, gap)
         mix_experts(points[t + 1], experts, weights)
+    return largest

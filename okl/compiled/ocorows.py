@@ -149,19 +149,25 @@ def evaluate(work: Work, multipliers: Vector, shifted: Vector, rows: Rows, regio
 
 
 @compiled_row
-def term(work: Work, rows: Rows, limit: float, i: int) -> float:
-    """Return row i's part of the gap, 0 if its excess is no more than rounding."""
-    excess = work.excess[i]
-    if abs(excess) <= _ROUNDING * (rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])):
+def gap_term(excess: float, size: float, multiplier: float, limit: float) -> float:
+    """Return a row's part of the gap, 0 if its excess is no more than the rounding of a sum of terms of this size."""
+    if abs(excess) <= _ROUNDING * size:
         return 0.0
-    largest: float = max((limit - work.multipliers[i]) * excess, -work.multipliers[i] * excess)
-    return largest
+    return float(max((limit - multiplier) * excess, -multiplier * excess))
+
+
+@compiled_row
+def term(work: Work, rows: Rows, limit: float, i: int) -> float:
+    """Return row i's part of the gap."""
+    size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
+    return float(gap_term(work.excess[i], size, work.multipliers[i], limit))
 
 
 @compiled_row
 def gap_of(work: Work, rows: Rows, limits: Vector) -> float:
     """Return the duality gap."""
-    gap = 0.0
+    excess, multipliers, lengths, centred = work.excess, work.multipliers, rows.lengths, rows.centred
+    gap, length = 0.0, work.numbers[LENGTH]
     for i in range(limits.shape[0]):
-        gap += term(work, rows, limits[i], i)
+        gap += gap_term(excess[i], lengths[i] * length + abs(centred[i]), multipliers[i], limits[i])
     return gap

@@ -11,8 +11,9 @@ import math
 
 from okl.compiled.door import compiled_row, compiled_row_sum
 from okl.compiled.ocodual import maximise_dual
+from okl.compiled.ocoplane import ENOUGH, MOST_ROWS, step_in_plane
 from okl.compiled.ocorows import SCALE, SQUARED, Matrix, Rows, Vector, Work, excesses
-from okl.compiled.regions import BALL, Region
+from okl.compiled.regions import BALL, BOX, Region
 
 
 @compiled_row_sum
@@ -56,7 +57,11 @@ def step(point: Vector, work: Work, rows: Rows, region: Region, limits: Vector) 
     """
     if region.kind == BALL:
         _enter_ball(work, point, rows.matrix, region.low)
-    gap = maximise_dual(work, point, rows, region, limits)
+    gap = math.inf
+    if region.kind == BOX and point.shape[0] == 2 and limits.shape[0] <= MOST_ROWS:
+        gap = step_in_plane(work, point, rows, region, limits)
+    if gap > ENOUGH:
+        gap = maximise_dual(work, point, rows, region, limits)
     if region.kind == BALL:
         _leave_ball(point, work, rows.matrix, region)
     else:

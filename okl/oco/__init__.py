@@ -1,6 +1,7 @@
 """Online convex optimisation with constraints that are to hold in the long run, for any convex loss and set.
 
 A `Problem` is a set with constraints; a method (`okl.oco.methods`) chooses a point a round and learns a subgradient.
+`default_method` is the one to take where constraints stay, RECOO, and says by which figures.
 """
 
 from okl.oco.bounds import Bounds, bounds_of, constants_of, expert_bounds
@@ -9,6 +10,7 @@ from okl.oco.losses import ConvexLosses, QuadraticLosses
 from okl.oco.methods.ader import ImprovedAder
 from okl.oco.methods.algorithm1 import Algorithm1
 from okl.oco.methods.algorithm2 import Algorithm2
+from okl.oco.methods.default import default_method
 from okl.oco.methods.jenatton import Jenatton
 from okl.oco.methods.mahdavi import Mahdavi
 from okl.oco.methods.recoo import Recoo
@@ -50,6 +52,7 @@ __all__ = [
     "constants_of",
     "constraint_values",
     "covered",
+    "default_method",
     "dynamic_optima",
     "dynamic_regret",
     "expert_bounds",

@@ -16,7 +16,8 @@ from okl.oco.sets import Ball, Vector
 def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
     """Return a point that minimises sum_t f_t over the set and its linear constraints, (p,).
 
-    A linear programme where the losses are linear, else one projection; the comparator of the static regret.
+    A linear programme where the losses are linear, in the plane by corners; else one projection. The comparator of the
+    static regret.
 
     Raises
     ------
@@ -24,8 +25,9 @@ def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
     """
     _check(problem, losses)
     if losses.curvature == 0.0:
-        total: Vector = lowest_feasible(problem, losses.linear.sum(axis=0, keepdims=True))[0]
-        return total
+        total = losses.linear.sum(axis=0, keepdims=True)
+        best: Vector = (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, total)[0]
+        return best
     return nearest_feasible(problem, -losses.linear.mean(axis=0) / (2.0 * losses.curvature))
 
 
@@ -35,15 +37,10 @@ def dynamic_optima(problem: Problem, losses: QuadraticLosses) -> Matrix:
     In the plane all rounds at once, by sides and corners; elsewhere one linear programme for all, or a projection each.
     """
     _check(problem, losses)
-    flat = problem.dimension == 2 and not isinstance(problem.region, Ball) and problem.region.bounded
     if losses.curvature == 0.0:
-        if not flat:
-            return lowest_feasible(problem, losses.linear)
-        ends = corners(*inequalities(problem))
-        best: Matrix = ends[(losses.linear @ ends.T).argmin(axis=1)]
-        return best
+        return (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, losses.linear)
     free = -losses.linear / (2.0 * losses.curvature)
-    if flat:
+    if _is_flat(problem):
         return nearest_in_plane(*inequalities(problem), free)
     return np.array([nearest_feasible(problem, point) for point in free])
 
@@ -56,6 +53,18 @@ def static_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) -> 
 def dynamic_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) -> float:
     """Return the regret of points (T, p) against the best feasible point of every round."""
     return regret(losses, points, dynamic_optima(problem, losses))
+
+
+def _is_flat(problem: Problem) -> bool:
+    """Whether corners tell all of the set: it is bounded, in the plane, and no ball."""
+    return problem.dimension == 2 and not isinstance(problem.region, Ball) and problem.region.bounded
+
+
+def _lowest_corners(problem: Problem, directions: Matrix) -> Matrix:
+    """Return for every direction (T, 2) the corner where it is least."""
+    ends = corners(*inequalities(problem))
+    best: Matrix = ends[(directions @ ends.T).argmin(axis=1)]
+    return best
 
 
 def _check(problem: Problem, losses: QuadraticLosses) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from okl.compiled.ocorows import make_rows, make_work
+from okl.compiled.ocorows import Rows, make_rows, make_work
 from okl.compiled.ocosteps import step
 from okl.oco import Ball, Box, LinearConstraints, Problem, QuadraticLosses, Simplex
 from okl.oco.constraints import Matrix
@@ -62,8 +62,14 @@ def take_step(
 ) -> tuple[Vector, Vector, float]:
     """Return the solution of a step, its multipliers and its gap."""
     solution, work = centre.copy(), make_work(bounds.size, centre.size)
-    gap = step(solution, work, make_rows(matrix, bounds, region.region), region.region, limits)
+    gap = step(solution, work, rows_over(region, matrix, bounds), region.region, limits)
     return solution, work.multipliers.copy(), gap
+
+
+def rows_over(region: Set, matrix: Matrix, bounds: Vector) -> Rows:
+    """Return the rows of linear constraints over a set, read-only as those of a run are: steps are compiled once."""
+    constraints = LinearConstraints(matrix, bounds)
+    return make_rows(constraints.matrix, constraints.bounds, region.region)
 
 
 def solve_cone(centre: Vector, matrix: Matrix, bounds: Vector, region: Set, limits: Vector) -> tuple[Vector, bool]:

@@ -9,7 +9,17 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.errors import ConfigError
-from okl.oco import Ball, Box, ConvexConstraints, LinearConstraints, Problem, QuadraticLosses, Simplex, play_rounds
+from okl.oco import (
+    Ball,
+    Box,
+    ConvexConstraints,
+    LinearConstraints,
+    Problem,
+    QuadraticLosses,
+    Simplex,
+    default_method,
+    play_rounds,
+)
 from okl.oco.methods.ader import ImprovedAder
 from okl.oco.methods.face import Method
 from okl.oco.methods.jenatton import Jenatton
@@ -125,9 +135,19 @@ def test_convex_constraints_are_taken_by_gradient_methods() -> None:
         points = play_rounds(method, problem, losses)
         assert points[-1] @ points[-1] < 0.75
         assert problem.region.project(-losses.linear.mean(axis=0) / 0.6) @ np.ones(3) > 1.5  # the optimum without it
-    for refusing in (YuNeely(), Recoo()):
-        with pytest.raises(ConfigError, match="linear"):
-            refusing.start(problem, 5)
+    with pytest.raises(ConfigError, match="linear"):
+        YuNeely().start(problem, 5)
+
+
+def test_the_default_method_takes_linear_and_convex_constraints_alike() -> None:
+    problem, losses = game(SETS[0], n_rounds=25)
+    rows = problem.linear
+    convex = Problem(problem.region, ConvexConstraints(rows.values, rows.subgradients, rows.n_constraints))
+    method, first = default_method(2.0), np.ones(3)
+    points = method.run(problem, losses, first)
+    assert np.abs(play_rounds(method, convex, losses, first) - points).max() < 1e-6
+    assert problem.constraints.values(first).max() > 0.5
+    assert problem.constraints.values(points[-1]).max() < 0.05
 
 
 @pytest.mark.parametrize("method", [YuNeely(), YuanLamperski(), Mahdavi(), SinhaVaze(1.0), ImprovedAder(1.0)])

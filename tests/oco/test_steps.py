@@ -3,13 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.compiled.ocorows import make_rows, make_work
+from okl.compiled.ocodual import maximise_dual
+from okl.compiled.ocoplane import ENOUGH, step_in_plane
+from okl.compiled.ocorows import make_work
 from okl.compiled.ocosteps import ball_multipliers
 from okl.compiled.regions import project
 from okl.oco import Ball, Box, ConvexConstraints, LinearConstraints
 from okl.oco.cuts import solve_by_cuts
 from tests.naive import ocosteps as naive
-from tests.oco.cases import random_set, random_step, solve_cone, take_step
+from tests.oco.cases import random_set, random_step, rows_over, solve_cone, take_step
 
 
 def test_steps_meet_the_optimality_conditions() -> None:
@@ -53,12 +55,48 @@ def test_steps_match_naive_in_the_plane() -> None:
     assert moved > 50
 
 
+def test_steps_in_the_plane_are_those_of_the_dual() -> None:
+    rng, found, left, better = np.random.default_rng(6), np.zeros(4, dtype=int), 0, 0
+    for index in range(4000):
+        matrix, bounds, limits = plane_rows(rng, index)
+        box, centre = Box(-rng.random(2), rng.random(2)), rng.normal(size=2) * rng.choice([0.5, 2.0])
+        rows, plane, dual = rows_over(box, matrix, bounds), make_work(limits.size, 2), make_work(limits.size, 2)
+        gap = step_in_plane(plane, centre, rows, box.region, limits)
+        other = maximise_dual(dual, centre, rows, box.region, limits)
+        assert other < 1e-11
+        if gap > ENOUGH:  # then the dual step is taken
+            left += 1
+        else:
+            better += int(other > ENOUGH)
+            assert np.abs(plane.point - dual.point).max() < 1e-9 + np.sqrt(2.0 * other) * (other > ENOUGH)
+            found[np.count_nonzero(plane.multipliers)] += 1
+    assert found.min() > 40
+    assert 0 < left < 300
+    assert better < 40
+
+
+def plane_rows(rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw up to three rows in the plane: parallel, nearly so, opposite, or along a side; some at no price."""
+    n_rows, near = int(rng.integers(1, 4)), 10.0 ** -rng.integers(3, 14)
+    matrix = rng.normal(size=(n_rows, 2)) if index % 2 else rng.uniform(0.0, 2.0, (n_rows, 2))
+    bounds = 0.5 * rng.normal(size=n_rows)
+    if index % 3 > 0 and n_rows > 1:
+        near *= index % 3 == 1
+        matrix[1], bounds[1] = matrix[0] + near * rng.normal(size=2), bounds[0] + near * rng.normal()
+    if index % 7 == 0:
+        matrix[0, rng.integers(2)] = 0.0
+    if index % 11 == 0:
+        matrix[0] = -(1.0 + near) * matrix[-1]
+    limits = rng.exponential(size=n_rows) * rng.choice([0.3, 3.0, 30.0]) * (rng.random(n_rows) > 0.1)
+    return matrix, bounds, limits
+
+
 def test_ball_multipliers_give_the_step() -> None:
     rng, bent = np.random.default_rng(3), 0
     for _ in range(100):
         matrix, bounds, limits = rng.normal(size=(3, 6)), 0.2 * rng.normal(size=3), rng.exponential(size=3)
         ball, centre = Ball(0.2 * rng.normal(size=6), 1.0), rng.normal(size=6)
-        rows, work, offset = make_rows(matrix, bounds, ball.region), make_work(3, 6), centre - ball.centre
+        rows, work, offset = rows_over(ball, matrix, bounds), make_work(3, 6), centre - ball.centre
         work.products[:] = matrix @ offset
         scale = ball_multipliers(work, rows, ball.region, limits, float(offset @ offset))
         point = ball.centre + scale * (offset - matrix.T @ work.multipliers)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from okl.compiled.ocorounds import run_algorithm1
-from okl.compiled.ocorows import make_rows, make_work
+from okl.compiled.ocorows import make_rows
 from okl.oco.constraints import Constraints, Matrix
-from okl.oco.learning import Stepper
+from okl.oco.learning import Stepper, run_rounds
 from okl.oco.losses import QuadraticLosses
 from okl.oco.problem import Problem
 from okl.oco.schedules import KnownHorizon, Schedule, check_schedule, round_numbers, schedule_rounds
@@ -79,15 +78,11 @@ class Algorithm1:
     def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
         """Return the points of all rounds, (n_rounds, p)."""
         check_schedule(self.schedule, problem, losses.n_rounds)
-        region, linear = problem.region.region, problem.linear
-        rows = make_rows(linear.matrix, linear.bounds, region)
-        sizes, weights = schedule_rounds(self.schedule, round_numbers(1, losses.n_rounds + 1), losses.n_rounds)
-        points = np.empty((losses.n_rounds, problem.dimension))
-        points[0] = problem.first_point(first)
-        queue, limits = np.zeros((2, problem.n_constraints))
-        work = make_work(problem.n_constraints, problem.dimension)
-        scratch = np.empty(problem.dimension)
-        run_algorithm1(
-            points, queue, limits, scratch, work, losses.linear, rows, region, sizes, weights, losses.curvature
-        )
+        linear, region = problem.linear, problem.region
+        rows = make_rows(linear.matrix, linear.bounds, region.region)
+        used = schedule_rounds(self.schedule, round_numbers(1, losses.n_rounds + 1), losses.n_rounds)
+        sizes, penalties = used[0][None, :].copy(), used[1][None, :].copy()
+        points, expert = np.empty((losses.n_rounds, problem.dimension)), problem.first_point(first)[None, :].copy()
+        queues, curvature = np.zeros((1, problem.n_constraints)), losses.curvature
+        run_rounds(points, expert, queues, np.ones(1), losses.linear, rows, region, sizes, penalties, curvature)
         return points

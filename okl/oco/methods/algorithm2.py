@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from okl.checks import check_at_least, check_positive
-from okl.compiled.ocorounds import mix_experts, run_algorithm2, weigh_experts
-from okl.compiled.ocorows import make_rows, make_work
+from okl.compiled.ocorounds import mix_experts, weigh_experts
+from okl.compiled.ocorows import make_rows
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, Matrix
-from okl.oco.learning import Stepper
+from okl.oco.learning import Stepper, run_rounds
 from okl.oco.losses import QuadraticLosses
 from okl.oco.problem import Problem
 from okl.oco.schedules import Anytime, KnownHorizon, check_schedule, round_numbers, tables
@@ -154,28 +154,15 @@ class Algorithm2:
     def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
         """Return the points of all rounds, (n_rounds, p)."""
         horizon = self._check(problem, losses.n_rounds)
-        number, region, linear = self.experts_for(horizon), problem.region.region, problem.linear
+        number, region, linear = self.experts_for(horizon), problem.region, problem.linear
         sizes, penalties = tables(
             self.schedule, round_numbers(1, horizon + 1), horizon, self.scales_for(horizon), self.shared_penalties
         )
-        points, subgradient = np.empty((horizon, problem.dimension)), np.empty(problem.dimension)
-        run_algorithm2(
-            points,
-            np.tile(problem.first_point(first), (number, 1)),
-            np.zeros((number, problem.n_constraints)),
-            first_weights(number),
-            np.empty(number),
-            np.empty(problem.n_constraints),
-            subgradient,
-            make_work(problem.n_constraints, problem.dimension),
-            losses.linear,
-            make_rows(linear.matrix, linear.bounds, region),
-            region,
-            sizes,
-            penalties,
-            losses.curvature,
-            self.rate_for(horizon),
-        )
+        points, experts = np.empty((horizon, problem.dimension)), np.tile(problem.first_point(first), (number, 1))
+        rows = make_rows(linear.matrix, linear.bounds, region.region)
+        queues, weights = np.zeros((number, problem.n_constraints)), first_weights(number)
+        used = (losses.curvature, self.rate_for(horizon))
+        run_rounds(points, experts, queues, weights, losses.linear, rows, region, sizes, penalties, *used)
         return points
 
 

@@ -11,6 +11,7 @@ from okl.compiled.ocorectified import run_rectified
 from okl.compiled.ocorows import make_rows, make_work
 from okl.errors import ConfigError
 from okl.oco.constraints import Constraints, LinearConstraints, Matrix
+from okl.oco.cuts import solve_by_cuts
 from okl.oco.losses import QuadraticLosses
 from okl.oco.methods.weighted import WeightedState, as_slope
 from okl.oco.problem import Problem
@@ -65,9 +66,9 @@ class Recoo:
 
         Raises
         ------
-        ConfigError : constraints that are not linear, or a first point outside the set
+        ConfigError : a first point outside the set
         """
-        return WeightedState(problem, horizon, 1, problem.first_point(first), np.zeros(problem.linear.n_constraints))
+        return WeightedState(problem, horizon, 1, problem.first_point(first), np.zeros(problem.n_constraints))
 
     def play(self, state: WeightedState) -> Vector:
         """Return x_t, (p,)."""
@@ -75,14 +76,22 @@ class Recoo:
 
     def learn(self, state: WeightedState, subgradient: Vector, constraints: Constraints | None = None) -> WeightedState:
         """Return the state after a round: see `okl.oco.methods.face`."""
-        linear = state.problem.constraints if constraints is None else constraints
-        if not isinstance(linear, LinearConstraints):
-            raise ConfigError("Recoo minimises over the constraints: it takes linear ones.")
+        rows = state.problem.constraints if constraints is None else constraints
         slope = as_slope(subgradient, state.point.size)
+        if not isinstance(rows, LinearConstraints):
+            return self._learn_convex(state, slope, rows)
         slope.setflags(write=False)  # as rows of losses are: no second compilation
         points, queue = np.vstack([state.point, state.point]), state.multipliers.copy()
-        self._fill(points, queue, state.problem, linear, slope[None, :], 0.0, state.round)
+        self._fill(points, queue, state.problem, rows, slope[None, :], 0.0, state.round)
         return replace(state, round=state.round + 1, point=points[1], multipliers=queue)
+
+    def _learn_convex(self, state: WeightedState, slope: Vector, constraints: Constraints) -> WeightedState:
+        """Return the state after a round with constraints that are not linear: its step by cuts."""
+        step, penalty, least = self.schedule(state.round, state.round)[:, 0]
+        queue = np.maximum(state.multipliers + penalty * np.maximum(constraints.values(state.point), 0.0), least)
+        target, limits = state.point - 0.5 * step * slope, 0.5 * step * penalty * queue
+        point, _ = solve_by_cuts(target, state.problem.region, constraints, limits)
+        return replace(state, round=state.round + 1, point=point, multipliers=queue)
 
     def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
         """Return the points of all rounds, (n_rounds, p)."""
