@@ -41,16 +41,18 @@ class Courier:
     patience_seconds : how long to wait when there is no worker at all
     straggler_seconds : a batch is never given to a second worker sooner
     carrier : "auto": tasks at first, then handlers for work that is short; "task", "handler": always these
+    most_workers : to use of those who are there; None: all
     """
 
     def __init__(
-        self, client: Any, address: str, patience_seconds: float, straggler_seconds: float, carrier: Carrier = "auto"
-    ) -> None:
+        self, client: Any, address: str, patience_seconds: float, straggler_seconds: float,
+        carrier: Carrier = "auto", most_workers: int | None = None,
+    ) -> None:  # fmt: skip
         self.traffic = Traffic()
         self.carrier = carrier
         self._client = client
         self._address = address
-        self._roster = Roster(client, address, patience_seconds)
+        self._roster = Roster(client, address, patience_seconds, most_workers)
         self._straggler_seconds = straggler_seconds
         self._paces: OrderedDict[str, Pace] = OrderedDict()
         self._holders: set[tuple[str, str]] = set()

@@ -25,9 +25,11 @@ class Roster:
     Parameters
     ----------
     client : of distributed; address : of its scheduler; patience_seconds : how long to wait when nobody is there
+    most_workers : to use of those who are there; None: all
     """
 
-    def __init__(self, client: Any, address: str, patience_seconds: float) -> None:
+    def __init__(self, client: Any, address: str, patience_seconds: float, most_workers: int | None = None) -> None:
+        self._most_workers = most_workers
         self.slots: tuple[str, ...] = ()
         self.busy: Counter[str] = Counter()
         self.late: dict[asyncio.Task[Any], str] = {}
@@ -88,6 +90,9 @@ class Roster:
         here = {address for address in self._alive if self._trusted(address)}
         # one that is slow to answer takes part again when it has answered, or when there is nobody else
         here = here - set(self.late.values()) or here
+        if self._most_workers is not None:
+            new = sorted(here - set(self.slots))
+            here = set([*(slot for slot in self.slots if slot in here), *new][: self._most_workers])
         # nobody there: the next worker to come takes the first slot, so the old ones serve until then
         self.slots = settle(self.slots, here) or self.slots
 
