@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 
 def open_execution(
-    workers: int = 0, scheduler: str | None = None, threads: int | Literal["auto"] | None = "auto"
+    workers: int = 0,
+    scheduler: str | None = None,
+    threads: int | Literal["auto"] | None = "auto",
+    cluster: str | None = None,
+    tls: str | None = None,
 ) -> Execution:
     """Open the place where work runs; a context manager.
 
@@ -20,23 +24,27 @@ def open_execution(
     workers : int >= 0, Dask worker processes to start on this machine; 0 starts none
     scheduler : address of a running Dask scheduler, or None
     threads : of this process; "auto" or None: its cores, at most 4
+    cluster : path of a file that names a class of clusters and how many workers to ask it for, or None
+    tls : folder of the certificates that connections to workers show and demand, or None
 
     Returns
     -------
-    LocalExecution without workers and scheduler, otherwise DaskExecution; Dask is imported only then
+    LocalExecution without workers, scheduler and cluster, otherwise DaskExecution; Dask is imported only then
 
     Raises
     ------
-    ConfigError : both workers and a scheduler, or a number out of range
+    ConfigError : more than one of workers, scheduler and cluster, or a number, file or certificate that is not valid
     ExecutionError : workers that do not start, a scheduler that does not answer or has no workers
     """
     n_threads = None if threads == "auto" else threads
     if workers and scheduler:
         raise ConfigError(f"workers = {workers} and scheduler = {scheduler!r}: give one of them, not both.")
-    if not workers and not scheduler:
+    if cluster and (workers or scheduler):
+        raise ConfigError(f"cluster = {cluster!r} beside workers or scheduler: give one of them.")
+    if not workers and not scheduler and not cluster:
         from okl.execution.local import LocalExecution
 
         return LocalExecution(n_threads)
     from okl.execution.dask import DaskExecution
 
-    return DaskExecution(workers or None, scheduler, n_threads)
+    return DaskExecution(workers or None, scheduler, n_threads, cluster=cluster, tls=tls)

@@ -12,6 +12,7 @@ from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 
 from okl.errors import ExecutionError
+from okl.execution.dask.security import refusal
 from okl.execution.spawning import environment_kept, importing_main, interrupts_held, run_apart
 
 LOOPBACK = "127.0.0.1"
@@ -33,8 +34,13 @@ def why(error: BaseException) -> str:
     return str(error).rstrip(".") or type(error).__name__
 
 
-def start_cluster(n_workers: int, folder: str) -> Any:
-    """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback."""
+def start_cluster(n_workers: int, folder: str, security: Any = None) -> Any:
+    """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback.
+
+    Parameters
+    ----------
+    security : certificates of all connections; None: whoever is on this machine may connect
+    """
     if importing_main():
         # a worker process that imports a script without a main guard would start workers of its own; the parent
         # notices that it ended, and says what to do
@@ -46,7 +52,7 @@ def start_cluster(n_workers: int, folder: str) -> Any:
                 # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
                 scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
                 memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
-                silence_logs=logging.CRITICAL,
+                silence_logs=logging.CRITICAL, security=security, protocol=None if security is None else "tls://",
             )  # fmt: skip
             # it runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
             disable_gc_diagnosis(force=True)
@@ -58,26 +64,31 @@ def start_cluster(n_workers: int, folder: str) -> Any:
         ) from error
 
 
-def open_client(address: str) -> Any:
-    """A client of the scheduler at an address; raises ExecutionError if none answers in 5 seconds."""
+def open_client(address: str, security: Any, tls: str | None = None) -> Any:
+    """A client of the scheduler at an address; raises ExecutionError if none answers in 5 seconds.
+
+    Parameters
+    ----------
+    security : what this side shows and trusts; tls : the folder that it is from, for messages
+    """
     try:
-        _knock(address)
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl")
+        _knock(address, security)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl", security=security)
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(
             f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({why(error)}). "
-            "Check the address, and that the scheduler runs."
+            f"{refusal(address, tls)}"
         ) from None
     # tasks are sent at once: by default they wait for 10 ms in case more come, longer than a short round takes
     client.scheduler_comm.interval = 0.0
     return client
 
 
-def _knock(address: str) -> None:
+def _knock(address: str, security: Any) -> None:
     """Connect to a scheduler and hang up, or raise why not: a Client that fails to connect leaves its thread behind."""
 
     async def shake_hands() -> None:
-        comm = await connect(address, timeout=CONNECT_SECONDS)
+        comm = await connect(address, timeout=CONNECT_SECONDS, **security.get_connection_args("client"))
         await comm.close()
 
     run_apart(shake_hands, 2 * CONNECT_SECONDS)

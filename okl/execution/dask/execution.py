@@ -23,6 +23,9 @@ from okl.errors import ConfigError
 from okl.execution.batches import Call, Packed, counted, in_order, pack
 from okl.execution.dask.cluster import CONFIG, open_client, start_cluster
 from okl.execution.dask.courier import Answer, Carrier, Courier
+from okl.execution.dask.managed import read_cluster_file, start_managed
+from okl.execution.dask.security import check_encrypted, security_from
+from okl.execution.dask.versions import check_versions, versions
 from okl.execution.local import LocalExecution
 from okl.execution.placement import Homes, in_sequence
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
@@ -39,11 +42,14 @@ class DaskExecution:
     Parameters
     ----------
     n_workers : int >= 1, processes to start on this machine; or
-    address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths
+    address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths; or
+    cluster : path of a file that names a class of clusters, see `okl.execution.dask.managed`
+    tls : folder with ca.pem, cert.pem and key.pem, for connections that refuse whoever has none of that authority
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
     patience_seconds : how long to wait when there is no worker at all
     straggler_seconds : work that takes this long, and several times as long as elsewhere, is also done elsewhere
     carrier : "auto": rounds go by Dask tasks at first, then by handlers if they are short; "task", "handler": always
+    most_workers : int >= 1, to use of those who are there; None: all
 
     Attributes
     ----------
@@ -51,8 +57,9 @@ class DaskExecution:
 
     Raises
     ------
-    ConfigError : both or neither of n_workers and address
-    ExecutionError : workers do not start; the scheduler cannot be reached in 5 seconds, or has no workers
+    ConfigError : not exactly one of n_workers, address and cluster; a cluster file or certificates that cannot be used
+    ExecutionError : workers do not start; the scheduler cannot be reached in 5 seconds, or has no workers; workers have
+        other versions of what decides bits
     """
 
     def __init__(
@@ -63,9 +70,12 @@ class DaskExecution:
         patience_seconds: float = 60.0,
         straggler_seconds: float = 5.0,
         carrier: Carrier = "auto",
+        most_workers: int | None = None,
+        cluster: str | None = None,
+        tls: str | None = None,
     ) -> None:
-        if (n_workers is None) == (address is None):
-            raise ConfigError("Dask takes either a number of workers to start or the address of a scheduler.")
+        if [n_workers, address, cluster].count(None) != 2:
+            raise ConfigError("Dask takes a number of workers to start, the address of a scheduler, or a cluster file.")
         with ExitStack() as stack:
             self._calls, self._homes = 0, Homes()
             self._work: Callable[..., Any] | None = None
@@ -73,21 +83,34 @@ class DaskExecution:
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
             stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised, once, as one sentence
+            security = security_from(tls)
+            wanted = n_workers or 1
             if n_workers is not None:
-                check_at_least("workers", n_workers, 1)
-                folder = stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True)
-                )
-                cluster = start_cluster(n_workers, folder)
-                stack.callback(cluster.close)
-                address = cluster.scheduler_address
+                started = self._start_here(stack, n_workers, security if tls else None)
+                address = started.scheduler_address
+            elif cluster is not None:
+                file = read_cluster_file(cluster)
+                started = start_managed(file, security if tls else None)
+                stack.callback(started.close)
+                address, security, wanted = started.scheduler_address, started.security or security, file.workers
+            else:
+                check_encrypted(str(address), security, tls)
             self.address = str(address)
-            client = open_client(self.address)
+            client = open_client(self.address, security, tls)
             stack.callback(client.close)
-            self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier)
+            self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
             stack.callback(self._courier.close)
-            self._courier.open(n_workers or 1)
+            self._courier.open(wanted)
+            check_versions(client.run(versions, workers=list(self._courier.slots)))
             self._stack = stack.pop_all()
+
+    @staticmethod
+    def _start_here(stack: ExitStack, n_workers: int, security: Any) -> Any:
+        check_at_least("workers", n_workers, 1)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True))
+        started = start_cluster(n_workers, folder, security)
+        stack.callback(started.close)
+        return started
 
     @property
     def n_workers(self) -> int:
