@@ -77,7 +77,8 @@ TRAIN = Options(
     TrainSettings,
     (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
      *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
-     *("class_weights", "radius", "constraints", "constraint_margin", "learn_sensitive", "certify"),
+     *("class_weights", "radius", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive",
+      "certify"),
      *("passes", "rounds", "order", "track", "seed", "precision", "mode"), *WHERE,
      "out", "name"),
 )  # fmt: skip

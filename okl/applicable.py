@@ -20,7 +20,7 @@ OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
 OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
 OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
 OF_FOURIER_MAPS = ("frequencies", "map")
-OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "learn_sensitive"})
+OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "constraint_gain", "learn_sensitive"})
 NOT_OF_CUTS = ("passes", "rounds", "order")
 NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
 MOST_TOLD = 6
@@ -127,7 +127,7 @@ def check_constraints(settings: TrainSettings) -> float | None:
             "Constraints were given, but what keeps them takes weights of a bounded set. Add --constraint "
             "'norm <= 10', or --radius 10."
         )
-    for name in ("constraint_margin", "learn_sensitive"):
+    for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
         if _changed(settings, name) and not constraints:
             raise ConfigError(f"{_told(settings, name)}, but no constraint of a column is. Leave it out.")
     return min(radii, default=None)

@@ -6,7 +6,7 @@ A proof goes into the result of a run as "certificate", with its kind; one that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -221,9 +221,11 @@ class _Horizon:
         assert self.learner.radius is not None
         return self.learner.radius
 
-    @property
-    def _bound(self) -> Callable[[Played, Steps, float, float], float]:
-        return constrained_bound if isinstance(self.learner, ConstrainedLearner) else map_space_bound
+    def _bound(self, norm: float) -> float | None:
+        """What theory puts on the regret against weights of a norm, None where it claims nothing."""
+        if not isinstance(self.learner, ConstrainedLearner):
+            return map_space_bound(self.played, self.steps, self.radius, norm)
+        return constrained_bound(self.played, self.steps, self.radius, norm) if self.learner.covered else None
 
     def figures(self) -> dict[str, Any]:
         """The regret is against the weights found; against the best ones it is at most regret_at_most."""
@@ -234,7 +236,7 @@ class _Horizon:
             "regret": self.regret,
             "regret_at_most": self.played.loss - self.hindsight.certificate.dual,
             "average_regret": self.regret / self.played.rows,
-            "bound": self._bound(self.played, self.steps, self.radius, norm),
+            "bound": self._bound(norm),
         }
 
     def comparator(self) -> dict[str, Any]:

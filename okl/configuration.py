@@ -154,6 +154,11 @@ class TrainSettings(BaseModel):
     constraint_margin: float = Field(
         0.0, ge=0, allow_inf_nan=False, description="constraints: so much inside their limits scores are kept"
     )
+    constraint_gain: Positive | Literal["auto"] = Field(
+        "auto",
+        description="constraints: gamma_0, how fast their price grows while they are overstepped; auto: the largest "
+        "that the theorems allow, above which no bound is claimed",
+    )
     learn_sensitive: bool = Field(False, description="constraints: learn from the columns that they look at, too")
     certify: bool = Field(
         False,

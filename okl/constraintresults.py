@@ -15,6 +15,13 @@ THEOREM = (
     "Rows came one after the other and the constraints stayed: Theorem 2 of Yi et al. (ICML 2021) bounds their sum by "
     "the rows to the power of 1/4, and the regret by their square root."
 )
+CONSTANT = (
+    "Rows came one after the other, the constraints stayed and so did the step: Lemma 1 of Yi et al. (ICML 2021) "
+    "bounds the regret; rates in the rows it gives to steps alone that are chosen by their number (Theorem 1) or decay."
+)
+BEYOND = (
+    "The gain is above what the theorems of Yi et al. (ICML 2021) allow: no bound is claimed of violation or regret."
+)
 NO_THEOREM = (
     "Shards learnt apart, rows came again, or the constraints were refreshed: no theorem is claimed for their sum."
 )
@@ -51,7 +58,18 @@ def constraint_figures(
             "met": all((one["train"]["excess"] or 0.0) == 0.0 for one in limits),
             "violation_a_row": chosen["violation_a_row"],
             "violation_as_learnt": chosen["violation_as_learnt"],
-            "theorem": THEOREM if learner.fixed and exact else NO_THEOREM,
+            "gain": learner.gain,
+            "largest_gain": learner.largest_gain,
+            "theorem": _theorem(learner, exact),
             "curve": learnt.curve.violations(),
         }
     }
+
+
+def _theorem(learner: ConstrainedLearner, exact: bool) -> str:
+    """What is claimed of a run, in a sentence."""
+    if not learner.fixed or not exact:
+        return NO_THEOREM
+    if not learner.covered:
+        return BEYOND
+    return THEOREM if learner.decaying else CONSTANT

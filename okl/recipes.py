@@ -155,6 +155,7 @@ def linear_baseline(settings: TrainSettings, schema: Schema) -> Recipe:
         constraints=constraints,
         radius=radius,
         margin=settings.constraint_margin,
+        gain=_number(settings.constraint_gain),
         name="linear",
         race=True,  # rows are longer than those of a map: the step of the radius would be too long
         **learning,
@@ -201,7 +202,11 @@ def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
     constraints, _ = parse_constraints(settings.constraints)
     if constraints:
         del learning["adaptive"]
-        kept: dict[str, Any] = {"constraints": constraints, "margin": settings.constraint_margin}
+        kept: dict[str, Any] = {
+            "constraints": constraints,
+            "margin": settings.constraint_margin,
+            "gain": _number(settings.constraint_gain),
+        }
         return ConstrainedRecipe(maps, step_size=_number(settings.step_size), **kept, **ball, **learning)
     return LinearRecipe(maps, step_size=_number(settings.step_size), **ball, **learning)
 

@@ -23,6 +23,8 @@ from okl.online.weights import Weights, learnt_from, weights_from
 from okl.predictors import LinearPredictor
 from okl.types import FloatArray
 
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedLearner(LinearLearner):
@@ -40,20 +42,24 @@ class ConstrainedLearner(LinearLearner):
     feature_map, loss, step_size, class_weights, average, decaying : as in LinearLearner
     limits : of linear quantities, with the radius of the ball
     fixed : whether the rows of the limits stay; rows that are refreshed leave no theorem to claim
+    given_gain : gamma_0, None for the largest that the theorems allow; above it no theorem is claimed either
 
     Raises
     ------
-    ConfigError : what LinearLearner refuses, or no limits
+    ConfigError : what LinearLearner refuses, no limits, or a gamma_0 that is not above 0
 
     Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay).
     """
 
     limits: LinearLimits | None = None
     fixed: bool = True
+    given_gain: float | None = None
 
     def __post_init__(self) -> None:
         if self.limits is None:
             raise ConfigError("A learner under constraints takes limits. Give some, or use LinearLearner.")
+        if self.given_gain is not None:
+            check_positive("constraint_gain", self.given_gain)
         object.__setattr__(self, "radius", check_positive("radius", self.limits.radius))
         super().__post_init__()
 
@@ -65,7 +71,20 @@ class ConstrainedLearner(LinearLearner):
 
     @property
     def gain(self) -> float:
-        """gamma_0, the largest that the theorems allow."""
+        """gamma_0."""
+        return self.largest_gain if self.given_gain is None else self.given_gain
+
+    @property
+    def covered(self) -> bool:
+        """Whether the theorems are about these settings: the rows stay, and gamma_0 is within its range."""
+        return self.fixed and self.gain <= self.largest_gain * (1.0 + ROUNDING)
+
+    @property
+    def largest_gain(self) -> float:
+        """1 / (sqrt(2) G), up to which the theorems allow gamma_0.
+
+        A limit of two sides counts once in G: what is outside of one side is inside of the other.
+        """
         return 1.0 / (math.sqrt(2.0) * max(*(self.class_weights or (1.0, 1.0)), self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:

@@ -43,6 +43,7 @@ class ConstrainedRecipe:
     ----------
     maps : the feature map to draw; loss : hinge or logistic
     constraints : at least one; radius : of the ball; margin : as in LinearLimits
+    gain : gamma_0, as in ConstrainedLearner
     race : whether step_size None is chosen by a race on the sample, without limits; a constant one
     step_size : otherwise None for the one that regret is proved for, radius / sqrt(2 t); a number as in LinearRecipe
     class_weights, average, decaying : as in LinearRecipe
@@ -59,6 +60,7 @@ class ConstrainedRecipe:
     average: bool = True
     decaying: bool = False
     margin: float = 0.0
+    gain: float | None = None
     name: str = "fogd"
     race: bool = False
 
@@ -95,11 +97,14 @@ class ConstrainedRecipe:
             average=self.average,
             decaying=decaying,
             limits=limits,
+            given_gain=self.gain,
         )
         chosen = chosen | {
             "step_size": step_size,
             "step_size_reason": why,
             "radius": self.radius,
+            "constraint_gain": learner.gain,
+            "constraint_gain_reason": "the largest that the theorems allow" if self.gain is None else "as given",
             "constraint_rows": int(sums.counts[0]),
             "constraint_rows_reason": "all training rows, in one pass",
             "constraint_margin": float(limits.margins.max()),

@@ -67,9 +67,11 @@ def constrained_bound(played: Played, steps: Steps, radius: float, comparator_no
     """The same of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
 
     Its regret is at most the sum of (||u - w_t||^2 - ||u - w_(t+1)||^2) / alpha_t and of alpha_t / 2 ||g_t||^2, which
-    stands here for (1 / 2) G^2 alpha_t: half of the way of a step belongs to its constraints.
+    stands here for (1 / 2) G^2 alpha_t, as (41) needs no more of G than that: half of the way of a step belongs to its
+    constraints. The first sum is that of map_space_bound, with 2 eta_t for alpha_t.
 
-    Source: Yi et al., ICML 2021, Lemma 1, (13), if gamma_0 <= 1 / (sqrt(2) G) and the rows of constraints stay.
+    Source: Yi et al., ICML 2021, Lemma 1, (13), and Lemma 4 in its proof; stated for gamma_0 <= 1 / (sqrt(2) G) and
+    constraints that stay, which it is claimed for. Weights u keep to the limits less their margins, as g has them.
     """
     return map_space_bound(played, steps, radius, comparator_norm) + 0.5 * played.stepped_gradients
 

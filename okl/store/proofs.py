@@ -88,12 +88,14 @@ def _lost(proof: Mapping[str, Any]) -> str:
 
 def _bounded(proof: Mapping[str, Any]) -> str:
     grown, regret = proof.get("growth_exponent"), proof["regret"]
-    times = f", {number(proof['bound'] / regret)} times as much" if regret > 0 else ""
     if grown is None:
         growth = "How regret grew is not told, as it was not above zero at two horizons or more."
     else:
         share = "falls" if grown < 1.0 else "does not fall"
         growth = f"Regret grew with the rows to the power of {grown:.3f}, so that what a row adds to it {share}."
+    if proof["bound"] is None:
+        return f"No bound is claimed for settings like these. {growth}"
+    times = f", {number(proof['bound'] / regret)} times as much" if regret > 0 else ""
     return f"Steps like these cannot lead to more regret than {number(proof['bound'])}{times}. {growth}"
 
 
@@ -112,7 +114,7 @@ def _in_kernel_space(proof: Mapping[str, Any]) -> str:
 
 
 def _row(one: Mapping[str, Any]) -> list[str]:
-    ratio = number(one["bound"] / one["regret"]) if one["regret"] > 0 else "-"
+    ratio = number(one["bound"] / one["regret"]) if one["regret"] > 0 and one["bound"] is not None else "-"
     figures = [number(one[name]) for name in ("regret", "average_regret", "bound")]
     return [number(one["rows"]), *figures, ratio, number(one["loss"]), _percent(one["comparator"]["relative_gap"])]
 

@@ -56,3 +56,19 @@ def test_shards_average_within_limits_and_claim_no_theorem(tmp_path: Path) -> No
     assert np.isfinite(told["violation_as_learnt"])
     with pytest.raises(KeyError):
         _ = train(train_settings(source, tmp_path / "free", ingest, radius=5.0))["constraints"]
+
+
+def test_a_gain_beyond_its_range_is_allowed_and_nothing_is_claimed(tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    ingest = {"keys": ("how",), "rows_per_shard": 400}
+    untold = {"constraints": TEXTS[:1] + TEXTS[3:], "frequencies": 30, "bandwidth": 1.0}
+    result = train(train_settings(source, tmp_path / "run", ingest, constraint_gain=3.0, certify=True, **untold))
+    told = result["constraints"]
+    assert told["gain"] == 3.0 > told["largest_gain"] > 0.5
+    assert told["met"]
+    assert "no bound is claimed" in told["theorem"]
+    assert result["certificate"]["bound"] is None
+    assert result["certificate"]["regret"] > 0
+    assert "No bound is claimed" in (tmp_path / "run" / "report.html").read_text()
+    within = train(train_settings(source, tmp_path / "less", ingest, constraint_gain=0.1, step_size=0.5, **untold))
+    assert "Lemma 1" in within["constraints"]["theorem"]
