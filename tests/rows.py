@@ -13,6 +13,8 @@ from okl.configuration import IngestSettings, TrainSettings, settings_from
 from okl.store.places import Place
 from okl.types import Task
 
+CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row at which it becomes another
+
 
 def curved(n_rows: int = 1200, task: Task = "binary", seed: int = 3, **more: Any) -> pa.Table:
     """Columns a, b, c and a target y that is a curved function of them; split: a quarter are test rows."""
@@ -28,6 +30,15 @@ def curved(n_rows: int = 1200, task: Task = "binary", seed: int = 3, **more: Any
     assert 0.15 < (split == "test").mean() < 0.35
     assert task == "regression" or np.bincount(y).max() < 0.7 * n_rows
     return pa.table({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y, "split": split, **more})
+
+
+def changing(task: Task = "binary", times: int = 1) -> pa.Table:
+    """Columns a, b and a target y; what they say of it turns round at row CHANGE of CHANGING, both so many times."""
+    draw, rows = np.random.default_rng(8), times * CHANGING
+    x = draw.standard_normal((rows, 2)).astype(np.float32)
+    signal = (x[:, 0] + 0.5 * x[:, 1] ** 2 - 0.5) * np.where(np.arange(rows) < times * CHANGE, 1.0, -1.0)
+    y = (signal > 0).astype(np.int64) if task == "binary" else signal + 0.1 * draw.standard_normal(rows)
+    return pa.table({"a": x[:, 0], "b": x[:, 1], "y": y})
 
 
 def write(folder: Path, content: pa.Table, name: str = "rows.parquet", **options: Any) -> Path:

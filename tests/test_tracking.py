@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from okl.configuration import TrainSettings, settings_from
@@ -16,18 +15,8 @@ from okl.estimators import FOGDClassifier
 from okl.planning import check
 from okl.store.report import html_report, markdown_report, text_summary
 from okl.training import train
-from tests.rows import train_settings, write
-
-ROWS, CHANGE = 4096, 2400
-
-
-def changing(task: str = "binary", times: int = 1) -> pa.Table:
-    """What a and b say of y is turned round at CHANGE; so many times the rows."""
-    rng, rows = np.random.default_rng(8), times * ROWS
-    inputs = rng.standard_normal((rows, 2)).astype(np.float32)
-    signal = (inputs[:, 0] + 0.5 * inputs[:, 1] ** 2 - 0.5) * np.where(np.arange(rows) < times * CHANGE, 1.0, -1.0)
-    y = (signal > 0).astype(np.int64) if task == "binary" else signal + 0.1 * rng.standard_normal(rows)
-    return pa.table({"a": inputs[:, 0], "b": inputs[:, 1], "y": y})
+from tests.rows import CHANGE, changing, train_settings, write
+from tests.rows import CHANGING as ROWS
 
 
 @pytest.fixture(scope="module")

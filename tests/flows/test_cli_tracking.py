@@ -1,0 +1,84 @@
+"""Tracking at the command: windows, the signal of drift and the certificate of a run, in JSON, a page and words."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from flows.server import OwnServer
+from okl.store.report import text_summary
+from tests.flows.commandline import Terminal
+from tests.rows import CHANGE, CHANGING, changing, inputs_of, write
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+def test_a_stream_tracked_at_the_command_tells_when_it_changed_and_what_was_lost(
+    configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    source, run = write(tmp_path, changing()), tmp_path / "run"
+    words = ["--track", "--radius", "4", "--certify", "--frequencies", "40"]
+    trained = terminal.okl_json("train", source, *words, "--out", run)
+
+    points = trained["windows"]["points"]
+    assert [first for first, *_ in points] == list(range(0, CHANGING, 256))
+    assert sum(rows * error for _, rows, error, _ in points) == pytest.approx(
+        CHANGING * trained["progressive"]["mistake_rate"]
+    )
+    (signal,) = trained["drift"]["signals"]
+    assert signal["first_row"] // 256 in (CHANGE // 256, CHANGE // 256 + 1)
+    assert signal["p_value"] <= trained["drift"]["level"] < 0.01
+    assert signal["rate"] > 1.5 * signal["past_rate"] > 0
+
+    proof = trained["certificate"]
+    still, once = proof["comparisons"][:2]
+    assert (proof["kind"], still["changes"], once["changes"]) == ("tracking regret", 0, 1)
+    assert abs(once["rows"][0] - CHANGE) <= CHANGING / 10
+    assert once["comparator_loss"] < 0.8 * still["comparator_loss"]
+    assert once["regret"] <= once["regret_at_most"] <= once["regret_at_most_anywhere"]
+
+    model = okl.load(trained["model"])
+    late = pq.read_table(source)[CHANGE + 800 :]
+    assert np.mean(model.predict(inputs_of(late, "ab")) == late["y"].to_numpy()) > 0.85
+    assert_drawn(run / "report.html")
+    lines = text_summary(trained).splitlines()
+    assert sum(line.startswith(("Drift  ", "Regret (changes)  ")) for line in lines) == 2
+
+
+def assert_drawn(report: Path) -> None:
+    """The page tells of the change, and has a picture of the windows that is like no other."""
+    page = report.read_text()
+    assert "Rows change: One of 16 windows" in page
+    assert "Regret against models that change" in page
+    after = page.split("Error in each window", 1)[1]
+    pictures = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)
+    (shown, *_) = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", after)
+    assert len(shown) > 4000
+    assert pictures.count(shown) == 1
+    assert len({hashlib.sha256(one.encode()).hexdigest() for one in pictures}) == len(pictures)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--solver nogd", "takes no track: fogd would"),
+        ("--mode mix", "track learns in stream only"),
+        ("--workers 2", "track learns in stream only"),
+        ("--step-size 0.5", "of its own step sizes"),
+    ],
+)
+def test_what_tracking_does_not_take_is_refused_in_a_sentence(
+    words: str, sentence: str, configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    refused = terminal.okl("train", write(tmp_path, changing()), "--track", *words.split(), "--out", tmp_path / "run")
+    assert (refused.code, sentence in refused.sentence) == (2, True)
+    assert not (tmp_path / "run").exists()
