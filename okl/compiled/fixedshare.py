@@ -26,14 +26,12 @@ from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, los
 from okl.types import FloatArray
 
 LOWEST, HIGHEST = 0, 1
-FIRST_ROWS, MOST_TIMES = 256, 10.0  # from when on, and at how many times their mean, squared errors are clipped
 
 
 class Shares(NamedTuple):
     """What the mixture remembers, changed in place, float64.
 
-    p : (E,), weights, which sum to 1; mistakes : (E,), sums of losses so far, infinite once an expert diverged; in
-        regression each is clipped to MOST_TIMES their mean so far, so that one row does not make a sum
+    p : (E,), weights, which sum to 1; mistakes : (E,), sums of losses, infinite once an expert diverged
     numbers : (2,), at LOWEST and HIGHEST: the range of the targets of a regression so far, 0 included
     loss, votes : (E,) and (n_classes,), scratch
     """
@@ -53,16 +51,6 @@ class ShareRule(NamedTuple):
     code: int
     epsilon: float
     class_weights: NDArray[np.float64]
-
-
-@compiled_row
-def _charge(mistakes: FloatArray, loss: FloatArray, rows: int, clipped: bool) -> None:
-    """Add the losses of a row, after so many rows."""
-    for e in range(mistakes.shape[0]):
-        most = math.inf
-        if clipped and rows >= FIRST_ROWS and mistakes[e] > 0.0 and loss[e] < math.inf:
-            most = MOST_TIMES * mistakes[e] / rows
-        mistakes[e] += min(loss[e], most)
 
 
 @compiled_row
@@ -172,7 +160,8 @@ def share_rows(
             f = _hear_scores(p, loss, words, row, y)
             label = count_binary(counts, class_counts, f, y)
             sums[SURROGATE] += class_weights[label] * loss_value(code, epsilon, f, y)
-        _charge(mistakes, loss, counts[ROWS], code == THRESHOLDED_HALF_SQUARED)
+        for e in range(p.shape[0]):
+            mistakes[e] += loss[e]
         _share_out(p, mistakes, loss, eta, alpha, class_weights[label])
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]
