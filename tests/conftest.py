@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,17 @@ from okl.types import Task
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
 os.environ["SCIPY_ARRAY_API"] = "1"
 
+# compiling makes millions of short-lived objects: by Python's own thresholds, every seventh second went into looking
+# through them, and through all that is imported
+gc.set_threshold(50_000, 20, 50)
+
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and tests, which stay to the end, out of later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def learnable_table(task: Task, rows: int = ROWS, by_target: bool = False) -> pa.Table:

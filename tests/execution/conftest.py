@@ -32,9 +32,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return made
 
 
-@pytest.fixture(scope="session", params=list(BACKENDS))
+@pytest.fixture(scope="package", params=list(BACKENDS))
 def backend(request: pytest.FixtureRequest) -> Iterator[Execution]:
-    """Every backend, each started once; tests of one backend run together."""
+    """Every backend, each started once a worker of xdist; tests of one backend run together.
+
+    None outlives the tests of this package: Dask workers take processor time when idle, too.
+    """
     workers, threads = BACKENDS[request.param]
     with open_execution(workers, threads=threads) as execution:
         yield execution
