@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from dataclasses import dataclass
@@ -122,3 +123,52 @@ def look_at_settings(item: int) -> tuple[int, str | None]:
 def nap(item: object, seconds: float) -> float:
     time.sleep(seconds)
     return seconds
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Work during which the first worker process to take a shard in some round stops: it neither works nor dies."""
+
+    work: Any
+    fatal: int
+    round_index: int
+    marker: Path
+
+    def __call__(self, shard: Shard, value: tuple[int, Vector]) -> Any:
+        if shard.index == self.fatal and value[0] == self.round_index:
+            try:
+                with self.marker.open("x") as stream:
+                    stream.write(str(os.getpid()))
+            except FileExistsError:
+                return self.work(shard, value)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return self.work(shard, value)
+
+
+@dataclass(frozen=True)
+class KilledBy:
+    """Work that kills whatever worker process takes one shard."""
+
+    fatal: int
+    caller: int
+
+    def __call__(self, shard: Shard, value: object) -> Vector:
+        if shard.index == self.fatal and os.getpid() != self.caller:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.zeros(1)
+
+
+@dataclass(frozen=True)
+class WriteTooMuch:
+    """Work that writes to a disk with no room: a limit on the size of files does for a full one."""
+
+    path: Path
+
+    def __call__(self, item: int) -> int:
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            self.path.write_bytes(bytes(2000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        return item

@@ -58,7 +58,7 @@ class Courier:
         self._holders: set[tuple[str, str]] = set()
         self._installed: set[str] = set()
         self._unreachable: set[str] = set()
-        self._greeted: list[Any] = []
+        self._greeted: set[Any] = set()
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -86,7 +86,9 @@ class Courier:
             future.cancel()
 
     def _greet(self, address: str) -> None:
-        self._greeted.append(self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False))
+        future = self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False)
+        self._greeted.add(future)
+        future.add_done_callback(self._greeted.discard)  # nothing of it need be kept
 
     def send(self, call: Call, batches: Sequence[Batch]) -> Future[list[Answer]]:
         """Have batches done: a future of their answers, in no order.

@@ -1,0 +1,54 @@
+"""The contract of all solvers: the same bits in this process and on 1, 2 and 4 workers, by tasks and by handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import get_args
+
+import pytest
+
+from okl.configuration import SolverName
+from okl.execution.dask import DaskExecution
+from okl.execution.local import LocalExecution
+from okl.store.dataset import Dataset
+from okl.types import Task
+from tests.execution.every_solver import CASES, made, solver_of
+from tests.solver_cases import bits, states
+
+WORKERS = (1, 2, 4)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    return made(tmp_path_factory.mktemp("every"))
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[dict[int, DaskExecution]]:
+    """One cluster of four workers, seen as one of 1, of 2 and of 4; what is short goes by handlers on two of them."""
+    with ExitStack() as stack:
+        four = stack.enter_context(DaskExecution(max(WORKERS), n_threads=1, carrier="handler"))
+        yield {4: four} | {
+            n: stack.enter_context(DaskExecution(address=four.address, n_threads=1, most_workers=n))
+            for n in WORKERS[:2]
+        }
+
+
+def test_every_solver_of_the_command_line_is_registered() -> None:
+    assert {name for name, _, _ in CASES.values()} == set(get_args(SolverName))
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_bits_do_not_depend_on_where_it_runs(
+    case: str, data: dict[Task, Dataset], clusters: dict[int, DaskExecution]
+) -> None:
+    solver, columns = solver_of(case, data)
+    with LocalExecution(1) as here:
+        *_, last = states(solver, columns, here)
+    expected = bits(solver, last)
+    assert any(array.any() for array in solver.predictor(last).arrays().values())
+    for n, execution in clusters.items():
+        assert execution.n_workers == n
+        *_, found = states(solver, columns, execution)
+        assert bits(solver, found) == expected, f"{n} workers"

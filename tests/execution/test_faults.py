@@ -1,0 +1,103 @@
+"""Workers that die, stop, or have no room, while rounds go by their handlers; and a cluster with nobody there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.errors import ExecutionError
+from okl.execution.dask import DaskExecution
+from okl.store.dataset import Dataset
+from tests.execution import works
+from tests.execution.processes import soon
+from tests.execution.works import KilledOnce, SampledSum, add_up
+
+ROUNDS, START_SECONDS = 8, 60.0
+
+
+@pytest.fixture(scope="module")
+def execution() -> Iterator[DaskExecution]:
+    """Two workers, reached by their handlers only, that are not waited for long."""
+    with DaskExecution(2, n_threads=1, straggler_seconds=0.5, carrier="handler") as execution:
+        yield execution
+
+
+def rounds(execution: Any, work: Any, data: Dataset, verb: str = "sum") -> Iterator[bytes]:
+    """The bits of each round."""
+    value = np.linspace(-0.5, 0.5, 6)
+    for round_index in range(ROUNDS):
+        value = getattr(execution, verb)(work, data.shards, (round_index, value), add_up)
+        value = value / np.sqrt(np.square(value).sum())
+        yield value.tobytes()
+
+
+@pytest.fixture(scope="module")
+def expected(data: Dataset, execution: DaskExecution) -> list[bytes]:
+    found = list(rounds(execution._local, SampledSum(data, 11), data))
+    assert len(set(found)) == ROUNDS
+    return found
+
+
+@pytest.mark.parametrize("verb", ["mix", "sum"])
+def test_killed_worker_changes_no_bit_and_another_takes_its_place(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], verb: str, tmp_path: Path
+) -> None:
+    work = KilledOnce(SampledSum(data, 11), 5, tmp_path, os.getpid())
+    assert list(rounds(execution, work, data, verb)) == expected
+    assert (tmp_path / "killed").exists()
+    assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
+
+
+def test_killed_worker_changes_no_result_of_map(execution: DaskExecution, tmp_path: Path) -> None:
+    work = KilledOnce(works.square_slowly, 17, tmp_path, os.getpid())
+    assert list(execution.map(work, range(60))) == [i * i for i in range(60)]
+    assert (tmp_path / "killed").exists()
+    assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
+
+
+def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path
+) -> None:
+    marker, begun = tmp_path / "stopped", time.monotonic()
+    work = works.Stopped(SampledSum(data, 11), 5, 3, marker)
+    try:
+        assert list(rounds(execution, work, data)) == expected
+        assert marker.exists()
+        assert execution.n_workers == 1
+        assert time.monotonic() - begun < 15
+    finally:
+        with suppress(FileNotFoundError):
+            os.kill(int(marker.read_text()), signal.SIGCONT)
+    assert soon(lambda: execution.n_workers == 2)
+
+
+def test_shard_that_kills_every_worker_is_named(execution: DaskExecution, data: Dataset) -> None:
+    with pytest.raises(ExecutionError, match=r"4 workers died one after another on .*00005.*too little memory"):
+        execution.sum(works.KilledBy(5, os.getpid()), data.shards, None, add_up)
+
+
+def test_full_disk_of_a_worker_is_named(execution: DaskExecution, tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    message = r"Worker tcp://.* cannot write to .*File too large.*free some space"
+    with pytest.raises(ExecutionError, match=message) as caught:
+        list(execution.map(works.WriteTooMuch(path), range(1)))
+    assert "\n" not in str(caught.value)
+
+
+def test_waits_for_workers_says_so_and_gives_up(caplog: pytest.LogCaptureFixture) -> None:
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
+        pytest.raises(ExecutionError, match=r"has had no workers for 1\.2 s.*dask worker tcp://"),
+    ):
+        DaskExecution(address=cluster.scheduler_address, patience_seconds=1.2)
+    assert sum("has too few workers; waiting 1.2 s" in record.message for record in caplog.records) == 1
