@@ -65,13 +65,30 @@ def check_schedule(schedule: Schedule, problem: Problem, horizon: int | None) ->
         )
 
 
-def _check_exponent(exponent: float) -> None:
-    if not 0.0 < exponent < 1.0:
-        raise ConfigError(f"exponent = {exponent!r}, but it takes a number above 0 and below 1.")
+@dataclass(frozen=True)
+class _Power:
+    """alpha_0, gamma_0 and c of steps that shrink as a power.
+
+    Parameters
+    ----------
+    step_scale : alpha_0 > 0
+    penalty_scale : gamma_0 > 0
+    exponent : c in (0, 1)
+    """
+
+    step_scale: float = 1.0
+    penalty_scale: float = 1.0
+    exponent: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_positive("step_scale", self.step_scale)
+        check_positive("penalty_scale", self.penalty_scale)
+        if not 0.0 < self.exponent < 1.0:
+            raise ConfigError(f"exponent = {self.exponent!r}, but it takes a number above 0 and below 1.")
 
 
 @dataclass(frozen=True)
-class KnownHorizon:
+class KnownHorizon(_Power):
     """alpha_t = alpha_0 / T^c, the same in all T rounds: equation (16).
 
     Parameters
@@ -83,18 +100,9 @@ class KnownHorizon:
     Source: Yi et al., ICML 2021, Theorem 1.
     """
 
-    step_scale: float = 1.0
-    penalty_scale: float = 1.0
-    exponent: float = 0.5
-
     claim = "Theorem 1"
     needs_horizon = True
     needs_bounded_set = False
-
-    def __post_init__(self) -> None:
-        check_positive("step_scale", self.step_scale)
-        check_positive("penalty_scale", self.penalty_scale)
-        _check_exponent(self.exponent)
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
         """Return alpha_t for rounds t = 1, 2, ..."""
@@ -103,7 +111,7 @@ class KnownHorizon:
 
 
 @dataclass(frozen=True)
-class Anytime:
+class Anytime(_Power):
     """alpha_t = alpha_0 / t^c, for any number of rounds: equation (24).
 
     Parameters
@@ -115,18 +123,9 @@ class Anytime:
     Source: Yi et al., ICML 2021, Theorem 2.
     """
 
-    step_scale: float = 1.0
-    penalty_scale: float = 1.0
-    exponent: float = 0.5
-
     claim = "Theorem 2"
     needs_horizon = False
     needs_bounded_set = True
-
-    def __post_init__(self) -> None:
-        check_positive("step_scale", self.step_scale)
-        check_positive("penalty_scale", self.penalty_scale)
-        _check_exponent(self.exponent)
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
         """Return alpha_t for rounds t = 1, 2, ..."""
@@ -156,20 +155,22 @@ class KnownPathLength:
     needs_bounded_set = True
 
     def __post_init__(self) -> None:
-        check_positive("penalty_scale", self.penalty_scale)
-        _check_exponent(self.exponent)
         if not 0.0 <= self.path_length < math.inf:
             raise ConfigError(f"path_length = {self.path_length!r}, but it takes a finite number from 0 on.")
+        _ = self._steps  # refuses what Anytime does
 
     @property
     def step_scale(self) -> float:
         """alpha_0 = (1 + P_T)^c."""
         return float((1.0 + self.path_length) ** self.exponent)
 
+    @property
+    def _steps(self) -> Anytime:
+        return Anytime(self.step_scale, self.penalty_scale, self.exponent)
+
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
         """Return alpha_t for rounds t = 1, 2, ..."""
-        sizes: Vector = self.step_scale / np.asarray(rounds, dtype=np.float64) ** self.exponent
-        return sizes
+        return self._steps.step_sizes(rounds, horizon)
 
 
 @dataclass(frozen=True)
