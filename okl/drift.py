@@ -14,8 +14,8 @@ the windows since the last signal. A learner that still improves leaves them bet
 themselves by more than chance alone, by the mean square of successive differences, which a slow trend does not inflate,
 the deviation is taken in units of theirs. Its squared errors, of whatever distribution, are not tested.
 
-Where nothing changes, at most a share `level` of the windows fires: more than one in a hundred windows with a chance of
-less than 0.5%.
+Where nothing changes, each window fires with a chance of `level` at most: were they independent, more than one in a
+hundred windows with a chance below 0.5%.
 
 Source: Fisher, Journal of the Royal Statistical Society 98, 1935; von Neumann et al., Annals of Mathematical Statistics
 12, 1941 (mean square successive difference); Gama, Sebastiao & Rodrigues, Machine Learning 90, 2013 (errors before
