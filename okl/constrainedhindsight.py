@@ -21,6 +21,7 @@ from okl.accelerated.models.logistic import LogisticRegression
 from okl.accelerated.operators import RowOperator
 from okl.accelerated.protocol import Certificate, Solution
 from okl.accelerated.regions import Box
+from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
 from okl.online.constraints.limits import LinearLimits
 from okl.types import FloatArray
@@ -132,12 +133,11 @@ class LimitedProblem(DualProblem):
 class _DataRisk:
     """The risk of the data's margins, whatever follows them."""
 
-    data: object
+    data: Risk
     count: int
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        found: float = self.data.value(margins[: self.count], bias)  # type: ignore[attr-defined]
-        return found
+        return self.data.value(margins[: self.count], bias)
 
     def best_bias(self, margins: FloatArray) -> float:
         return 0.0

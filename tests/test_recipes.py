@@ -59,6 +59,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "certify": {"certify": True},
     "constraints": {"constraints": CONSTRAINTS},
     "constraint_margin": {"constraint_margin": 0.005},
+    "constraint_gain": {"constraint_gain": 0.05},
     "learn_sensitive": {"learn_sensitive": True},
     "C": {"C": 0.1},
     "nu": {"nu": 0.3},
@@ -83,9 +84,10 @@ BESIDE: dict[str, dict[str, Any]] = {
     "step_rule": {"mode": "sum"},
     "confidence": {"certify": True},
     "constraint_margin": {"constraints": CONSTRAINTS},
+    "constraint_gain": {"constraints": CONSTRAINTS},
     "learn_sensitive": {"constraints": CONSTRAINTS},
 }
-TWO_CLASSES = ("radius", "certify", "constraints", "constraint_margin", "learn_sensitive")
+TWO_CLASSES = ("radius", "certify", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive")
 LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
 
 
