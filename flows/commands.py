@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.options import EXECUTION, INGEST, KEYS, STORE, TRAIN, Given, accepts, help_for, train_settings
+from flows.options import (
+    EXECUTION,
+    INGEST,
+    KEYS,
+    STORE,
+    TRAIN,
+    Given,
+    accepts,
+    help_for,
+    resumed_settings,
+    train_settings,
+)
 from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.store.places import absolute_location
 
 if TYPE_CHECKING:
     from okl.progress import Observer
@@ -107,23 +118,48 @@ def describe(
 @app.command(short_help="Train a model, evaluate it, and save it with a report.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def train(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(TrainSettings, "data", False))],
     options: Given,
     ingest_options: Given,
+    dataset: Annotated[
+        str | None, typer.Argument(metavar="DATASET", help=help_for(TrainSettings, "data", False), show_default=False)
+    ] = None,
     config: Config = None,
     pairs: Pairs = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Go on with a run that was broken off, from its last checkpoint: name or folder."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train a model, evaluate it, and save it with a report; recorded by Prefect.
 
-    Options from --target on say how a source is ingested; a data set has been.
+    Options from --target on say how a source is ingested; a data set has been. With --resume all settings are those
+    that the run was begun with; only where it runs may be given anew.
     """
-    settings = train_settings(dataset, options, ingest_options, config, pairs or [])
     from flows.run import run_train
-    from okl.planning import check
+    from okl.errors import ConfigError
 
-    check(settings)
-    result = run_train(settings, _observer())
+    if resume is not None:
+        from okl.checkpoints.origin import refuse_other_settings
+        from okl.checkpoints.unfinished import find_unfinished, newest_head, settings_of
+        from okl.training import check_before
+
+        folder = find_unfinished(resume)
+        begun = settings_of(folder)
+        settings = resumed_settings(begun, dataset, options, ingest_options, config, pairs or [])
+        refuse_other_settings(newest_head(folder).about, settings, resume)
+        check_before(settings, folder)
+        result = run_train(settings, _observer(), folder)
+    elif dataset is None:
+        raise ConfigError("okl train takes a DATASET to train on, or --resume RUN; neither was given.")
+    else:
+        from okl.planning import check
+
+        settings = train_settings(dataset, options, ingest_options, config, pairs or [])
+        check(settings)
+        result = run_train(settings, _observer())
     from okl.store.report import text_summary
 
     show(result, json, text_summary(result))
@@ -146,7 +182,7 @@ def evaluate(
     from okl.measuring import EvaluateSettings, evaluate_model
     from okl.store.report import text_metrics
 
-    values = {"model": os.path.abspath(model), "source": os.path.abspath(dataset), "split": split}
+    values = {"model": absolute_location(model), "source": absolute_location(dataset), "split": split}
     settings = settings_from(EvaluateSettings, values | where, "okl evaluate")
     observer = _observer()
     try:
@@ -171,7 +207,7 @@ def predict(
     """Score rows with a model, in their order; recorded by Prefect."""
     from okl.scoring import ScoreSettings, check_score
 
-    paths = {"model": os.path.abspath(model), "source": os.path.abspath(source), "out": os.path.abspath(out)}
+    paths = {name: absolute_location(place) for name, place in (("model", model), ("source", source), ("out", out))}
     settings = settings_from(ScoreSettings, paths | given | where, "okl predict")
     check_score(settings)
     from flows.run import run_score

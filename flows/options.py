@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pydantic import BaseModel
 
 from okl.configuration import IngestSettings, TrainSettings, settings_from
 from okl.errors import ConfigError
+from okl.store.places import absolute_location
 
 Given = dict[str, Any]
 """What was given of a group of options, by the names of their settings."""
@@ -80,7 +80,7 @@ TRAIN = Options(
      *("class_weights", "radius", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive",
       "certify"),
      *("passes", "rounds", "order", "track", "seed", "precision", "mode"), *WHERE,
-     "out", "name"),
+     *("checkpoint_seconds", "checkpoint_rounds", "out", "name")),
 )  # fmt: skip
 STORE = Options(IngestSettings, (*INGEST.fields, "compression"))
 EXECUTION = Options(TrainSettings, WHERE)
@@ -149,6 +149,21 @@ def train_settings(
     dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
 ) -> TrainSettings:
     """One object from a TOML file, then --set pairs, then options; paths become absolute."""
+    return settings_from(TrainSettings, _train_values(dataset, options, ingest_options, config, pairs), "okl train")
+
+
+def resumed_settings(
+    run: TrainSettings, dataset: str | None, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
+) -> TrainSettings:
+    """The settings that a run was begun with, and what was given beside --resume; the run refuses what may not be."""
+    given = _train_values(dataset or run.data, options, ingest_options, config, pairs)
+    if isinstance(ingest := given.pop("ingest", None), IngestSettings):
+        given["ingest"] = (run.ingest or IngestSettings()).model_dump() | ingest.model_dump(exclude_unset=True)
+    return settings_from(TrainSettings, run.model_dump() | given, "okl train")
+
+
+def _train_values(dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]) -> Given:
+    """What was given, by the names of settings; paths are absolute."""
     values = read_config(config) if config else {}
     ingest_values = values.pop("ingest", {})
     if not isinstance(ingest_values, dict):
@@ -160,12 +175,12 @@ def train_settings(
             ingest_values[name.removeprefix("ingest.")] = value
         else:
             values[name] = value
-    values |= options | {"data": os.path.abspath(dataset)}
+    values |= options | {"data": absolute_location(dataset)}
     if values.get("out"):
-        values["out"] = os.path.abspath(str(values["out"]))
+        values["out"] = absolute_location(str(values["out"]))
     if ingest_values or ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_values | ingest_options, "okl train")
-    return settings_from(TrainSettings, values, "okl train")
+    return values
 
 
 def split_pairs(pairs: list[str]) -> Given:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,14 @@ RECORD_SECONDS = 60.0
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters
 
 
-def run_train(settings: TrainSettings, observer: Observer) -> dict[str, Any]:
+def run_train(settings: TrainSettings, observer: Observer, resume: Path | None = None) -> dict[str, Any]:
     """Train by the flow `okl-train`, recorded by the configured Prefect server or by one of our own.
 
     Parameters
     ----------
     settings : checked settings (okl.training.check): nothing that can be known to be wrong starts a server
     observer : whoever watches the run
+    resume : unfinished folder of a run of the same settings, to go on with
 
     Returns
     -------
@@ -51,7 +53,7 @@ def run_train(settings: TrainSettings, observer: Observer) -> dict[str, Any]:
         from okl.warming import compile_ahead
 
         compile_ahead(settings)
-        return okl_train
+        return okl_train if resume is None else partial(okl_train, resume=str(resume))
 
     return run_recorded(load, settings, observer)
 

@@ -180,6 +180,15 @@ class TrainSettings(BaseModel):
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
     threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    checkpoint_seconds: float = Field(
+        60.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="write down where learning stands so often, for okl train --resume; 0: never by the clock",
+    )
+    checkpoint_rounds: Count | None = Field(
+        None, description="the same after so many rounds, segments of a stream, or checks of a gap; none: by the clock"
+    )
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
     name: str | None = Field(None, description="name of the model")
 

@@ -23,6 +23,10 @@ class ModelError(OklError, ValueError):
     """A model directory that is missing, damaged, from the future, or does not fit the rows it is given."""
 
 
+class CheckpointError(OklError, ValueError):
+    """A checkpoint that is missing or damaged, or that belongs to other data, other settings or another okl."""
+
+
 class ExecutionError(OklError, RuntimeError):
     """Workers, a scheduler or a server that cannot do what was asked."""
 

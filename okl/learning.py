@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
+from okl.checkpoints.keeper import LoopKeeper, NoKeeper, RunKeeper
+from okl.checkpoints.position import Position
 from okl.configuration import TrainSettings
 from okl.curve import ConvergenceCurve, LearningCurve
 from okl.drift import DriftWatch
@@ -49,39 +51,55 @@ class Learnt:
 
 
 def learn(
-    solver: Solver[Any], state: Any, data: Dataset, execution: Execution, observer: Observer | None = None
+    solver: Solver[Any],
+    begin: Any,
+    data: Dataset,
+    execution: Execution,
+    observer: Observer | None = None,
+    keeper: LoopKeeper | None = None,
 ) -> Learnt:
     """Advance until the solver has finished.
+
+    Parameters
+    ----------
+    begin : the state to begin with, or the Position in which a loop was broken off
+    keeper : writes down where the loop stands, now and then
 
     Raises
     ------
     DivergedError : what is learnt is no longer finite
     """
-    observer = observer or NullObserver()
-    learning, converging, watch = LearningCurve(), ConvergenceCurve(), drift_watch(solver, state)
-    begun = time.perf_counter()
-    while (outcome := solver.finished(state)) is None:
-        state = solver.advance(state, data, execution)
-        standing = solver.standing(state)
-        if isinstance(standing, Convergence):
-            converging.add(standing)
-            sampled = {"sample_rows": float(standing.sample_rows)} if standing.sample_rows else {}
-            observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap, **sampled})
-        else:
-            learning.add(standing)
-            if watch is not None and watch.add(standing):
-                state = with_model_kept(state)
-            metrics = {progressive_metric(data.schema.task): standing.error}
-            if standing.violation is not None:
-                metrics["violation_a_row"] = standing.violation / max(1, standing.done_rows)
-            observer.advance(standing.done_rows, standing.total_rows, metrics)
+    observer, keeper = observer or NullObserver(), keeper or NoKeeper()
+    at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))
+    begun = time.perf_counter() - at.seconds
+    while (outcome := solver.finished(at.state)) is None:
+        at.state = solver.advance(at.state, data, execution)
+        _note(at, solver.standing(at.state), data.schema.task, observer)
+        at.seconds = time.perf_counter() - begun
+        keeper.offer(at, execution)
     if outcome.kind == "diverged":
         raise DivergedError(
             f"The solver diverged: {outcome.reason}. Scale the columns of the data set (okl ingest --scale standard), "
             "or take a smaller C."
         )
     seconds = time.perf_counter() - begun
-    return Learnt(solver, state, seconds, converging if converging.standings else learning, watch)
+    return Learnt(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)
+
+
+def _note(at: Position, standing: Standing | Convergence, task: Task, observer: Observer) -> None:
+    """Take a step into the curves, and tell the observer."""
+    if isinstance(standing, Convergence):
+        at.converging.add(standing)
+        sampled = {"sample_rows": float(standing.sample_rows)} if standing.sample_rows else {}
+        observer.advance(standing.iterations, 0, {"relative_gap": standing.relative_gap, **sampled})
+        return
+    at.learning.add(standing)
+    if at.watch is not None and at.watch.add(standing):
+        at.state = with_model_kept(at.state)
+    metrics = {progressive_metric(task): standing.error}
+    if standing.violation is not None:
+        metrics["violation_a_row"] = standing.violation / max(1, standing.done_rows)
+    observer.advance(standing.done_rows, standing.total_rows, metrics)
 
 
 def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:
@@ -98,30 +116,41 @@ def progressive_metric(task: Task) -> str:
     return "squared_loss" if task == "regression" else "mistake_rate"
 
 
-def learn_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Learnt | None:
+def learn_linear(
+    settings: TrainSettings,
+    solver: Solver[Any],
+    data: Dataset,
+    execution: Execution,
+    keeper: RunKeeper | None = None,
+) -> Learnt | None:
     """A linear model learnt the same way, what a kernel must beat; None where there is none to compare with."""
     if isinstance(solver, OnlineSolver):
         other_recipe = linear_baseline(settings, data.schema)
         try:
-            return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution)
+            return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution, keeper)
         except ConfigError:  # limits that no weights of a line keep to
             return None
     other = linear_alternative(solver) if isinstance(solver, AcceleratedSolver | SubgradientSolver) else None
     if other is None:
         return None
+    loop = keeper.of("linear") if keeper else NoKeeper()
     try:
-        return learn(other, other.start(data, execution), data, execution)
+        return learn(other, loop.kept() or other.start(data, execution), data, execution, keeper=loop)
     except (ConfigError, DivergedError):  # a kappa that the inputs themselves do not allow
         return None
 
 
-def _learn_linear_online(solver: OnlineSolver, data: Dataset, execution: Execution) -> Learnt | None:
+def _learn_linear_online(
+    solver: OnlineSolver, data: Dataset, execution: Execution, keeper: RunKeeper | None
+) -> Learnt | None:
     """Long rows can make the step too large, so smaller ones follow."""
     start = solver.start(data, execution)
-    for factor in LINEAR_STEP_FACTORS:
+    for number, factor in enumerate(LINEAR_STEP_FACTORS):
         learner = replace(start.learner, step_size=start.learner.step_size * factor)
+        loop = keeper.of(f"linear{number}") if keeper else NoKeeper()
         try:
-            return learn(solver, replace(start, learner=learner), data, execution)
+            begin = loop.kept() or replace(start, learner=learner)
+            return learn(solver, begin, data, execution, keeper=loop)
         except DivergedError:
             continue
     return None

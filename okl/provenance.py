@@ -23,7 +23,7 @@ def provenance(data: Dataset, seed: int) -> dict[str, Any]:
         "source_sha256": data.source_sha256,
         "train_rows": data.rows("train"),
         "seed": seed,
-        "versions": {name: _version(name) for name in RECORDED} | {"python": platform.python_version()},
+        "versions": {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()},
         "processor": processor(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -46,7 +46,8 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Of an installed package, or "unknown"."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -1,7 +1,8 @@
 """A folder that is complete or not there: written under another name beside its place, renamed at the end.
 
 While it is written, its process holds the system's lock on it, which ends with the process, however it ends. So what a
-killed run left can be told from what is being written, and the next run in the same parent folder removes it.
+killed run left can be told from what is being written, and the next run in the same parent folder removes it, unless it
+holds a checkpoint: then it stays for a week, for whoever goes on with it.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ import os
 import re
 import secrets
 import shutil
+import time
 from pathlib import Path
 
-from okl.errors import ConfigError
+from okl.errors import CheckpointError, ConfigError
 
-UNFINISHED = re.compile(r"\..+\.unfinished-[0-9a-f]{8}")
+UNFINISHED = re.compile(r"\.(.+)\.unfinished-[0-9a-f]{8}")
+CHECKPOINT = "checkpoint"
+KEPT_SECONDS = 7 * 86400
 
 
 class RunFolder:
     """A folder to be: `open` it, write into `beside`, then `complete` it; `close` removes it if that did not happen.
+
+    One that holds a checkpoint is not removed, so that another process can `reopen` it and go on.
 
     Parameters
     ----------
@@ -47,17 +53,44 @@ class RunFolder:
             raise _unwritable(self.folder, str(error.strerror)) from None
         remove_leftovers(self.folder.parent)
 
+    def reopen(self, beside: Path) -> None:
+        """Go on with the folder that another process left; its name says which place it is to take.
+
+        Raises
+        ------
+        CheckpointError : it is not there, or another process is at it; ConfigError : its place is taken
+        """
+        try:
+            self._lock = _lock(beside)
+        except BlockingIOError:
+            raise CheckpointError(f"{beside} is being written by another process. Wait for its end.") from None
+        except OSError as error:
+            raise CheckpointError(f"{beside} cannot be gone on with: {error.strerror}.") from None
+        self.beside, self.folder = beside, beside.with_name(name_of(beside))
+        check_place(self.folder)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it holds a checkpoint, and so stays."""
+        return resumable(self.beside)
+
+    def discard(self) -> None:
+        """Have nothing stay: no other process can do better."""
+        shutil.rmtree(self.beside / CHECKPOINT, ignore_errors=True)
+
     def complete(self) -> None:
-        """Give the folder its name; from here on it stays."""
+        """Give the folder its name; from here on it stays, and needs no checkpoint."""
         try:
             self.beside.rename(self.folder)
         except OSError as error:
             raise _unwritable(self.folder, str(error.strerror)) from None
+        shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
         self._made = []
 
     def close(self) -> None:
-        """Remove the folder and the parents made for it, unless it is complete; a second call does nothing."""
-        shutil.rmtree(self.beside, ignore_errors=True)
+        """Remove the folder and the parents made for it, unless it is complete or resumable; twice is as once."""
+        if not self.resumable:
+            shutil.rmtree(self.beside, ignore_errors=True)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -100,15 +133,50 @@ def check_place(folder: Path) -> None:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the unfinished folders of processes that are gone; one that is being written is locked, and stays."""
+    """Remove the unfinished folders of processes that are gone; one that is being written is locked, and stays.
+
+    So does one with a checkpoint, for KEPT_SECONDS.
+    """
     for folder in parent.iterdir():
         if UNFINISHED.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
             try:
                 lock = _lock(folder)
             except OSError:  # it is being written, it has just gone, or the file system has no locks to tell by
                 continue
-            shutil.rmtree(folder, ignore_errors=True)
+            if not any(time.time() - kept.stat().st_mtime < KEPT_SECONDS for kept in checkpoints_in(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
+
+
+def resumable_in(parent: Path) -> list[Path]:
+    """Unfinished folders that another process can go on with: they hold a checkpoint, and nobody writes them."""
+    found = []
+    for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
+        if resumable(folder):
+            try:
+                os.close(_lock(folder))
+            except BlockingIOError:
+                continue
+            except OSError:  # no locks to tell by
+                pass
+            found.append(folder)
+    return found
+
+
+def resumable(folder: Path) -> bool:
+    """Whether a folder is an unfinished one that holds a checkpoint."""
+    return UNFINISHED.fullmatch(folder.name) is not None and bool(checkpoints_in(folder))
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The complete checkpoints in an unfinished folder."""
+    return list((folder / CHECKPOINT).glob("[!.]*"))
+
+
+def name_of(beside: Path) -> str:
+    """The name that an unfinished folder is to take."""
+    match = UNFINISHED.fullmatch(beside.name)
+    return match[1] if match else beside.name
 
 
 def _unfinished(folder: Path) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import secrets
 import shutil
 import time
 from dataclasses import dataclass, field, replace
@@ -11,9 +13,13 @@ from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
 from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
+from okl.checkpoints.keeper import MAIN, RunKeeper
+from okl.checkpoints.origin import Origin, refuse_other_origin, refuse_other_settings
+from okl.checkpoints.unfinished import newest_head
 from okl.configuration import IngestSettings, TrainSettings
 from okl.constraintresults import constraint_figures
 from okl.curve import LearningCurve
+from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
@@ -21,21 +27,25 @@ from okl.learning import learn, learn_linear
 from okl.online.constraints.grammar import parse_constraints
 from okl.online.constraints.measuring import measure_constraints
 from okl.online.solver import OnlineSolver
-from okl.planning import check, learnt_columns, make_solver, mode_of, run_folder
+from okl.planning import check, check_workers, learnt_columns, make_solver, mode_of, run_folder
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
 from okl.results import Tallies, describe_data, figures, flat_figures, how_it_went, split_metrics
-from okl.runfolder import RunFolder
+from okl.runfolder import name_of, resumable_in
 from okl.solvers import Solver
-from okl.store.dataset import Shard
+from okl.store.dataset import Dataset, Shard
 from okl.store.ingest import ingest
-from okl.store.manifest import is_dataset, open_dataset
+from okl.store.manifest import is_dataset, open_dataset, verify
 from okl.store.model import Model, save_model
+from okl.store.places import Place
+from okl.store.publishing import local_folder, run_place
 from okl.store.report import markdown_report, text_summary, write_report
 
 __all__ = ["TRAIN_STAGES", "TrainingRun", "check", "stages_of", "train"]
 
+VECTORS = "vectors"
+_LOG = logging.getLogger("okl")
 TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 
 
@@ -45,12 +55,13 @@ def stages_of(settings: TrainSettings) -> tuple[str, ...]:
     return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.certify else TRAIN_STAGES
 
 
-def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str, Any]:
+def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> dict[str, Any]:
     """Train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
 
     Parameters
     ----------
     settings : everything that decides the model; observer : whoever watches
+    resume : unfinished folder of a run of the same settings, to go on with; see okl.checkpoints.unfinished
 
     Returns
     -------
@@ -60,54 +71,84 @@ def train(settings: TrainSettings, observer: Observer | None = None) -> dict[str
     ------
     OklError : one sentence that says what is wrong; nothing half-written stays
     """
-    check(settings)
-    return perform(TrainingRun(settings, observer or NullObserver()), stages_of(settings))
+    check_before(settings, resume)
+    return perform(TrainingRun(settings, observer or NullObserver(), resume), stages_of(settings))
+
+
+def check_before(settings: TrainSettings, resume: Path | None) -> None:
+    """Refuse what can be known to be wrong before anything is started; see `okl.planning.check`.
+
+    resume : see `train`; what a run was begun with was checked then, and its source need not be there any more
+    """
+    if resume is None:
+        check(settings)
+    else:
+        check_workers(settings.workers, settings.scheduler)
 
 
 @dataclass(eq=False)
 class TrainingRun:
-    """One run: call the stages of `stages_of` in order, then `close`, whatever happened; it removes leftovers."""
+    """One run: call the stages of `stages_of` in order, then `close`, whatever happened; it removes leftovers.
+
+    resume : unfinished folder of a run that is gone on with; key : by which whoever began it finds it again
+    """
 
     settings: TrainSettings
     observer: Observer = field(default_factory=NullObserver)
+    resume: Path | None = None
+    key: str = ""
 
     def __post_init__(self) -> None:
-        self._place = RunFolder(run_folder(self.settings))
+        self._place = run_place(run_folder(self.settings))
         self._begun = time.perf_counter()
         self._result: dict[str, Any] = {}
         self._proof: Proof | None = None
         self._execution: Execution | None = None
+        self._keeper: RunKeeper | None = None
+        self._scratch: Path | None = None
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Place:
         """Where the run is kept once it is complete."""
         return self._place.folder
 
     def ingest(self) -> dict[str, Any]:
         """Open the data set, or make one from the source in the run's folder."""
-        settings = self.settings
-        self._place.open()
-        if is_dataset(settings.data):
-            self.data = open_dataset(settings.data)
-        else:
-            options = settings.ingest or IngestSettings()
-            made = ingest(settings.data, self._place.beside / "data", options, progress=self._ingest_progress)
-            self.data = made.dataset
-        self.data = learnt_columns(settings, self.data)
+        about = self._open_folder()
+        self.data = learnt_columns(self.settings, self._open_data())
+        self._origin = Origin.of(self.settings, self.data, self.key)
+        if about is not None:
+            self._origin = replace(self._origin, key=about["key"])
+            refuse_other_origin(Origin(**about), self._origin, self.data.folder, str(self.folder))
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
-        """Start workers, draw the map, settle bandwidth and step size, and compile."""
+        """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
         settings = self.settings
         self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
         self.solver = self._make_solver()
-        self._state = self.solver.start(self.data, self._execution)
-        return self.solver.chosen(self._state)
+        self._keeper = RunKeeper(
+            self._place.beside,
+            self._origin,
+            settings.checkpoint_seconds,
+            settings.checkpoint_rounds,
+            {"data": self.data} | ({} if self._scratch is None else {"scratch": self._scratch}),
+            self._scratch,
+            self._begun,
+        )
+        kept = self._keeper.resume()
+        self._begin: Any = self.solver.start(self.data, self._execution) if kept is None else kept
+        return self.solver.chosen(self._begin if kept is None else kept.state)
 
     def learn(self) -> dict[str, Any]:
         """The loop."""
-        self.learnt = learn(self.solver, self._state, self.data, self._running(), self.observer)
-        self._traffic = self._running().traffic  # the linear model of `evaluate` has rounds of its own
+        keeper, execution = self._keeping(), self._running()
+        try:
+            self.learnt = learn(self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN))
+        except DivergedError:
+            self._place.discard()
+            raise
+        self._traffic = keeper.total_traffic(execution)  # the linear model of `evaluate` has rounds of its own
         seconds, rows = self.learnt.seconds, self.data.rows("train")
         return {"rows": rows, "seconds": seconds, "rows_per_second": rows * self.settings.passes / max(seconds, 1e-9)}
 
@@ -117,7 +158,7 @@ class TrainingRun:
             "model": self.learnt.predictor,
             self._constant: ConstantPredictor(self.data.schema),
         }
-        self.linear = learn_linear(self.settings, self.solver, self.data, self._running())
+        self.linear = learn_linear(self.settings, self.solver, self.data, self._running(), self._keeping())
         if self.linear is not None:
             predictors["linear"] = self.linear.predictor
         execution, precision = self._running(), self.settings.precision
@@ -159,18 +200,22 @@ class TrainingRun:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
         self._result = self._collect()
         write_report(self._result, self._place.beside / "report.html")
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
         (self._place.beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"run": str(self.folder)}
 
     def close(self) -> None:
-        """Free workers, and remove everything of a run that did not complete."""
+        """Free workers, and remove everything of a run that did not complete, unless it can be gone on with."""
         try:
             if self._execution is not None:
                 self._execution.close()
                 self._execution = None
         finally:
+            if self._keeper is not None and self._place.resumable:
+                _LOG.warning("%s is unfinished: okl train --resume %s goes on with it.", self.folder.name, self.folder)
+            self._keeper = None
             self._place.close()
 
     def result(self) -> dict[str, Any]:
@@ -193,13 +238,41 @@ class TrainingRun:
         solver = make_solver(self.settings, self.data)
         if not isinstance(solver, AcceleratedSolver):
             return solver
+        # where workers keep what brings back the vectors of one that dies; a new name, as workers of a process that was
+        # killed may live a little longer, and write there
+        for left in self._place.beside.glob(f"{VECTORS}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        self._scratch = self._place.beside / f"{VECTORS}-{secrets.token_hex(4)}"
         self._scratch.mkdir()
         return replace(solver, scratch=self._scratch)
 
-    @property
-    def _scratch(self) -> Path:
-        """Where workers keep what brings back the vectors of one that dies."""
-        return self._place.beside / "checkpoints"
+    def _open_folder(self) -> dict[str, Any] | None:
+        """Make the run's folder, or lock the one that is gone on with: what its checkpoint says that it belongs to."""
+        if self.resume is None:
+            self._place.open()
+            if others := resumable_in(local_folder(self._place.folder).parent):
+                names = ", ".join(name_of(one) for one in others)
+                _LOG.warning("Unfinished, to be gone on with by okl train --resume: %s.", names)
+            return None
+        self._place.reopen(self.resume)
+        about = newest_head(self.resume).about
+        refuse_other_settings(about, self.settings, str(self.folder))
+        return about
+
+    def _open_data(self) -> Dataset:
+        settings = self.settings
+        if is_dataset(settings.data):
+            return open_dataset(settings.data)
+        if self.resume is not None:
+            made = open_dataset(self._place.beside / "data")
+            verify(made)
+            return made
+        options = settings.ingest or IngestSettings()
+        return ingest(settings.data, self._place.beside / "data", options, progress=self._ingest_progress).dataset
+
+    def _keeping(self) -> RunKeeper:
+        assert self._keeper is not None, "plan comes first"
+        return self._keeper
 
     @property
     def _constant(self) -> str:
@@ -232,7 +305,7 @@ class TrainingRun:
             "name": settings.name or self.folder.name,
             "rows": rows,
             "seconds": learnt.seconds,
-            "total_seconds": time.perf_counter() - self._begun,
+            "total_seconds": self._keeping().total_seconds(),
             "rows_per_second": rows * settings.passes / max(learnt.seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(),
             **figures(schema, self.tallies, "model", learnt),
@@ -240,6 +313,7 @@ class TrainingRun:
             "weights_sha256": self.weights_sha256,
             "mode": mode_of(settings),
             "workers": self._running().n_workers,
+            "resumed": self._keeping().resumed,
             "rounds": self._traffic.rounds,
             "bytes_sent": self._traffic.bytes_sent,
             "bytes_received": self._traffic.bytes_received,
