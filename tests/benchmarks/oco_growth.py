@@ -5,7 +5,7 @@
 signs : random signs in a box with two constraints, where no learner beats sqrt(T); T = 500 .. 32000, means of 20
     repetitions, gamma_0 at the edge of its range, steps of one length: D / sqrt(2 t) over the losses' root mean square,
     as Sinha & Vaze take them, or with T in place of t. Violations in the form of Table 1: (3) for Yu & Neely, Jenatton
-    and Mahdavi, where later slack makes good; (6), never less, beside it.
+    and Mahdavi, where later slack makes good; (6), never less, beside it. Verdicts allow two standard errors.
 biased : the same with losses that pull out of the constraints; a regret below 0 is paid for by violation.
 long : Algorithm 1 and its newer rivals on biased signs up to T = 2,048,000, with exponents from horizon to horizon.
 paths : signs with a bias that turns round, T = 20000; dynamic regret against the best of every segment.

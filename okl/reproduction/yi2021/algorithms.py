@@ -41,7 +41,10 @@ QUADRATIC: dict[str, Method[Any]] = {
     "Algorithm 1": Algorithm1(StronglyConvex(1.0 / 6.0, penalty_scale=6.0**0.5)),
     "Yuan & Lamperski": YuanLamperski(step_scale=3.0, ratio=1.5, strongly_convex=True),
     "Jenatton": Jenatton(step_scale=2.5, damping_scale=0.001, step_exponent=1.0, damping_exponent=0.01),
-    "Yuan & Lamperski (theta 6)": YuanLamperski(step_scale=3.0, ratio=2.0, strongly_convex=True),
+}
+QUADRATIC |= {  # other readings of theta_t = 4.5 / (t + 1)
+    f"Yuan & Lamperski (theta {round(3 * ratio)})": YuanLamperski(step_scale=3.0, ratio=ratio, strongly_convex=True)
+    for ratio in (1.0, 2.0, 3.0)
 }
 
 

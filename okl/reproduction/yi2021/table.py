@@ -185,6 +185,6 @@ OQP = SimulationTable(
     QUADRATIC_ORDERS,
     "Parameters as in Table 3, theta_t = c / t^0.01 for Jenatton included. 'Almost the same loss' of Algorithm 1 and "
     "Yuan & Lamperski is taken as 2% apart. As printed, it does not come out: with theta_t = 1.5 eta_t a step "
-    "overshoots every row with ||a||^2 > 3 and lands inside. It comes out with theta_t = 2 eta_t, 6 / (t + 1), shown "
-    "beside it.",
+    "overshoots every row with ||a||^2 > 3 and lands inside. Readings tried are shown beside it: 3, 6 and 9 in place "
+    "of 4.5. It comes out with theta_t = 2 eta_t, 6 / (t + 1), alone.",
 )
