@@ -20,10 +20,11 @@ from okl.online.constraints.quantities import columns_of
 from okl.online.recipe import Mode
 from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
 from okl.recipes import check_recipe, make_accelerated, make_recipe, make_subgradient
-from okl.runfolder import check_place
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
+from okl.store.places import Place, place_of
+from okl.store.publishing import check_place
 from okl.subgradient.catalogue import CUTTING_NAMES
 from okl.subgradient.solver import SubgradientSolver
 from okl.types import Task
@@ -175,10 +176,10 @@ def default_rounds(solver: str, mode: Mode, rows: int) -> int:
     return max(1, min(most, rows // least_rows))
 
 
-def run_folder(settings: TrainSettings) -> Path:
+def run_folder(settings: TrainSettings) -> Place:
     """Where a run is kept: `out`, or a new folder named by the model and the time in okl's home folder."""
     if settings.out is not None:
-        return Path(settings.out).absolute()
+        return place_of(settings.out).absolute()
     name = settings.name or Path(settings.data).name.split(".")[0] or "run"
     stem = f"{name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     runs = okl_home() / "runs"

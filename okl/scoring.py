@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,10 +19,12 @@ from okl.errors import ConfigError
 from okl.execution import open_execution
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
-from okl.runfolder import RunFolder, check_place
+from okl.runfolder import RunFolder
 from okl.store.dataset import Schema
 from okl.store.model import Model, load_model, predictions
 from okl.store.pieces import TablePiece, read_table, table_pieces
+from okl.store.places import Place, place_of
+from okl.store.publishing import check_place, file_beside, run_place
 from okl.store.rawrows import check_columns, prepare_rows
 from okl.types import FloatArray
 
@@ -36,9 +36,9 @@ class ScoreSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: str = Field(description="folder of a model")
+    model: str = Field(description="folder of a model, or its URL")
     source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
-    out: str = Field(description="folder to make for the scores")
+    out: str = Field(description="folder or URL to make for the scores")
     keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
     workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
@@ -51,36 +51,33 @@ class ScorePiece:
 
     model: Model
     keys: tuple[str, ...]
-    folder: Path
+    folder: Place
 
     def __call__(self, piece: TablePiece) -> dict[str, Any]:
         """Rows, and how often each label was predicted (or the sum of the predictions)."""
-        path = self.folder / f"part-{piece.index:05d}.parquet"
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
         schema = self.output_schema(piece)
         counts: Counter[Any] = Counter()
         rows, total = 0, 0.0
         columns = [*self.model.schema.features, *self.keys]
-        try:
-            with pq.ParquetWriter(beside, schema, compression="zstd") as writer:
-                for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
-                    raw = prepare_rows(self.model.schema, source, self.model.precision)
-                    scores = self.model.predictor.scores(raw.inputs)
-                    predicted = predictions(self.model.schema, scores)
-                    absent = None if raw.complete is None else ~raw.complete
-                    kept = predicted if absent is None else predicted[~absent]
-                    if self.model.schema.task == "regression":
-                        total += float(kept.sum())
-                    else:
-                        counts.update(kept.tolist())
-                    arrays = [source.batch.column(name) for name in self.keys]
-                    arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
-                    arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
-                    writer.write_batch(pa.record_batch(arrays, schema=schema))
-                    rows += source.batch.num_rows
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        with (
+            file_beside(self.folder / f"part-{piece.index:05d}.parquet") as beside,
+            pq.ParquetWriter(beside, schema, compression="zstd") as writer,
+        ):
+            for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
+                raw = prepare_rows(self.model.schema, source, self.model.precision)
+                scores = self.model.predictor.scores(raw.inputs)
+                predicted = predictions(self.model.schema, scores)
+                absent = None if raw.complete is None else ~raw.complete
+                kept = predicted if absent is None else predicted[~absent]
+                if self.model.schema.task == "regression":
+                    total += float(kept.sum())
+                else:
+                    counts.update(kept.tolist())
+                arrays = [source.batch.column(name) for name in self.keys]
+                arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
+                arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
+                writer.write_batch(pa.record_batch(arrays, schema=schema))
+                rows += source.batch.num_rows
         return {"rows": rows, "counts": counts, "total": total}
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
@@ -100,7 +97,7 @@ class ScoringRun:
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self._place = RunFolder(Path(self.settings.out))
+        self._place = run_place(place_of(self.settings.out).absolute())
         self._result: dict[str, Any] = {}
 
     def check(self) -> dict[str, Any]:
@@ -112,7 +109,8 @@ class ScoringRun:
         """Score all pieces, each to a file of its own."""
         begun, settings = time.perf_counter(), self.settings
         self._place.open()
-        work = ScorePiece(self.model, self.keys, self._place.beside)
+        place = self._place
+        work = ScorePiece(self.model, self.keys, place.beside if isinstance(place, RunFolder) else place.folder)
         known = [piece.rows for piece in self.pieces]
         expected = 0 if None in known else sum(rows or 0 for rows in known)
         done, counts, total = 0, Counter[Any](), 0.0
@@ -170,7 +168,7 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     ------
     OklError : a model or source that does not open or do not fit each other; a destination that exists
     """
-    check_place(Path(settings.out))
+    check_place(place_of(settings.out))
     check_workers(settings.workers, settings.scheduler)
     model = load_model(settings.model)
     pieces = table_pieces(settings.source, model.schema.n_features)

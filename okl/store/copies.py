@@ -43,15 +43,14 @@ class RemoteCopy:
         self.place, self.size = place, size
         self._limit_blocks = max(1, limit_bytes // BLOCK_BYTES)
         self._lock = Lock()
-        with _on_disk(place):
-            self._file = tempfile.TemporaryFile(prefix="okl-", dir=_folder(), buffering=0)  # noqa: SIM115 (held)
+        with _on_disk(place), tempfile.TemporaryFile(prefix="okl-", dir=_folder()) as file:
+            self.descriptor = os.dup(file.fileno())  # valid as long as this object lives
             os.ftruncate(self.descriptor, size)
         self._here = bytearray(-(-size // BLOCK_BYTES))
 
-    @property
-    def descriptor(self) -> int:
-        """Of the copy; valid as long as this object lives."""
-        return self._file.fileno()
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
 
     @property
     def held_bytes(self) -> int:

@@ -7,24 +7,48 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from okl.errors import DataError
 from okl.runfolder import make_beside, remove_leftovers
 from okl.store.manifest import is_dataset
+from okl.store.places import Place, RemotePath
+from okl.store.publishing import PublishedFolder, is_leftover
 
 PLACE_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
-def check_destination(destination: Path) -> None:
+def check_destination(destination: Place) -> None:
     """Raise DataError if something that okl did not make is there."""
+    if isinstance(destination, RemotePath) and is_leftover(destination):
+        return
     if destination.exists() and not is_dataset(destination):
         raise DataError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
 
 
+def written_beside(destination: Place) -> AbstractContextManager[Path]:
+    """A new folder that takes its place at the end, or goes away with everything it holds; see the two ways below."""
+    return _renamed_at_the_end(destination) if isinstance(destination, Path) else _sent_at_the_end(destination)
+
+
 @contextmanager
-def written_beside(destination: Path) -> Iterator[Path]:
+def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
+    place = PublishedFolder(destination, replaces=is_dataset(destination))
+    try:
+        place.open()
+        yield place.beside
+        place.complete()
+    except OSError as error:
+        if error.errno not in PLACE_FAULTS:
+            raise
+        raise DataError(f"{place.beside} cannot be written: {error.strerror}. Set OKL_HOME to a place.") from None
+    finally:
+        place.close()
+
+
+@contextmanager
+def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
     """A new folder beside the destination that takes its place at the end, or goes away with everything it holds.
 
     What killed processes left beside the destination goes, too.

@@ -17,6 +17,7 @@ from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.store.destination import check_destination, written_beside
 from okl.store.findings import find_warnings
 from okl.store.manifest import is_dataset, open_dataset, read_manifest, write_manifest
+from okl.store.places import Place, place_of
 from okl.store.shards import ShardWriter, group_rows, part_schema
 from okl.store.sources import Source, SourceBatch, open_source
 from okl.store.splitting import held_out
@@ -43,8 +44,8 @@ class Counts(NamedTuple):
 
 
 def ingest(
-    source: str | Path,
-    destination: str | Path,
+    source: str | Place,
+    destination: str | Place,
     settings: IngestSettings,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -53,7 +54,7 @@ def ingest(
 
     Parameters
     ----------
-    source : Parquet file, directory or glob, CSV, or svmlight text
+    source : Parquet file, directory or glob, CSV, or svmlight text; a path or a URL, as the destination
     destination : folder of the data set; it appears when it is complete, whatever happens
     overwrite : replace a data set made from another source or with other settings
     progress : is told the rows done and the rows in all (None where only reading tells)
@@ -63,7 +64,7 @@ def ingest(
     DataError : rows, columns or files that do not hold what they must; a destination that is taken
     ConfigError : settings that exclude each other
     """
-    destination = Path(destination).absolute()
+    destination = place_of(destination).absolute()
     opened = check_source(source, settings)
     roles = assign_roles(opened, settings)
     reader = TargetReader(roles.target, opened.schema.field(roles.target).type, settings.task)
@@ -82,7 +83,7 @@ def ingest(
     return IngestResult(open_dataset(destination), changed=True)
 
 
-def check_source(source: str | Path, settings: IngestSettings) -> Source:
+def check_source(source: str | Place, settings: IngestSettings) -> Source:
     """Open a source and find what can be known to be wrong before its rows are read; raises as `ingest` does."""
     if settings.scale_target and settings.scale == "none":
         raise ConfigError("scale_target scales the target as the inputs are scaled, but scale = none; choose one.")
@@ -92,7 +93,7 @@ def check_source(source: str | Path, settings: IngestSettings) -> Source:
     return opened
 
 
-def _same_or_error(destination: Path, source: Source, fingerprint: str, settings: IngestSettings) -> Dataset:
+def _same_or_error(destination: Place, source: Source, fingerprint: str, settings: IngestSettings) -> Dataset:
     manifest = read_manifest(destination)
     if manifest.source.get("sha256") != fingerprint:
         raise DataError(f"{destination} was made from other data than {source.location} holds now. Use --overwrite.")

@@ -15,9 +15,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from okl.errors import ModelError
+from okl.errors import DataError, ModelError
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import ColumnStatistics, Schema
+from okl.store.places import Place, place_of
 from okl.types import FloatArray, Precision
 
 FORMAT_VERSION = 1
@@ -114,17 +115,19 @@ def save_model(model: Model, folder: Path) -> str:
     return digest
 
 
-def load_model(folder: str | Path) -> Model:
+def load_model(folder: str | Place) -> Model:
     """Open a model directory; every byte is checked against its digests, and no stored code is run.
 
     Raises
     ------
     ModelError : missing, damaged, incomplete, or written by a later okl
     """
-    folder = Path(folder)
+    folder = place_of(folder)
     description = _read_description(folder)
     try:
         weights = (folder / WEIGHTS).read_bytes()
+    except DataError as error:
+        raise ModelError(f"{error} The model is incomplete.") from None
     except OSError as error:
         raise ModelError(f"{folder / WEIGHTS} cannot be read ({error.strerror}). The model is incomplete.") from None
     if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
@@ -140,16 +143,18 @@ def load_model(folder: str | Path) -> Model:
     return Model(schema, predictor, description["configuration"], description["provenance"])
 
 
-def weights_digest(folder: Path) -> str:
+def weights_digest(folder: Place) -> str:
     """The sha256 of the weights of a stored model."""
     digest: str = _read_description(folder)["weights_sha256"]
     return digest
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def _read_description(folder: Place) -> dict[str, Any]:
     path = folder / DESCRIPTION
     try:
         stored = path.read_bytes()
+    except DataError as error:
+        raise ModelError(str(error)) from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read ({error.strerror}). Give the folder of a trained model.") from None
     try:

@@ -15,16 +15,17 @@ MAGIC = b"PAR1"
 STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chunk comes into memory at once
 
 
-def inspect(file: Place) -> tuple[pa.Schema, tuple[int, ...]]:
-    """Schema and rows of each row group, from the footer alone.
+def inspect(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple[pa.Schema, tuple[int, ...]]:
+    """Schema and rows of each row group, from the footer alone; of a shard, once its bytes are verified.
 
     Raises
     ------
     DataError : the file is empty, no Parquet, or truncated
     """
-    check_magic(file)
+    if not sha256:
+        check_magic(file)
     try:
-        with readable(file) as stream, pq.ParquetFile(stream) as parquet:
+        with readable(file, size_bytes, sha256) as stream, pq.ParquetFile(stream) as parquet:
             meta = parquet.metadata
             schema = parquet.schema_arrow.remove_metadata()
             return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))

@@ -76,7 +76,8 @@ def table_pieces(source: str | Place | Dataset, n_columns: int = 0) -> tuple[Tab
 
 
 def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
-    columns, _ = inspect(data.path(data.shards[0]))
+    any_shard = data.shards[0]
+    columns, _ = inspect(data.path(any_shard), any_shard.size_bytes, any_shard.sha256)
     pieces = []
     for shard in data.shards:
         first = 0

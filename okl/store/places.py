@@ -19,7 +19,7 @@ from okl.errors import ConfigError
 from okl.store.trying import explained, first_line, persistently, without_secrets
 
 Answer = TypeVar("Answer")
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
 LOCAL = ("file://", "local://")
 
@@ -94,19 +94,21 @@ class RemotePath:
             except FileNotFoundError:
                 return []
             kept = [entry for entry in entries if entry["type"] == "file"]
-            return sorted((fs.unstrip_protocol(entry["name"]), int(entry["size"] or 0)) for entry in kept)
+            return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in kept)
 
-        return [(self._like(url), size) for url, size in self._ask(found, "cannot be listed")]
+        return [(RemotePath(self.url + rest), size) for rest, size in self._ask(found, "cannot be listed")]
 
     def matches(self) -> list[RemotePath]:
         """Files whose names the URL matches as a glob, by name."""
+        fixed = re.split(r"[*?\[]", self.url)[0]
 
         def found(fs: Any, path: str) -> list[str]:
             fs.invalidate_cache()
             entries = fs.glob(path, detail=True).values()
-            return sorted(fs.unstrip_protocol(entry["name"]) for entry in entries if entry["type"] == "file")
+            before = re.split(r"[*?\[]", path)[0]
+            return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
 
-        return [self._like(url) for url in self._ask(found, "cannot be listed")]
+        return [RemotePath(fixed + rest) for rest in self._ask(found, "cannot be listed")]
 
     def read_bytes(self) -> bytes:
         """Everything in a file."""
@@ -155,10 +157,6 @@ class RemotePath:
         """Call something with the file system and the path in its words, again and again where that may help."""
         fs, path = file_system(self.url)
         return persistently(lambda: call(fs, path), f"{self.url} {failing}")
-
-    def _like(self, url: str) -> RemotePath:
-        """The same kind of URL as this one: a file system tells s3:// of what was asked for as s3a://."""
-        return RemotePath(f"{self.url.partition('://')[0]}://{url.partition('://')[2]}")
 
 
 Place = Path | RemotePath

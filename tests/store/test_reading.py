@@ -208,7 +208,12 @@ def test_a_shard_is_hashed_once_and_again_only_when_it_was_written_again(
 ) -> None:
     data = made(tmp_path, table(900))
     hashed: list[str] = []
-    monkeypatch.setattr(verified, "file_sha256", lambda path: hashed.append(path.name) or file_sha256(path))
+
+    def told(path: Path) -> str:
+        hashed.append(path.name)
+        return file_sha256(path)
+
+    monkeypatch.setattr(verified, "file_sha256", told)
     path = Path(data.path(data.shards[0]))
     verified.verify_file(path, data.shards[0].sha256)
     assert hashed == []  # who wrote it has hashed it
