@@ -13,6 +13,7 @@ from okl.errors import ExecutionError
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.execution.readahead import ReadAhead
 from okl.execution.readinturn import ReadInTurn
+from okl.provenance import processor
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
 from okl.store.reading import expect_window, window_jobs
@@ -47,6 +48,11 @@ class LocalExecution:
     def traffic(self) -> Traffic:
         """Rounds so far; no byte leaves the process."""
         return Traffic(rounds=self._rounds)
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """The kind of this machine's processor."""
+        return (processor(),)
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision

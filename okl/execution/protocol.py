@@ -67,6 +67,11 @@ class Execution(Protocol):
         """Rounds and bytes so far."""
         ...
 
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Kinds of processors that take part, by which BLAS and compiled code differ in the last bits."""
+        ...
+
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:

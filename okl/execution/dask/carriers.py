@@ -17,6 +17,7 @@ from distributed import KilledWorker, get_worker
 from distributed.core import clean_exception
 
 from okl.execution.batches import Reply, run_batch
+from okl.provenance import processor
 
 OPERATION = "okl_batch"
 
@@ -56,10 +57,12 @@ def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | No
     return run_batch(digest, content, items, value, get_worker().address)
 
 
-def warm_up() -> None:
-    """Import what most work needs, numba above all, while the caller still looks at the data."""
+def warm_up() -> str:
+    """Import what most work needs, numba above all, while the caller still looks at the data; the kind of processor."""
     import okl.compiled.door
     import okl.store.reading  # noqa: F401
+
+    return processor()
 
 
 async def by_task(client: Any, address: str, parcel: Parcel) -> Reply:

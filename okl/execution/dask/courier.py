@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
@@ -25,8 +26,11 @@ from okl.execution.dask.delivery import Delivery, Pace, SplitError
 from okl.execution.dask.roster import Roster
 from okl.execution.placement import Batch, one_by_one
 from okl.execution.protocol import Traffic
+from okl.provenance import processor
 
 _HELD_PACES = 64
+
+logger = logging.getLogger("okl.execution")
 
 Answer = tuple[Batch, Reply]
 Carrier = Literal["auto", "task", "handler"]
@@ -50,6 +54,7 @@ class Courier:
     ) -> None:  # fmt: skip
         self.traffic = Traffic()
         self.carrier = carrier
+        self.processors = {processor()}
         self._client = client
         self._address = address
         self._roster = Roster(client, address, patience_seconds, most_workers)
@@ -58,7 +63,8 @@ class Courier:
         self._holders: set[tuple[str, str]] = set()
         self._installed: set[str] = set()
         self._unreachable: set[str] = set()
-        self._greeted: set[Any] = set()
+        self._greeted: set[str] = set()
+        self._greeting: set[Any] = set()
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -68,13 +74,13 @@ class Courier:
     def open(self, n_workers: int) -> None:
         """Wait for workers to come, and have them import meanwhile what they will need."""
         self._run(self._roster.gather(n_workers))
-        for slot in self.slots:
-            self._greet(slot)
+        self._greet()
 
     def look(self) -> None:
         """Look who is there, unless that was done just now. Raises ExecutionError if the scheduler is gone."""
         if self._roster.stale():
             self._run(self._roster.look())
+            self._greet()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         future = asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
@@ -85,10 +91,25 @@ class Courier:
         finally:
             future.cancel()
 
-    def _greet(self, address: str) -> None:
-        future = self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False)
-        self._greeted.add(future)
-        future.add_done_callback(self._greeted.discard)  # nothing of it need be kept
+    def _greet(self) -> None:
+        for address in set(self.slots) - self._greeted:
+            self._greeted.add(address)
+            future = self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False)
+            self._greeting.add(future)
+            future.add_done_callback(self._met)
+
+    def _met(self, future: Any) -> None:
+        """Note a worker's kind of processor; runs in a thread of the client's."""
+        self._greeting.discard(future)  # nothing of it need be kept
+        if future.status != "finished":
+            return
+        kind = future.result()
+        if kind not in self.processors:
+            self.processors.add(kind)
+            logger.warning(
+                "Processors of several kinds take part (%s). The same model to the bit is promised on one kind only.",
+                "; ".join(sorted(self.processors)),
+            )
 
     def send(self, call: Call, batches: Sequence[Batch]) -> Future[list[Answer]]:
         """Have batches done: a future of their answers, in no order.
@@ -161,6 +182,6 @@ class Courier:
 
     def close(self) -> None:
         """Give up what is still on its way: a task that nobody waits for."""
-        self._greeted.clear()
+        self._greeting.clear()
         with suppress(TimeoutError, RuntimeError):
             asyncio.run_coroutine_threadsafe(self._roster.give_up(), self._client.loop.asyncio_loop).result(5.0)

@@ -127,6 +127,11 @@ class DaskExecution:
         """Rounds, and pickled bytes of work, shards, values and results so far."""
         return self._courier.traffic
 
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Kinds of processors that take part, as far as workers have told; this process's is one."""
+        return tuple(sorted(self._courier.processors))
+
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
