@@ -1,4 +1,4 @@
-"""Small real data sets that there is something to learn from, and two Dask workers, made once for all tests."""
+"""Small real data sets that there is something to learn from, made once for all tests, and two Dask workers."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def learnable(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
     return made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two_workers() -> Iterator[Execution]:
-    """Two Dask worker processes, started once."""
+    """Two Dask worker processes, started once a module: idle to the end of all tests, they take more than starting."""
     with open_execution(workers=2, threads=2) as execution:
         yield execution
