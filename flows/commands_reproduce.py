@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ from flows.progress import terminal_observer
 from flows.run import run_recorded
 from okl.configuration import settings_from
 from okl.reproduction.settings import ReproduceSettings
+from okl.store.places import local_location
 
 REPRODUCE = Options(ReproduceSettings, ("repeats", "orders", "choice", "precision", "workers", "threads", "out"))
 
@@ -36,10 +36,10 @@ def reproduce(
 
     The same --out again goes on where a run stopped: what is done is not done again.
     """
-    folder = os.path.abspath(data) if data else ""
+    folder = local_location("--data", data) if data else ""
     words = {"table": table, "data": folder, "datasets": datasets, "algorithms": algorithms} | given
     if "out" in given:
-        words["out"] = os.path.abspath(given["out"])
+        words["out"] = local_location("--out", given["out"])
     settings = settings_from(ReproduceSettings, words, "okl reproduce")
     from okl.reproduction.run import check
     from okl.reproduction.wording import text_summary

@@ -10,12 +10,13 @@ from typing import Any
 from okl.comparison.settings import CompareSettings
 from okl.home import okl_home
 from okl.store.dataset import Dataset
+from okl.store.places import Place, place_of
 
 
-def folder_of(settings: CompareSettings) -> Path:
+def folder_of(settings: CompareSettings) -> Place:
     """Where the run is kept: `out`, or a new folder in okl's home folder."""
     if settings.out is not None:
-        return Path(settings.out).absolute()
+        return place_of(settings.out).absolute()
     name = settings.name or Path(settings.data).name
     return okl_home() / "runs" / f"compare-{name}-{datetime.now():%Y%m%d-%H%M%S-%f}-{os.getpid()}"
 

@@ -181,6 +181,13 @@ def absolute_location(location: str) -> str:
     return os.path.abspath(place) if isinstance(place, Path) else str(place)
 
 
+def local_location(option: str, location: str) -> str:
+    """A path of this machine from its root; raises ConfigError for a URL, which this option does not take."""
+    if URL.match(location):
+        raise ConfigError(f"{option} {without_secrets(location)} is a URL, but it takes a folder of this machine.")
+    return os.path.abspath(location)
+
+
 def size_of(place: Place) -> int:
     """Bytes of a file; raises OSError for a path, DataError for a URL where none is."""
     if isinstance(place, Path):
