@@ -153,7 +153,7 @@ def train(
         check_before(settings, folder)
         result = run_train(settings, _observer(), folder)
     elif dataset is None:
-        raise ConfigError("okl train takes a DATASET to train on, or --resume RUN; neither was given.")
+        raise ConfigError("Missing argument 'DATASET': give a data set or a source to train on, or --resume RUN.")
     else:
         from okl.planning import check
 

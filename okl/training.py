@@ -21,7 +21,7 @@ from okl.constraintresults import constraint_figures
 from okl.curve import LearningCurve
 from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, predictor_tallies
-from okl.execution import open_execution
+from okl.execution import open_for
 from okl.execution.protocol import Execution
 from okl.learning import learn, learn_linear
 from okl.online.constraints.grammar import parse_constraints
@@ -32,7 +32,7 @@ from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
 from okl.results import Tallies, describe_data, figures, flat_figures, how_it_went, split_metrics
-from okl.runfolder import name_of, resumable_in
+from okl.runfolder import CHECKPOINT, name_of, resumable_in
 from okl.solvers import Solver
 from okl.store.dataset import Dataset, Shard
 from okl.store.ingest import ingest
@@ -83,7 +83,7 @@ def check_before(settings: TrainSettings, resume: Path | None) -> None:
     if resume is None:
         check(settings)
     else:
-        check_workers(settings.workers, settings.scheduler)
+        check_workers(settings)
 
 
 @dataclass(eq=False)
@@ -125,7 +125,7 @@ class TrainingRun:
     def plan(self) -> dict[str, Any]:
         """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
         settings = self.settings
-        self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
+        self._execution = open_for(settings)
         self.solver = self._make_solver()
         self._keeper = RunKeeper(
             self._place.beside,
@@ -238,10 +238,7 @@ class TrainingRun:
         solver = make_solver(self.settings, self.data)
         if not isinstance(solver, AcceleratedSolver):
             return solver
-        # where workers keep what brings back the vectors of one that dies; a new name, as workers of a process that was
-        # killed may live a little longer, and write there
-        for left in self._place.beside.glob(f"{VECTORS}-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        # where workers keep what brings back the vectors of one that dies
         self._scratch = self._place.beside / f"{VECTORS}-{secrets.token_hex(4)}"
         self._scratch.mkdir()
         return replace(solver, scratch=self._scratch)
@@ -257,6 +254,10 @@ class TrainingRun:
         self._place.reopen(self.resume)
         about = newest_head(self.resume).about
         refuse_other_settings(about, self.settings, str(self.folder))
+        # vectors too: workers of a process that was killed may live a little longer, and write to those of its name
+        for left in self.resume.iterdir():
+            if left.name not in (CHECKPOINT, "data"):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
         return about
 
     def _open_data(self) -> Dataset:

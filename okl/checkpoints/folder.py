@@ -62,7 +62,8 @@ def write_checkpoint(
     older = complete_ones(run, name)
     number = 1 + (_number(older[-1]) if older else 0)
     partial, place = home / f".{name}.partial", home / f"{name}-{number:0{DIGITS}d}"
-    shutil.rmtree(partial, ignore_errors=True)
+    for left in home.glob(".*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     try:
         partial.mkdir()
         _write(partial, value, about, shared, beside)
@@ -72,8 +73,9 @@ def write_checkpoint(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     _sync(home)
-    for one in older:
-        shutil.rmtree(one, ignore_errors=True)
+    for one in older:  # first out of sight: a process that is killed meanwhile must not leave half of one
+        going = one.rename(home / f".{one.name}.going")
+        shutil.rmtree(going, ignore_errors=True)
 
 
 def complete_ones(run: Path, name: str) -> list[Path]:

@@ -17,7 +17,7 @@ from okl.provenance import RECORDED, processor, version_of
 from okl.store.dataset import Dataset
 
 WHERE_IT_RUNS = frozenset(
-    {"workers", "scheduler", "cluster", "threads", "out", "name", "checkpoint_seconds", "checkpoint_rounds"}
+    {"workers", "scheduler", "cluster", "tls", "threads", "out", "name", "checkpoint_seconds", "checkpoint_rounds"}
 )
 """Settings that decide no bit of the model."""
 

@@ -29,11 +29,11 @@ ONLINE: dict[str, Case] = {
 TO_AN_OPTIMUM: dict[str, Case] = {
     "c-svm": ("multiclass", SMALL | {"solver": "c-svm", "tol": 1e-2}),
     "nu-svm": ("binary", SMALL | {"solver": "nu-svm", "tol": 1e-2}),
-    "dwd": ("binary", SMALL | {"solver": "dwd", "tol": 1e-8}),
+    "dwd": ("binary", SMALL | {"solver": "dwd"}),
     "logistic": ("binary", SMALL | {"solver": "logistic", "start": "stochastic"}),
     "mm-mpm": ("binary", SMALL | {"solver": "mm-mpm"}),
     "l1-logistic": ("binary", SMALL | {"solver": "l1-logistic", "tol": 1e-2}),
-    "scs": ("multiclass", SMALL | {"solver": "scs", "gap": 0.1, "lam": 0.01}),
+    "scs": ("multiclass", SMALL | {"solver": "scs", "gap": 0.3, "lam": 0.05}),
     "scs-exact": ("binary", {"solver": "scs", "map": "exact", "gap": 0.1, "lam": 0.01, "first_sample": 100}),
     "wolfe": ("binary", SMALL | {"solver": "wolfe", "gap": 0.1, "lam": 0.01}),
 }

@@ -1,0 +1,78 @@
+"""A command that was killed is gone on with by another, and a flow run that is retried goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.progress import watching
+from flows.server import OwnServer
+from flows.train import okl_train
+from okl.progress import NullObserver
+from okl.training import train
+from tests.flows.commandline import Terminal, end_started, start
+from tests.flows.conftest import query
+from tests.rows import curved, train_settings, write
+
+
+@pytest.fixture(autouse=True)
+def _nothing_goes_on() -> Iterator[None]:
+    yield
+    end_started()
+
+
+def test_a_killed_command_is_gone_on_with_by_another(
+    configured: OwnServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, home, terminal = write(tmp_path, curved(1000)), Path(os.environ["OKL_HOME"]), Terminal(capsys, monkeypatch)
+    words = ["--passes", "80", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
+    process = start(home, "train", data, *words)
+    while not any(int(one.name[-6:]) > 2 for one in home.glob("runs/.*.unfinished-*/checkpoint/[!.]*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    (left,) = (home / "runs").iterdir()
+    name = left.name[1:].split(".unfinished-")[0]
+    refused = terminal.okl("train", "--resume", name, "--seed", "1")
+    assert refused.code == 2
+    assert f"{name} was begun with seed = 0, but seed = 1 was given. Leave it out" in refused.sentence
+    resumed = terminal.okl_json("train", "--resume", name, "--threads", "2", "--checkpoint-seconds", "0")
+    assert resumed["resumed"] == 1
+    assert resumed["run"] == str(home / "runs" / name)
+    assert [path.name for path in (home / "runs").iterdir()] == [name]
+    whole = train(train_settings(data, tmp_path / "whole", passes=80))
+    assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
+    again = terminal.okl("train", "--resume", name)
+    assert (again.code, "is complete: there is nothing left to resume" in again.sentence) == (2, True)
+
+
+class BreaksOnce(NullObserver):
+    """Makes the first attempt fail after some steps."""
+
+    left = 5
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise OSError("the network is gone")
+
+
+def test_a_flow_run_that_is_retried_goes_on_from_its_checkpoint(configured: OwnServer, tmp_path: Path) -> None:
+    data = write(tmp_path, curved(1000))
+    settings = train_settings(data, tmp_path / "run", passes=3, checkpoint_rounds=1)
+    token = watching.set(BreaksOnce())
+    try:
+        result = okl_train.with_options(retries=1, retry_delay_seconds=0)(settings)
+    finally:
+        watching.reset(token)
+    assert isinstance(result, dict)
+    assert result["resumed"] == 1
+    assert result["weights_sha256"] == train(train_settings(data, tmp_path / "whole", passes=3))["weights_sha256"]
+    newest = query(configured.home, "select run_count, state_type from flow_run order by created desc limit 1")
+    assert newest == [(2, "COMPLETED")]
