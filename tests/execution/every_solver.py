@@ -50,20 +50,20 @@ CASES |= {
     "nogd-sum": ("nogd", "regression", IN_ROUNDS | {"mode": "sum", "budget": 20, "rank": 6}),
     "pegasos-stream": ("pegasos", "binary", IN_A_MAP | {"mode": "stream"}),
     "pegasos-mix": ("pegasos", "multiclass", IN_A_MAP | IN_ROUNDS | {"mode": "mix"}),
-    "scs": ("scs", "binary", IN_A_MAP | {"first_sample": 60, "max_iterations": 8, "gap": 0.001}),
-    "scs-multiclass": ("scs", "multiclass", IN_A_MAP | {"first_sample": 60, "max_iterations": 8, "gap": 0.001}),
+    "scs": ("scs", "binary", IN_A_MAP | {"first_sample": 60, "max_iterations": 4, "gap": 0.001}),
+    "scs-multiclass": ("scs", "multiclass", IN_A_MAP | {"first_sample": 60, "max_iterations": 4, "gap": 0.001}),
     "scs-exact": ("scs", "binary", EXACTLY | {"gap": 0.05, "seed": 3}),
-    "wolfe": ("wolfe", "regression", IN_A_MAP | {"max_iterations": 5, "gap": 0.001}),
+    "wolfe": ("wolfe", "regression", IN_A_MAP | {"max_iterations": 3, "gap": 0.001}),
 }
 CASES |= {
     name: (name, "multiclass" if i % 2 and name != "tvm" else "binary", IN_ROUNDS | {"mode": "mix"} | _budget(name))
     for i, name in enumerate(STRATEGIES)
 }
 CASES |= {
-    name: (name, "multiclass" if name == "logistic" else "binary", IN_A_MAP | {"max_iterations": 4, "tol": 1e-9})
+    name: (name, "multiclass" if name == "logistic" else "binary", IN_A_MAP | {"max_iterations": 1, "tol": 1e-9})
     for name in MODEL_NAMES
 }
-CASES["nu-svm-stochastic"] = ("nu-svm", "binary", IN_A_MAP | {"max_iterations": 2, "tol": 1e-9, "start": "stochastic"})
+CASES["nu-svm-stochastic"] = ("nu-svm", "binary", IN_A_MAP | {"max_iterations": 1, "tol": 1e-9, "start": "stochastic"})
 
 
 def made(folder: Path) -> dict[Task, Dataset]:
