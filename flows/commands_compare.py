@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -10,17 +9,18 @@ import typer
 from typer.core import TyperCommand
 
 from flows.commands import Json, app, show
-from flows.options import Given, Options, accepts, help_for
+from flows.options import WHERE, Given, Options, accepts, help_for
 from flows.progress import terminal_observer
 from flows.run import run_recorded
 from okl.comparison.settings import CompareSettings
 from okl.configuration import settings_from
+from okl.store.places import absolute_location
 
 COMPARE = Options(
     CompareSettings,
     (*("folds", "holdout", "grid", "halving", "rows", "kernel", "bandwidth", "frequencies", "map", "tolerance"),
      *("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
-     *("iterations", "memory", "seed", "precision", "workers", "scheduler", "threads", "out", "name")),
+     *("iterations", "memory", "seed", "precision", *WHERE, "out", "name")),
 )  # fmt: skip
 
 
@@ -51,9 +51,9 @@ def compare(
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
     With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
     """
-    words = {"data": os.path.abspath(dataset), "models": models} | given
+    words = {"data": absolute_location(dataset), "models": models} | given
     if "out" in given:
-        words["out"] = os.path.abspath(given["out"])
+        words["out"] = absolute_location(given["out"])
     settings = settings_from(CompareSettings, words, "okl compare")
     from okl.comparison.dispatch import check, text_summary
 

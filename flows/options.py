@@ -67,7 +67,7 @@ class Options:
         )
 
 
-WHERE = ("workers", "scheduler", "threads")
+WHERE = ("workers", "scheduler", "cluster", "tls", "threads")
 INGEST = Options(
     IngestSettings,
     (*("target", "task", "split_column", "holdout", "keys", "drop", "scale", "scale_target"),

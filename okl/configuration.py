@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from okl.errors import ConfigError
 from okl.types import Precision, Task
@@ -21,6 +22,28 @@ SolverName = Literal[
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 _TRUE = ("true", "1", "yes", "on")
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
+
+
+class WhereSettings(BaseModel):
+    """Where the work runs; a given mode has the same bits anywhere."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
+    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
+    cluster: str | None = Field(
+        None, description="TOML file: class (of dask-jobqueue, -kubernetes, -cloudprovider), workers, [options]"
+    )
+    tls: str | None = Field(
+        None, description="folder with ca.pem, cert.pem and key.pem for encrypted connections to workers"
+    )
+    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+
+    @field_validator("cluster", "tls")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        """The same place for whoever reads the settings later, in another directory."""
+        return path and os.path.abspath(path)
 
 
 class IngestSettings(BaseModel):
@@ -51,10 +74,8 @@ class IngestSettings(BaseModel):
     seed: int = Field(0, ge=0, description="decides which rows a holdout share takes")
 
 
-class TrainSettings(BaseModel):
+class TrainSettings(WhereSettings):
     """Everything that decides a trained model, and where the work runs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
@@ -177,9 +198,6 @@ class TrainSettings(BaseModel):
     mode: Literal["auto", "stream", "mix", "sum"] = Field(
         "auto", description="stream: exact, one process; mix: shards learn, weights are averaged; sum: mini-batch"
     )
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
     checkpoint_seconds: float = Field(
         60.0,
         ge=0,

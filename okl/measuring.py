@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from okl.configuration import Count
+from okl.configuration import WhereSettings
 from okl.evaluation import in_own_unit, learnt_unit, predictor_tallies, target_range
-from okl.execution import open_execution
+from okl.execution import open_for
 from okl.metrics import Tally, measure, merge
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
@@ -22,19 +22,14 @@ from okl.store.pieces import TablePiece, read_table, table_pieces
 from okl.store.rawrows import check_columns, prepare_rows
 
 
-class EvaluateSettings(BaseModel):
+class EvaluateSettings(WhereSettings):
     """Which model to measure on which labelled rows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(description="folder of a model")
     source: str = Field(description="data set, or raw rows with the model's target column")
     split: Literal["test", "train", "all"] = Field(
         "test", description="of a data set; all rows where there is no split"
     )
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +64,12 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     """
     observer = observer or NullObserver()
     begun, model = time.perf_counter(), load_model(settings.model)
-    check_workers(settings.workers, settings.scheduler)
+    check_workers(settings)
     data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
     pieces = table_pieces(settings.source, model.schema.n_features) if data is None else ()
     if data is None:
         check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
-    with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
+    with open_for(settings) as execution:
         observer.stage("evaluate")
         if data is None:
             split, parts = "all", execution.map(MeasurePiece(model), pieces)

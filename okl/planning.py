@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from okl.accelerated.catalogue import MODEL_NAMES
 from okl.accelerated.solver import AcceleratedSolver
-from okl.configuration import IngestSettings, TrainSettings
+from okl.configuration import IngestSettings, TrainSettings, WhereSettings
 from okl.errors import ConfigError, ExecutionError
+from okl.execution.clusterfile import read_cluster_file
 from okl.home import okl_home
 from okl.online.constraints.columns import check_columns, without_features
 from okl.online.constraints.grammar import parse_constraints
@@ -45,7 +46,7 @@ def check(settings: TrainSettings) -> None:
     ------
     OklError : of the kind that fits; the message says what to do
     """
-    check_workers(settings.workers, settings.scheduler)
+    check_workers(settings)
     if settings.rounds != "auto" and mode_of(settings) == "stream":
         raise ConfigError(
             "rounds belongs to the modes mix and sum; this run would stream. Set --mode mix or --mode sum."
@@ -163,7 +164,7 @@ def mode_of(settings: TrainSettings) -> Mode:
         return settings.mode
     if settings.solver in MODEL_NAMES or settings.solver in CUTTING_NAMES:
         return "sum"
-    if not (settings.workers or settings.scheduler):
+    if not (settings.workers or settings.scheduler or settings.cluster):
         return "stream"
     return "sum" if settings.solver in IN_MAPS and not settings.constraints else "mix"
 
@@ -187,12 +188,20 @@ def run_folder(settings: TrainSettings) -> Place:
     return next(runs / folder for folder in folders if not (runs / folder).exists())
 
 
-def check_workers(workers: int, scheduler: str | None) -> None:
+def check_workers(where: WhereSettings) -> None:
     """Raise ConfigError or ExecutionError if it can be known, without starting anything, that work cannot run there."""
-    if scheduler is None:
-        return
-    if workers:
+    scheduler = where.scheduler
+    if where.workers and scheduler:
         raise ConfigError("workers starts processes here, scheduler uses running ones. Give one of them, not both.")
+    if where.cluster:
+        if where.workers or scheduler:
+            raise ConfigError("cluster starts workers elsewhere. Give one of cluster, workers and scheduler.")
+        read_cluster_file(where.cluster)
+    if scheduler is not None:
+        _check_address(scheduler)
+
+
+def _check_address(scheduler: str) -> None:
     address = urlsplit(scheduler if "://" in scheduler else f"tcp://{scheduler}")
     try:
         host, port = address.hostname, address.port

@@ -7,16 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from okl.configuration import Count
+from okl.configuration import WhereSettings
 from okl.errors import ConfigError
-from okl.execution import open_execution
+from okl.execution import open_for
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
 from okl.runfolder import RunFolder
@@ -31,18 +31,13 @@ from okl.types import FloatArray
 SCORE_STAGES = ("check", "score", "report")
 
 
-class ScoreSettings(BaseModel):
+class ScoreSettings(WhereSettings):
     """What to score with which model, and where the work runs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(description="folder of a model, or its URL")
     source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
     out: str = Field(description="folder or URL to make for the scores")
     keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +109,7 @@ class ScoringRun:
         known = [piece.rows for piece in self.pieces]
         expected = 0 if None in known else sum(rows or 0 for rows in known)
         done, counts, total = 0, Counter[Any](), 0.0
-        with open_execution(settings.workers, settings.scheduler, settings.threads) as execution:
+        with open_for(settings) as execution:
             for part in execution.map(work, self.pieces):
                 done, total = done + part["rows"], total + part["total"]
                 counts.update(part["counts"])
@@ -169,7 +164,7 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     OklError : a model or source that does not open or do not fit each other; a destination that exists
     """
     check_place(place_of(settings.out))
-    check_workers(settings.workers, settings.scheduler)
+    check_workers(settings)
     model = load_model(settings.model)
     pieces = table_pieces(settings.source, model.schema.n_features)
     columns = pieces[0].schema

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from okl.configuration import WhereSettings
 from okl.errors import ConfigError, DataError, ExecutionError
 from okl.planning import check, check_workers, make_online_solver, mode_of, run_folder
 from okl.recipes import class_weights
@@ -57,9 +58,9 @@ def test_a_source_is_checked_by_its_columns(tmp_path: Path) -> None:
 
 def test_a_scheduler_is_asked_before_anything_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        check_workers(0, f"127.0.0.1:{listener.getsockname()[1]}")
+        check_workers(WhereSettings(scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
     with pytest.raises(ExecutionError, match=r"No Dask scheduler answers at 127\.0\.0\.1:9"):
-        check_workers(0, "127.0.0.1:9")
+        check_workers(WhereSettings(scheduler="127.0.0.1:9"))
 
 
 def test_a_run_without_a_place_gets_a_new_one_at_home(

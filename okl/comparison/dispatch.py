@@ -15,8 +15,8 @@ from okl.comparison.run import COMPARE_STAGES, ComparisonRun
 from okl.comparison.settings import CompareSettings
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer, perform
-from okl.runfolder import check_place
 from okl.store.manifest import open_dataset
+from okl.store.publishing import check_place
 
 
 def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> dict
 
 def check(settings: CompareSettings) -> None:
     """Refuse what can be known to be wrong without reading rows, starting a server or starting workers."""
-    check_workers(settings.workers, settings.scheduler)
+    check_workers(settings)
     if settings.constraints:
         asked_of(settings)
     else:

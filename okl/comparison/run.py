@@ -20,16 +20,16 @@ from okl.comparison.winner import Winner, fit_winner
 from okl.comparison.wording import text_summary
 from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, predictor_tallies
-from okl.execution import open_execution
+from okl.execution import open_for
 from okl.execution.protocol import Execution
 from okl.features.protocol import FeatureMap
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
-from okl.runfolder import RunFolder
 from okl.store.manifest import open_dataset
 from okl.store.model import Model, save_model
+from okl.store.publishing import run_place
 from okl.store.wording import scalars
 
 COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
@@ -43,7 +43,7 @@ class ComparisonRun:
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self._place = RunFolder(folder_of(self.settings))
+        self._place = run_place(folder_of(self.settings))
         self._begun = time.perf_counter()
         self._execution: Execution | None = None
         self._result: dict[str, Any] = {}
@@ -53,7 +53,7 @@ class ComparisonRun:
         settings = self.settings
         self._place.open()
         self.data = open_dataset(settings.data)
-        self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
+        self._execution = open_for(settings)
         self.names = entrants(settings)
         n_classes = max(2, len(self.data.schema.labels))
         sample = self._sample(None)

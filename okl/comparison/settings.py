@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
-from okl.configuration import Count, KernelName, MapName, Positive
+from okl.configuration import Count, KernelName, MapName, Positive, WhereSettings
 from okl.types import Precision
 
 
@@ -45,10 +45,8 @@ Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_t
 Bounds = Annotated[Annotated[tuple[Positive, ...], Field(min_length=1)] | Literal["auto"], BeforeValidator(_bounds)]
 
 
-class CompareSettings(BaseModel):
+class CompareSettings(WhereSettings):
     """Everything that decides a comparison, and where its work runs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: str = Field(description="folder of a data set, as okl ingest makes it")
     models: Words = Field(
@@ -97,8 +95,5 @@ class CompareSettings(BaseModel):
     memory: Positive = Field(1.0, description="GiB for the rows that the winner is learnt from again; else a sample")
     seed: int = Field(0, ge=0, description="of the sample, the folds, frequencies and orders")
     precision: Precision = Field("float32", description="of inputs and maps; sums are float64")
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: threads of this process")
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
     name: str | None = Field(None, description="name of the winner's model")

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from okl.errors import ConfigError
 
 if TYPE_CHECKING:
     from okl.execution.protocol import Execution
+
+
+class Where(Protocol):
+    """What settings say of where work runs; see `open_execution`."""
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def scheduler(self) -> str | None: ...
+
+    @property
+    def threads(self) -> int | Literal["auto"]: ...
+
+    @property
+    def cluster(self) -> str | None: ...
+
+    @property
+    def tls(self) -> str | None: ...
+
+
+def open_for(where: Where) -> Execution:
+    """Open the place where work runs as settings say; see `open_execution`."""
+    return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls)
 
 
 def open_execution(

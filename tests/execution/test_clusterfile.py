@@ -9,7 +9,8 @@ import pytest
 
 from okl.errors import ConfigError, ExecutionError
 from okl.execution import open_execution
-from okl.execution.dask.managed import read_cluster_file, start_managed
+from okl.execution.clusterfile import read_cluster_file
+from okl.execution.dask.managed import start_managed
 from okl.execution.dask.versions import PACKAGES, check_versions, versions
 from okl.store.dataset import Dataset
 from tests.execution.works import SampledSum, add_up

@@ -17,15 +17,15 @@ from okl.comparison.price.wording import page_of, text_summary
 from okl.comparison.report import html_page, markdown_page
 from okl.comparison.settings import CompareSettings
 from okl.comparison.table import test_name
-from okl.execution import open_execution
+from okl.execution import open_for
 from okl.execution.protocol import Execution
 from okl.online.constraints.quantities import columns_of
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
 from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes
-from okl.runfolder import RunFolder
 from okl.store.manifest import open_dataset
+from okl.store.publishing import run_place
 
 PRICE_STAGES = ("plan", "search", "report")
 
@@ -38,7 +38,7 @@ class PriceRun:
     observer: Observer = field(default_factory=NullObserver)
 
     def __post_init__(self) -> None:
-        self._place = RunFolder(folder_of(self.settings))
+        self._place = run_place(folder_of(self.settings))
         self._begun = time.perf_counter()
         self._execution: Execution | None = None
         self._result: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class PriceRun:
         self._place.open()
         self.asked = asked_of(settings)
         self.data = priced_columns(settings, open_dataset(settings.data))
-        self._execution = open_execution(settings.workers, settings.scheduler, settings.threads)
+        self._execution = open_for(settings)
         bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
         choice = FourierChoice(settings.kernel, bandwidth, settings.frequencies or FREQUENCIES, settings.map)
         few = self._sample(None).all().inputs[:SAMPLE_ROWS]

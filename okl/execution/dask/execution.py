@@ -21,9 +21,10 @@ from distributed.utils import silence_logging_cmgr
 from okl.checks import check_at_least
 from okl.errors import ConfigError
 from okl.execution.batches import Call, Packed, counted, in_order, pack
+from okl.execution.clusterfile import read_cluster_file
 from okl.execution.dask.cluster import CONFIG, open_client, start_cluster
 from okl.execution.dask.courier import Answer, Carrier, Courier
-from okl.execution.dask.managed import read_cluster_file, start_managed
+from okl.execution.dask.managed import start_managed
 from okl.execution.dask.security import check_encrypted, security_from
 from okl.execution.dask.versions import check_versions, versions
 from okl.execution.local import LocalExecution
@@ -43,7 +44,7 @@ class DaskExecution:
     ----------
     n_workers : int >= 1, processes to start on this machine; or
     address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths; or
-    cluster : path of a file that names a class of clusters, see `okl.execution.dask.managed`
+    cluster : path of a file that names a class of clusters, see `okl.execution.clusterfile`
     tls : folder with ca.pem, cert.pem and key.pem, for connections that refuse whoever has none of that authority
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
     patience_seconds : how long to wait when there is no worker at all

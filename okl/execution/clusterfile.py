@@ -1,0 +1,68 @@
+"""Files that name a cluster of somebody else's machines: its class, how many workers, and what the class is given.
+
+class = "dask_jobqueue.SLURMCluster"     # or of dask_kubernetes.operator, dask_cloudprovider.aws, distributed, ...
+workers = 8
+
+[options]                                # keyword arguments of the class, as its documentation has them
+cores = 1
+memory = "4 GB"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from okl.errors import ConfigError
+
+# classes of other packages are not called: a file that names any class at all could name any function
+EXTRAS = {
+    "dask_jobqueue": "jobqueue",
+    "dask_kubernetes": "kubernetes",
+    "dask_cloudprovider": "cloudprovider",
+    "distributed": None,
+}
+
+
+@dataclass(frozen=True)
+class ClusterFile:
+    """What a cluster file says: the class by its module and name, workers to ask for, and keyword arguments."""
+
+    path: str
+    module: str
+    name: str
+    workers: int
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def read_cluster_file(path: str | Path) -> ClusterFile:
+    """Read and check a cluster file, without importing or starting anything.
+
+    Raises
+    ------
+    ConfigError : it cannot be read, is not TOML, or does not say class and workers as above
+    """
+    try:
+        with open(path, "rb") as stream:
+            values = tomllib.load(stream)
+    except OSError as error:
+        raise ConfigError(f"--cluster {path} cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--cluster {path} is not TOML: {error}.") from None
+    stray = sorted(set(values) - {"class", "workers", "options"})
+    if stray:
+        raise ConfigError(f"--cluster {path} has {stray[0]!r}, but it takes class, workers and [options] only.")
+    module, _, name = str(values.get("class", "")).rpartition(".")
+    if module.partition(".")[0] not in EXTRAS:
+        raise ConfigError(
+            f"--cluster {path}: class = {values.get('class')!r}, but it takes a class of {', '.join(EXTRAS)}, such as "
+            '"dask_jobqueue.SLURMCluster".'
+        )
+    workers, options = values.get("workers"), values.get("options", {})
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise ConfigError(f"--cluster {path}: workers = {workers!r}, but it takes how many to ask for, 1 or more.")
+    if not isinstance(options, dict):
+        raise ConfigError(f"--cluster {path}: options = {options!r}, but it is a table: [options], then cores = 1 ...")
+    return ClusterFile(str(path), module, name, workers, options)
