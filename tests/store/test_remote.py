@@ -12,7 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from okl.errors import ConfigError, DataError, ModelError
+from okl.checkpoints.keeper import RunKeeper
+from okl.checkpoints.position import Position
+from okl.checkpoints.unfinished import find_unfinished, settings_of
+from okl.errors import CheckpointError, ConfigError, DataError, ModelError
+from okl.execution.protocol import Execution
 from okl.functions import predict
 from okl.store import copies, places, trying
 from okl.store.copies import RemoteCopy, RemoteReader, whole_copy_of
@@ -313,3 +317,35 @@ def test_a_copy_is_what_was_asked_for_in_bounded_disk(bucket: RemotePath, server
     assert b"".join(iter(lambda: reader.read(3 * 2**20), b"")) == content[31 * 2**20 + 1000 :]
     with pytest.raises(DataError, match="has changed since it was ingested"):
         whole_copy_of(bucket / "large", len(content), "0" * 64)
+
+
+class GoneError(Exception):
+    """In place of the end of the process."""
+
+
+def test_a_run_to_a_url_that_was_broken_off_goes_on_to_the_same_bits(
+    bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(curved(900), tmp_path / "rows.parquet")
+    ingest(tmp_path / "rows.parquet", bucket / "set", settings(**SHAPE))
+    asked: dict[str, Any] = {"mode": "mix", "rounds": 4, "step_size": 0.1, "checkpoint_rounds": 1}
+    whole = train(train_settings(bucket / "set", bucket / "whole", **asked))
+    write = RunKeeper.write
+
+    def dying(keeper: RunKeeper, loop: str, position: Position, execution: Execution) -> None:
+        write(keeper, loop, position, execution)
+        raise GoneError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunKeeper, "write", dying)
+        with pytest.raises(GoneError):
+            train(train_settings(bucket / "set", bucket / "run", **asked))
+    assert names(bucket / "run") == []
+    unfinished = find_unfinished(f"{bucket}/run")
+    again = train(settings_of(unfinished), resume=unfinished)
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    assert again["run"] == f"{bucket}/run"
+    assert names(bucket / "run") == names(bucket / "whole")
+    assert not unfinished.exists()
+    with pytest.raises(CheckpointError, match=rf"{bucket}/run is complete: there is nothing left to resume"):
+        find_unfinished(f"{bucket}/run")
