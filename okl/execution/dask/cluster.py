@@ -25,6 +25,8 @@ CONFIG = {
     "distributed.worker.memory.pause": False,
     "distributed.admin.large-graph-warning-threshold": "1 GiB",
     "distributed.scheduler.allowed-failures": 0,
+    # a worker that dies while the one before it has not been gone for so long would not be replaced
+    "distributed.deploy.lost-worker-timeout": "1 day",
 }
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
