@@ -44,7 +44,7 @@ Pairs = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable)."),
 ]
-SOURCE_HELP = "Parquet file, directory or glob; CSV; or svmlight text."
+SOURCE_HELP = "Parquet file, directory or glob; CSV; or svmlight text; a path, or a URL as s3://BUCKET/FOLDER."
 
 
 def _show_version(wanted: bool) -> None:
@@ -71,7 +71,7 @@ def okl(
 @accepts(given=STORE)
 def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder of the data set to make.")],
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to make.")],
     given: Given,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a data set made from another source or otherwise.")

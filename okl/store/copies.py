@@ -26,6 +26,8 @@ from okl.store.verified import changed
 BLOCK_BYTES = 2**20
 REQUEST_BYTES = 8 * 2**20  # once a file is read in its order
 REQUESTS = 4  # at a time, for a whole file
+LEAST_BLOCKS = 32  # of a file that is held in part: what one read needs is never forgotten by the same read
+MOST_COPIES = 256  # each is an open file
 LIMIT_VARIABLE = "OKL_COPY_BYTES"
 DEFAULT_BYTES = 8 * 2**30
 
@@ -41,7 +43,7 @@ class RemoteCopy:
 
     def __init__(self, place: RemotePath, size: int, limit_bytes: int) -> None:
         self.place, self.size = place, size
-        self._limit_blocks = max(1, limit_bytes // BLOCK_BYTES)
+        self._limit_blocks = max(LEAST_BLOCKS, limit_bytes // BLOCK_BYTES)
         self._lock = Lock()
         with _on_disk(place), tempfile.TemporaryFile(prefix="okl-", dir=_folder()) as file:
             self.descriptor = os.dup(file.fileno())  # valid as long as this object lives
@@ -62,6 +64,9 @@ class RemoteCopy:
         stop = min(stop, self.size)
         if start >= stop:
             return b""
+        if stop - start > REQUEST_BYTES:
+            parts = range(start, stop, REQUEST_BYTES)
+            return b"".join(self.read(part, min(part + REQUEST_BYTES, stop)) for part in parts)
         with self._lock:
             first, last = start // BLOCK_BYTES, (stop - 1) // BLOCK_BYTES
             while (missing := self._here.find(0, first, last + 1)) >= 0:
@@ -90,7 +95,7 @@ class RemoteCopy:
         stop = min(len(self._here), block + ahead if follows else min(stop, block + ahead))
         held = self._here.find(1, block, stop)
         stop = held if held >= 0 else stop
-        if self._here.count(1) + stop - block > self._limit_blocks and stop - block < self._limit_blocks:
+        if self._here.count(1) + stop - block > self._limit_blocks:
             os.ftruncate(self.descriptor, 0)
             os.ftruncate(self.descriptor, self.size)
             self._here = bytearray(len(self._here))
@@ -157,7 +162,7 @@ class _Copies:
         with self._lock:
             self._copies[key] = copy
             held = sum(one.held_bytes for one in self._copies.values())
-            while held > self.limit_bytes and len(self._copies) > 1:
+            while len(self._copies) > 1 and (held > self.limit_bytes or len(self._copies) > MOST_COPIES):
                 held -= self._copies.popitem(last=False)[1].held_bytes
 
 

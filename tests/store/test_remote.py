@@ -304,17 +304,20 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(mo
 def test_a_copy_is_what_was_asked_for_in_bounded_disk(bucket: RemotePath, server: Faulty) -> None:
     content = bytes(range(256)) * 4096 * 40  # 40 MiB
     (bucket / "large").write_bytes(content)
-    copy = RemoteCopy(bucket / "large", len(content), limit_bytes=12 * 2**20)
+    copy = RemoteCopy(bucket / "large", len(content), limit_bytes=2**20)
     reader = RemoteReader(copy)
     server.reset()
     for start in (0, 2**20 - 3, 5, 39 * 2**20, 17, 30 * 2**20):
         reader.seek(start)
         assert reader.read(2**20) == content[start : start + 2**20]
-        assert copy.held_bytes <= 12 * 2**20
+        assert copy.held_bytes <= 32 * 2**20
     before = server.requests
     assert reader.read(1000) == content[31 * 2**20 : 31 * 2**20 + 1000]
     assert server.requests == before + 1
     assert b"".join(iter(lambda: reader.read(3 * 2**20), b"")) == content[31 * 2**20 + 1000 :]
+    reader.seek(0)
+    assert reader.read() == content
+    assert copy.held_bytes <= 32 * 2**20
     with pytest.raises(DataError, match="has changed since it was ingested"):
         whole_copy_of(bucket / "large", len(content), "0" * 64)
 
