@@ -179,6 +179,8 @@ def copy_of(place: RemotePath) -> RemoteCopy:
     info = place.info()
     if info is None or info["type"] != "file":
         raise explained(FileNotFoundError(), f"{place} cannot be read")
+    if info.get("size") is None:
+        raise DataError(f"{place} cannot be read: its server does not say how long it is. Copy it to a folder first.")
     state = [str(info.get(name)) for name in ("size", "ETag", "etag", "LastModified", "mtime", "updated", "generation")]
     key = (str(place), *state)
     copies = _copies()

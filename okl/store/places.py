@@ -220,8 +220,8 @@ def file_system(url: str) -> tuple[Any, str]:
         made = _class_of(kind)
         fs = _file_system(made, kind, tuple(sorted(made._get_kwargs_from_urls(url).items())))
     except ImportError as error:
-        what = f"'okl[{EXTRAS[kind]}]'" if kind in EXTRAS else f"what fsspec says ({first_line(error)})"
-        raise ConfigError(f"{kind}:// takes a package that is not installed: pip install {what}.") from None
+        what = f"pip install 'okl[{EXTRAS[kind]}]'" if kind in EXTRAS else first_line(error)
+        raise ConfigError(f"{kind}:// takes a package that is not installed: {what}.") from None
     return fs, made._strip_protocol(url)
 
 
