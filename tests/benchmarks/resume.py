@@ -1,11 +1,11 @@
 """Runs whose process is killed at random moments and gone on with: the bits, what is left, and the seconds it costs.
 
-    python -m tests.benchmarks.resume [KILLS]
+    python -m tests.benchmarks.resume [KILLS [SOLVER ...]]
 
-Each solver learns once undisturbed, then once in processes that are killed (SIGKILL) after random parts of that time,
-KILLS times over all solvers, each one gone on with by the next. A line a solver: kills, seconds of the undisturbed
-run, seconds of learning that were lost and done again, checkpoints found whole of those looked at, and whether bits and
-curve are the same.
+Each solver learns once undisturbed, then in processes that are killed (SIGKILL) at random moments of its learning, each
+gone on with by the next; KILLS are spread over the solvers. A line a solver: kills, seconds of the undisturbed process,
+seconds that all processes took beyond that, checkpoints that were found, those of them that were not whole, and whether
+bits and curve are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from okl.checkpoints.folder import read_head
-from okl.checkpoints.unfinished import settings_of
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import CheckpointError
 from okl.runfolder import checkpoints_in, resumable_in
@@ -31,22 +30,28 @@ from okl.store.shards import file_sha256
 from tests.rows import curved, write
 
 KILLS = 20
-ROWS = 60_000
+ROWS = 40_000
 SOLVERS: dict[str, dict[str, Any]] = {
-    "fogd stream": {"passes": 12, "frequencies": 200},
-    "fogd mix": {"passes": 6, "frequencies": 200, "mode": "mix"},
-    "nogd sum": {"solver": "nogd", "passes": 6, "mode": "sum", "rounds": 60},
-    "bsgd-merging": {"solver": "bsgd-merging", "passes": 1, "budget": 100},
-    "c-svm": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3, "start": "own"},
-    "l1-logistic": {"solver": "l1-logistic", "frequencies": 50, "tol": 1e-2},
-    "scs": {"solver": "scs", "frequencies": 100, "gap": 0.005, "lam": 1e-3},
+    "fogd stream": {"passes": 30, "frequencies": 200},
+    "fogd mix": {"passes": 4, "frequencies": 100, "mode": "mix", "rounds": 100},
+    "nogd sum": {"solver": "nogd", "passes": 20, "mode": "sum", "rounds": 60},
+    "bsgd-merging": {"solver": "bsgd-merging", "passes": 40, "budget": 100},
+    "c-svm": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3, "C": 10.0},
+    "l1-logistic": {"solver": "l1-logistic", "frequencies": 50, "tol": 3e-2},
+    "scs": {"solver": "scs", "frequencies": 100, "gap": 0.003, "lam": 1e-4},
 }
 RUN = """
 import sys
 from pathlib import Path
 from okl.configuration import TrainSettings
+from okl.progress import NullObserver
 from okl.training import train
-train(TrainSettings.model_validate_json(sys.argv[1]), resume=Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+
+class Told(NullObserver):
+    def stage(self, name):
+        print(name, flush=True)
+
+train(TrainSettings.model_validate_json(sys.argv[1]), Told(), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
 """
 
 
@@ -55,16 +60,17 @@ class Verdict(NamedTuple):
 
     kills: int
     whole_seconds: float
-    lost_seconds: float
+    added_seconds: float
     checkpoints: int
     damaged: int
     same: bool
 
 
 def process_of(settings: TrainSettings, resume: Path | None) -> subprocess.Popen[bytes]:
-    """A process that learns, or goes on."""
+    """A process that learns, or goes on, and says which stage begins."""
     words = [settings.model_dump_json(), *([] if resume is None else [str(resume)])]
-    return subprocess.Popen([sys.executable, "-c", RUN, *words], stderr=subprocess.DEVNULL, env=os.environ)
+    command = [sys.executable, "-c", RUN, *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ)
 
 
 def result_of(folder: Path) -> dict[str, Any]:
@@ -87,30 +93,35 @@ def damaged(folder: Path) -> tuple[int, int]:
 
 def disturbed(settings: TrainSettings, folder: Path, whole: dict[str, Any], kills: int, draw: random.Random) -> Verdict:
     """Learn in processes that are killed at random moments of the run."""
-    looked, broken, resume, startup = 0, 0, None, whole["process_seconds"] - whole["seconds"]
-    for _ in range(kills):
+    looked = broken = killed = 0
+    resume: Path | None = None
+    begun = time.perf_counter()
+    while not (folder / "result.json").exists():
         process = process_of(settings, resume)
-        time.sleep(draw.uniform(0.3, startup + whole["seconds"]))
-        process.send_signal(signal.SIGKILL)
+        if killed < kills:
+            assert process.stdout is not None
+            while process.stdout.readline() not in (b"learn\n", b""):  # which stages begin
+                pass
+            time.sleep(draw.uniform(0.0, 1.1 * whole["seconds"]))
+            killed += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+        elif process.wait() != 0:
+            return Verdict(killed, whole["process_seconds"], float("nan"), looked, broken, False)
         process.wait()
-        if (folder / "result.json").exists():
-            break
-        left = [one for one in resumable_in(folder.parent) if folder.name in one.name]
-        resume = left[0] if left else None
+        resume = next((one for one in resumable_in(folder.parent) if folder.name in one.name), None)
         if resume is not None:
-            assert settings_of(resume) == settings
             more, bad = damaged(resume)
             looked, broken = looked + more, broken + bad
-    if not (folder / "result.json").exists() and process_of(settings, resume).wait() != 0:
-        return Verdict(kills, whole["seconds"], float("nan"), looked, broken, False)
-    result = result_of(folder)
-    same = all(result[name] == whole[name] for name in ("weights_sha256", "test", "chosen"))
-    same = same and result.get("curve", result.get("convergence")) == whole.get("curve", whole.get("convergence"))
-    return Verdict(kills, whole["seconds"], result["seconds"] - whole["seconds"], looked, broken, same)
+    added, result = time.perf_counter() - begun - whole["process_seconds"], result_of(folder)
+    same = all(
+        result.get(name) == whole.get(name) for name in ("weights_sha256", "test", "chosen", "curve", "convergence")
+    )
+    return Verdict(killed, whole["process_seconds"], added, looked, broken, same)
 
 
-def main(kills: int = KILLS) -> None:
+def main(kills: int = KILLS, *solvers: str) -> None:
     """Print a line a solver."""
+    chosen = {name: SOLVERS[name] for name in solvers or SOLVERS}
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     draw = random.Random(0)
     print(f"{'solver':14} kills  seconds  added seconds  checkpoints  damaged  same bits")
@@ -118,8 +129,8 @@ def main(kills: int = KILLS) -> None:
         home = Path(name)
         settings = IngestSettings(rows_per_shard=10_000, rows_per_group=2_500)
         data = ingest(write(home, curved(ROWS)), home / "data", settings).dataset
-        for number, (solver, values) in enumerate(SOLVERS.items()):
-            share = kills // len(SOLVERS) + (number < kills % len(SOLVERS))
+        for number, (solver, values) in enumerate(chosen.items()):
+            share = kills // len(chosen) + (number < kills % len(chosen))
             place = home / solver.replace(" ", "-")
             base = TrainSettings(data=str(data.folder), checkpoint_seconds=0.2, out=str(place / "whole"), **values)
             begun = time.perf_counter()
@@ -129,11 +140,11 @@ def main(kills: int = KILLS) -> None:
                 base.model_copy(update={"out": str(place / "killed")}), place / "killed", whole, share, draw
             )
             print(
-                f"{solver:14} {verdict.kills:5}  {verdict.whole_seconds:7.2f}  {verdict.lost_seconds:13.2f}  "
+                f"{solver:14} {verdict.kills:5}  {verdict.whole_seconds:7.2f}  {verdict.added_seconds:13.2f}  "
                 f"{verdict.checkpoints:11}  {verdict.damaged:7}  {'yes' if verdict.same else 'NO'}",
                 flush=True,
             )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else KILLS, *sys.argv[2:])
