@@ -125,7 +125,7 @@ class TrainingRun:
     def plan(self) -> dict[str, Any]:
         """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
         settings = self.settings
-        self._execution = open_for(settings)
+        self._execution = open_for(settings, self.folder.name)
         self.solver = self._make_solver()
         self._keeper = RunKeeper(
             self._place.beside,
@@ -191,7 +191,8 @@ class TrainingRun:
             self.data.schema,
             self.learnt.predictor,
             self.settings.model_dump(mode="json"),
-            provenance(self.data, self.settings.seed) | {"chosen": self.solver.chosen(self.learnt.state)},
+            provenance(self.data, self.settings.seed)
+            | {"processors": list(self._running().processors), "chosen": self.solver.chosen(self.learnt.state)},
         )
         self.weights_sha256 = save_model(model, self._place.beside / "model")
         return {"weights_sha256": self.weights_sha256}

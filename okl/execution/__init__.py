@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from okl.errors import ConfigError
 
 if TYPE_CHECKING:
     from okl.execution.protocol import Execution
+
+
+PATIENCE_VARIABLE, PATIENCE_SECONDS = "OKL_PATIENCE_SECONDS", 60.0
 
 
 class Where(Protocol):
@@ -29,9 +33,9 @@ class Where(Protocol):
     def tls(self) -> str | None: ...
 
 
-def open_for(where: Where) -> Execution:
+def open_for(where: Where, run: str = "") -> Execution:
     """Open the place where work runs as settings say; see `open_execution`."""
-    return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls)
+    return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls, run)
 
 
 def open_execution(
@@ -40,6 +44,7 @@ def open_execution(
     threads: int | Literal["auto"] | None = "auto",
     cluster: str | None = None,
     tls: str | None = None,
+    run: str = "",
 ) -> Execution:
     """Open the place where work runs; a context manager.
 
@@ -50,6 +55,9 @@ def open_execution(
     threads : of this process; "auto" or None: its cores, at most 4
     cluster : path of a file that names a class of clusters and how many workers to ask it for, or None
     tls : folder of the certificates that connections to workers show and demand, or None
+    run : name of the run, for the log
+
+    OKL_PATIENCE_SECONDS says how long to wait when there is no worker at all; 60 unless it is set.
 
     Returns
     -------
@@ -71,4 +79,17 @@ def open_execution(
         return LocalExecution(n_threads)
     from okl.execution.dask import DaskExecution
 
-    return DaskExecution(workers or None, scheduler, n_threads, cluster=cluster, tls=tls)
+    return DaskExecution(
+        workers or None, scheduler, n_threads, cluster=cluster, tls=tls, patience_seconds=_patience(), run=run
+    )
+
+
+def _patience() -> float:
+    text = os.environ.get(PATIENCE_VARIABLE, str(PATIENCE_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < float("inf"):
+        raise ConfigError(f"{PATIENCE_VARIABLE} = {text!r}, but it takes a number of seconds, such as 60.")
+    return seconds

@@ -61,7 +61,7 @@ def pack(work: Callable[..., Any]) -> Packed:
 class Call:
     """What all batches of a call share: the work, the shards or items, and the pickled value, None if there is none.
 
-    label : of the call, for messages, such as "sum 12"
+    label : of the call, for messages, such as "run NAME, sum 12"
     """
 
     packed: Packed
@@ -76,7 +76,7 @@ class Call:
             item.path if isinstance(item, Shard) else f"item {at}"
             for at, item in zip(batch.positions, some, strict=True)
         ]
-        return names[0] if len(names) == 1 else f"{len(names)} shards from {names[0]} on"
+        return names[0] if len(names) == 1 else f"{len(names)} from {names[0]} on"
 
     def content(self, batch: Batch) -> bytes:
         """Pickled list of the shards or items of a batch."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.errors import ExecutionError
+from okl.errors import ConfigError, ExecutionError
+from okl.execution import open_execution
 from okl.execution.dask import DaskExecution
 from okl.store.dataset import Dataset
 from tests.execution import works
@@ -101,3 +102,24 @@ def test_waits_for_workers_says_so_and_gives_up(caplog: pytest.LogCaptureFixture
     ):
         DaskExecution(address=cluster.scheduler_address, patience_seconds=1.2)
     assert sum("has too few workers; waiting 1.2 s" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("text", ["a while", "-1", "inf"])
+def test_patience_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("OKL_PATIENCE_SECONDS", text)
+    with pytest.raises(ConfigError, match="it takes a number of seconds, such as 60"):
+        open_execution(2)
+
+
+def other_processor() -> str:
+    return "another kind"
+
+
+def test_processors_of_several_kinds_are_told_once(execution: DaskExecution, caplog: pytest.LogCaptureFixture) -> None:
+    assert execution.processors == execution._local.processors
+    for _ in range(2):
+        future = execution._courier._client.submit(other_processor, pure=False)
+        future.result()
+        execution._courier._met(future)
+    assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
+    assert "another kind" in execution.processors

@@ -141,7 +141,7 @@ class Delivery:
         if not deaths:
             return
         named = self._call.named(self._batch)
-        logger.warning("%s: worker %s is gone; %s is done elsewhere.", self._call.label, address, named)
+        logger.warning("%s: worker %s is gone; its work (%s) is done elsewhere.", self._call.label, address, named)
         if self._attempts:
             return
         if len(self._batch.positions) > 1:
@@ -165,5 +165,5 @@ class Delivery:
         if spare is not None:
             (slow,) = self._attempts.values()
             named = self._call.named(self._batch)
-            logger.warning("%s: %s takes %.1f s on %s; %s tries, too.", self._call.label, named, taken, slow, spare)
+            logger.warning("%s: %s: %.1f s on %s so far; %s tries, too.", self._call.label, named, taken, slow, spare)
             self._attempt(spare)

@@ -51,6 +51,7 @@ class DaskExecution:
     straggler_seconds : work that takes this long, and several times as long as elsewhere, is also done elsewhere
     carrier : "auto": rounds go by Dask tasks at first, then by handlers if they are short; "task", "handler": always
     most_workers : int >= 1, to use of those who are there; None: all
+    run : name of the run, for the log
 
     Attributes
     ----------
@@ -74,10 +75,12 @@ class DaskExecution:
         most_workers: int | None = None,
         cluster: str | None = None,
         tls: str | None = None,
+        run: str = "",
     ) -> None:
         if [n_workers, address, cluster].count(None) != 2:
             raise ConfigError("Dask takes a number of workers to start, the address of a scheduler, or a cluster file.")
         with ExitStack() as stack:
+            self._run = f"run {run}, " if run else ""
             self._calls, self._homes = 0, Homes()
             self._work: Callable[..., Any] | None = None
             self._packed = Packed("", b"")
@@ -157,7 +160,7 @@ class DaskExecution:
         At most two batches a worker are on their way at once, each of at most four items.
         """
         self._calls += 1
-        call = Call(self._pack(work), items, label=f"map {self._calls}")
+        call = Call(self._pack(work), items, label=f"{self._run}map {self._calls}")
         self._courier.look()
         upcoming = iter(in_sequence(len(items), self.n_workers))
         waiting: deque[Future[list[Answer]]] = deque()
@@ -185,7 +188,7 @@ class DaskExecution:
         courier = self._courier
         courier.traffic = counted(courier.traffic, rounds=1)
         content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-        call = Call(self._pack(work), shards, content, f"{verb} {self._calls}")
+        call = Call(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
         courier.look()
         sent = courier.send(call, self._homes.place(shards, courier.slots))
         try:
