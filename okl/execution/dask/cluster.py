@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from distributed import Client, LocalCluster
 from distributed.core import connect
 from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
+from distributed.utils import silence_logging_cmgr
 
 from okl.errors import ExecutionError
 from okl.execution.dask.security import refusal
@@ -29,6 +32,22 @@ CONFIG = {
     "distributed.deploy.lost-worker-timeout": "1 day",
 }
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Dask says nothing in a log meanwhile: what went wrong is raised, once, as one sentence.
+
+    By its level, not by its handlers: Prefect hands what any logger says to a handler of its own.
+    """
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with silence_logging_cmgr(logging.CRITICAL):
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def why(error: BaseException) -> str:

@@ -5,7 +5,6 @@ Between rounds only small values travel, never rows.
 
 from __future__ import annotations
 
-import logging
 import pickle
 import tempfile
 from collections import deque
@@ -16,13 +15,12 @@ from types import TracebackType
 from typing import Any
 
 import dask
-from distributed.utils import silence_logging_cmgr
 
 from okl.checks import check_at_least
 from okl.errors import ConfigError
 from okl.execution.batches import Call, Packed, counted, in_order, pack
 from okl.execution.clusterfile import read_cluster_file
-from okl.execution.dask.cluster import CONFIG, open_client, start_cluster
+from okl.execution.dask.cluster import CONFIG, open_client, silenced, start_cluster
 from okl.execution.dask.courier import Answer, Carrier, Courier
 from okl.execution.dask.managed import start_managed
 from okl.execution.dask.security import check_encrypted, security_from
@@ -86,7 +84,7 @@ class DaskExecution:
             self._packed = Packed("", b"")
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
-            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # errors are raised, once, as one sentence
+            stack.enter_context(silenced())
             security = security_from(tls)
             wanted = n_workers or 1
             if n_workers is not None:
