@@ -133,9 +133,10 @@ def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
 
 
 def bring_back_beside(head: Head, folder: Path) -> None:
-    """Put the files that workers kept where they look for them."""
+    """Put the files that workers kept where they look for them; those that are there have the same name and content."""
     for name in head.sizes:
-        _link(head.folder / BESIDE / name, folder / name)
+        if not (folder / name).exists():
+            _link(head.folder / BESIDE / name, folder / name)
 
 
 def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None) -> None:

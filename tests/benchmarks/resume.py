@@ -30,13 +30,13 @@ from okl.store.shards import file_sha256
 from tests.rows import curved, write
 
 KILLS = 20
-ROWS = 40_000
+ROWS = 30_000
 SOLVERS: dict[str, dict[str, Any]] = {
     "fogd stream": {"passes": 30, "frequencies": 200},
     "fogd mix": {"passes": 4, "frequencies": 100, "mode": "mix", "rounds": 100},
     "nogd sum": {"solver": "nogd", "passes": 20, "mode": "sum", "rounds": 60},
     "bsgd-merging": {"solver": "bsgd-merging", "passes": 40, "budget": 100},
-    "c-svm": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3, "C": 10.0},
+    "c-svm": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3},
     "l1-logistic": {"solver": "l1-logistic", "frequencies": 50, "tol": 3e-2},
     "scs": {"solver": "scs", "frequencies": 100, "gap": 0.003, "lam": 1e-4},
 }

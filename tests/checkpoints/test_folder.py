@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.checkpoints.folder import ARRAYS, BESIDE, HEAD, STATE, complete_ones, read_head, read_value, write_checkpoint
+from okl.checkpoints.folder import (
+    ARRAYS,
+    BESIDE,
+    HEAD,
+    STATE,
+    bring_back_beside,
+    complete_ones,
+    read_head,
+    read_value,
+    write_checkpoint,
+)
 from okl.checkpoints.keeper import RunKeeper
 from okl.checkpoints.origin import Origin, refuse_other_origin, refuse_other_settings
 from okl.checkpoints.position import Position
@@ -108,6 +118,14 @@ def test_the_last_checkpoint_stays_until_the_next_one_is_complete(tmp_path: Path
     (after,) = (tmp_path / "checkpoint").iterdir()
     assert after.name > before.name
     assert same(read_value(read_head(after), {}), large)
+
+
+def test_files_beside_come_back_once(tmp_path: Path) -> None:
+    head = read_head(written(tmp_path))
+    (tmp_path / "new").mkdir()
+    for _ in range(2):  # the model's loop, and that of the linear one
+        bring_back_beside(head, tmp_path / "new")
+    assert np.array_equal(np.load(tmp_path / "new" / "shard.npy"), np.arange(9.0))
 
 
 def torn(name: str) -> Callable[[Path], None]:
