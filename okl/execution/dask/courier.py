@@ -94,22 +94,22 @@ class Courier:
     def _greet(self) -> None:
         for address in set(self.slots) - self._greeted:
             self._greeted.add(address)
-            future = self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False)
-            self._greeting.add(future)
-            future.add_done_callback(self._met)
+            self._greeting.add(self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False))
+        self.meet()
 
-    def _met(self, future: Any) -> None:
-        """Note a worker's kind of processor; runs in a thread of the client's."""
-        self._greeting.discard(future)  # nothing of it need be kept
-        if future.status != "finished":
-            return
-        kind = future.result()
-        if kind not in self.processors:
-            self.processors.add(kind)
-            logger.warning(
-                "Processors of several kinds take part (%s). The same model to the bit is promised on one kind only.",
-                "; ".join(sorted(self.processors)),
-            )
+    def meet(self) -> None:
+        """Note the kinds of processors of workers that have told theirs meanwhile."""
+        # looked at from here, as a callback of Dask's would leave a thread that never ends
+        for future in [future for future in self._greeting if future.done()]:
+            self._greeting.discard(future)  # nothing of it need be kept
+            kind = future.result() if future.status == "finished" else None
+            if kind is not None and kind not in self.processors:
+                self.processors.add(kind)
+                logger.warning(
+                    "Processors of several kinds take part (%s). The same model to the bit is promised on one kind "
+                    "only.",
+                    "; ".join(sorted(self.processors)),
+                )
 
     def send(self, call: Call, batches: Sequence[Batch]) -> Future[list[Answer]]:
         """Have batches done: a future of their answers, in no order.

@@ -132,6 +132,7 @@ class DaskExecution:
     @property
     def processors(self) -> tuple[str, ...]:
         """Kinds of processors that take part, as far as workers have told; this process's is one."""
+        self._courier.meet()
         return tuple(sorted(self._courier.processors))
 
     def stream(
