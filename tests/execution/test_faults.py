@@ -120,6 +120,7 @@ def test_processors_of_several_kinds_are_told_once(execution: DaskExecution, cap
     for _ in range(2):
         future = execution._courier._client.submit(other_processor, pure=False)
         future.result()
-        execution._courier._met(future)
+        execution._courier._greeting.add(future)
+        execution._courier.meet()
     assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
     assert "another kind" in execution.processors
