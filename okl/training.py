@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from okl.accelerated.solver import AcceleratedSolver
+from okl.beginning import open_data, open_folder
 from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
 from okl.checkpoints.keeper import MAIN, RunKeeper
-from okl.checkpoints.origin import Origin, refuse_other_origin, refuse_other_settings
-from okl.checkpoints.unfinished import newest_head
-from okl.configuration import IngestSettings, TrainSettings
+from okl.checkpoints.origin import Origin, refuse_other_origin
+from okl.configuration import TrainSettings
 from okl.constraintresults import constraint_figures
 from okl.curve import LearningCurve
 from okl.errors import DivergedError
@@ -32,14 +32,11 @@ from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
 from okl.results import Tallies, describe_data, figures, flat_figures, how_it_went, split_metrics
-from okl.runfolder import CHECKPOINT, name_of, resumable_in
 from okl.solvers import Solver
-from okl.store.dataset import Dataset, Shard
-from okl.store.ingest import ingest
-from okl.store.manifest import is_dataset, open_dataset, verify
+from okl.store.dataset import Shard
 from okl.store.model import Model, save_model
 from okl.store.places import Place
-from okl.store.publishing import local_folder, run_place
+from okl.store.publishing import run_place
 from okl.store.report import markdown_report, text_summary, write_report
 
 __all__ = ["TRAIN_STAGES", "TrainingRun", "check", "stages_of", "train"]
@@ -114,8 +111,9 @@ class TrainingRun:
 
     def ingest(self) -> dict[str, Any]:
         """Open the data set, or make one from the source in the run's folder."""
-        about = self._open_folder()
-        self.data = learnt_columns(self.settings, self._open_data())
+        about = open_folder(self._place, self.settings, self.resume)
+        data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress)
+        self.data = learnt_columns(self.settings, data)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
             self._origin = replace(self._origin, key=about["key"])
@@ -243,34 +241,6 @@ class TrainingRun:
         self._scratch = self._place.beside / f"{VECTORS}-{secrets.token_hex(4)}"
         self._scratch.mkdir()
         return replace(solver, scratch=self._scratch)
-
-    def _open_folder(self) -> dict[str, Any] | None:
-        """Make the run's folder, or lock the one that is gone on with: what its checkpoint says that it belongs to."""
-        if self.resume is None:
-            self._place.open()
-            if others := resumable_in(local_folder(self._place.folder).parent):
-                names = ", ".join(name_of(one) for one in others)
-                _LOG.warning("Unfinished, to be gone on with by okl train --resume: %s.", names)
-            return None
-        self._place.reopen(self.resume)
-        about = newest_head(self.resume).about
-        refuse_other_settings(about, self.settings, str(self.folder))
-        # vectors too: workers of a process that was killed may live a little longer, and write to those of its name
-        for left in self.resume.iterdir():
-            if left.name not in (CHECKPOINT, "data"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
-        return about
-
-    def _open_data(self) -> Dataset:
-        settings = self.settings
-        if is_dataset(settings.data):
-            return open_dataset(settings.data)
-        if self.resume is not None:
-            made = open_dataset(self._place.beside / "data")
-            verify(made)
-            return made
-        options = settings.ingest or IngestSettings()
-        return ingest(settings.data, self._place.beside / "data", options, progress=self._ingest_progress).dataset
 
     def _keeping(self) -> RunKeeper:
         assert self._keeper is not None, "plan comes first"

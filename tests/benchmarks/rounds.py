@@ -53,8 +53,8 @@ class Watch:
         courier = execution._courier
         before = courier._deliver
 
-        async def seen(call: Call, batches: object, deaths: int = 0) -> list[Answer]:
-            answers = await before(call, batches, deaths)  # type: ignore[arg-type]
+        async def seen(call: Call, batches: object) -> list[Answer]:
+            answers = await before(call, batches)  # type: ignore[arg-type]
             self.worked.append(max(reply.seconds for _, reply in answers))
             return answers
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from flows.progress import watching
+from flows.records import wait_for_records
 from flows.server import OwnServer
+from flows.stages import Started
 from flows.train import okl_train
 from okl.progress import NullObserver
 from okl.training import train
@@ -30,7 +32,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     configured: OwnServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, home, terminal = write(tmp_path, curved(1000)), Path(os.environ["OKL_HOME"]), Terminal(capsys, monkeypatch)
-    words = ["--passes", "80", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
+    words = ["--passes", "40", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
     process = start(home, "train", data, *words)
     while not any(int(one.name[-6:]) > 2 for one in home.glob("runs/.*.unfinished-*/checkpoint/[!.]*")):
         assert process.poll() is None
@@ -46,7 +48,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     assert resumed["resumed"] == 1
     assert resumed["run"] == str(home / "runs" / name)
     assert [path.name for path in (home / "runs").iterdir()] == [name]
-    whole = train(train_settings(data, tmp_path / "whole", passes=80))
+    whole = train(train_settings(data, tmp_path / "whole", passes=40))
     assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
     again = terminal.okl("train", "--resume", name)
     assert (again.code, "is complete: there is nothing left to resume" in again.sentence) == (2, True)
@@ -71,6 +73,7 @@ def test_a_flow_run_that_is_retried_goes_on_from_its_checkpoint(configured: OwnS
         result = okl_train.with_options(retries=1, retry_delay_seconds=0)(settings)
     finally:
         watching.reset(token)
+        wait_for_records(Started(), 20.0)  # forgets the server, as the next test has another one
     assert isinstance(result, dict)
     assert result["resumed"] == 1
     assert result["weights_sha256"] == train(train_settings(data, tmp_path / "whole", passes=3))["weights_sha256"]

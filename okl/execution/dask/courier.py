@@ -119,8 +119,8 @@ class Courier:
         """
         return asyncio.run_coroutine_threadsafe(self._deliver(call, batches), self._client.loop.asyncio_loop)
 
-    async def _deliver(self, call: Call, batches: Sequence[Batch], deaths: int = 0) -> list[Answer]:
-        one_by_one_each = [self._deliver_one(call, batch, deaths) for batch in batches]
+    async def _deliver(self, call: Call, batches: Sequence[Batch]) -> list[Answer]:
+        one_by_one_each = [self._deliver_one(call, batch) for batch in batches]
         if len(one_by_one_each) == 1:
             return await one_by_one_each[0]
         tasks = [asyncio.get_running_loop().create_task(one) for one in one_by_one_each]
@@ -131,13 +131,14 @@ class Courier:
                 task.cancel()
         return [answer for some in answers for answer in some]
 
-    async def _deliver_one(self, call: Call, batch: Batch, deaths: int) -> list[Answer]:
+    async def _deliver_one(self, call: Call, batch: Batch, deaths: int = 0) -> list[Answer]:
         pace = self._pace(call.packed.digest)
         delivery = Delivery(self._carry, self._roster, call, batch, pace, self._straggler_seconds, deaths)
         try:
             return [(batch, await delivery.run())]
         except SplitError as split:
-            return await self._deliver(call, one_by_one(batch), split.deaths)
+            # in turn: together they would die together, and an innocent shard might be named
+            return [answer for one in one_by_one(batch) for answer in await self._deliver_one(call, one, split.deaths)]
         except SchedulerLostError as error:
             raise self._gone(error) from error
         except ImportError as error:
