@@ -48,7 +48,8 @@ def test_bits_do_not_depend_on_where_it_runs(
         *_, last = states(solver, columns, here)
     expected = bits(solver, last)
     assert any(array.any() for array in solver.predictor(last).arrays().values())
-    for n, execution in clusters.items():
-        assert execution.n_workers == n
-        *_, found = states(solver, columns, execution)
+    left_out = WORKERS[list(CASES).index(case) % len(WORKERS)]  # two counts each, all of them in three cases
+    for n in set(WORKERS) - {left_out}:
+        assert clusters[n].n_workers == n
+        *_, found = states(solver, columns, clusters[n])
         assert bits(solver, found) == expected, f"{n} workers"
