@@ -12,6 +12,7 @@ from okl.errors import DataError, ExecutionError
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution
 from okl.store.dataset import Dataset
+from okl.store.order import plan_windows
 from tests.execution import works
 from tests.execution.works import KilledOnce, SampledSum, add_up
 
@@ -40,6 +41,14 @@ def test_rounds_give_the_same_bits_on_every_backend(
         work = SampledSum(data, seed=11)
         value = unit(getattr(backend, verb)(work, data.shards, (round_index, value), add_up))
         assert value.tobytes() == expected[round_index].tobytes()
+
+
+def test_streams_have_the_same_rows_on_every_backend(backend: Execution, data: Dataset) -> None:
+    windows = plan_windows(data.shards, 6, "shuffle", (1,), 20000)
+    with LocalExecution(1) as alone:
+        expected = [rows.inputs.tobytes() for rows in alone.stream(data, windows, 0, len(windows), "float32")]
+    assert len(set(expected)) > 1
+    assert [rows.inputs.tobytes() for rows in backend.stream(data, windows, 0, len(windows), "float32")] == expected
 
 
 def test_sum_depends_on_the_order_of_its_parts(data: Dataset) -> None:

@@ -44,6 +44,7 @@ def naive_rows(data: Dataset, window: Window) -> tuple[np.ndarray[Any, Any], np.
     return placed[:, :6], placed[:, 6]
 
 
+@pytest.mark.parametrize("backend", ["local-1", "local-2"], indirect=True)  # on Dask: see test_contract
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("order", ["stored", "shuffle"])
 def test_stream_equals_a_naive_read(backend: Execution, data: Dataset, order: Order, precision: Precision) -> None:
