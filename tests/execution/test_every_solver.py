@@ -1,4 +1,7 @@
-"""The contract of all solvers: the same bits in this process and on 1, 2 and 4 workers, by tasks and by handlers."""
+"""The contract of all solvers: the same bits in this process and on workers, by tasks and by handlers.
+
+Two workers at most, as each costs seconds to start; `test_contract` has four.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from okl.types import Task
 from tests.execution.every_solver import CASES, made, solver_of
 from tests.solver_cases import bits, states
 
-WORKERS = (1, 2, 4)
+WORKERS = (1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +29,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[dict[int, DaskExecution]]:
-    """One cluster of four workers, seen as one of 1, of 2 and of 4; what is short goes by handlers on two of them."""
+    """One cluster of two workers, seen as one of 1, which goes by tasks first, and of 2, which goes by handlers."""
     with ExitStack() as stack:
-        four = stack.enter_context(DaskExecution(max(WORKERS), n_threads=1, carrier="handler"))
-        yield {4: four} | {
-            n: stack.enter_context(DaskExecution(address=four.address, n_threads=1, most_workers=n))
-            for n in WORKERS[:2]
-        }
+        two = stack.enter_context(DaskExecution(2, n_threads=1, carrier="handler"))
+        yield {1: stack.enter_context(DaskExecution(address=two.address, n_threads=1, most_workers=1)), 2: two}
 
 
 def test_every_solver_of_the_command_line_is_registered() -> None:

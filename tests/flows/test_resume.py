@@ -32,7 +32,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     configured: OwnServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, home, terminal = write(tmp_path, curved(1000)), Path(os.environ["OKL_HOME"]), Terminal(capsys, monkeypatch)
-    words = ["--passes", "40", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
+    words = ["--passes", "25", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
     process = start(home, "train", data, *words)
     while not any(int(one.name[-6:]) > 2 for one in home.glob("runs/.*.unfinished-*/checkpoint/[!.]*")):
         assert process.poll() is None
@@ -48,7 +48,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     assert resumed["resumed"] == 1
     assert resumed["run"] == str(home / "runs" / name)
     assert [path.name for path in (home / "runs").iterdir()] == [name]
-    whole = train(train_settings(data, tmp_path / "whole", passes=40))
+    whole = train(train_settings(data, tmp_path / "whole", passes=25))
     assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
     again = terminal.okl("train", "--resume", name)
     assert (again.code, "is complete: there is nothing left to resume" in again.sentence) == (2, True)
