@@ -18,6 +18,7 @@ from okl.store.destination import check_destination, written_beside
 from okl.store.findings import find_warnings
 from okl.store.manifest import is_dataset, open_dataset, read_manifest, write_manifest
 from okl.store.places import Place, place_of
+from okl.store.reference import classes_by, reader_by, roles_by, schema_by, settings_by
 from okl.store.shards import ShardWriter, group_rows, part_schema
 from okl.store.sources import Source, SourceBatch, open_source
 from okl.store.splitting import held_out
@@ -49,6 +50,7 @@ def ingest(
     settings: IngestSettings,
     overwrite: bool = False,
     progress: Progress | None = None,
+    reference: Schema | None = None,
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
 
@@ -58,6 +60,7 @@ def ingest(
     destination : folder of the data set; it appears when it is complete, whatever happens
     overwrite : replace a data set made from another source or with other settings
     progress : is told the rows done and the rows in all (None where only reading tells)
+    reference : schema that decides inputs, labels and scaling, in place of the settings and of what the rows hold
 
     Raises
     ------
@@ -65,13 +68,13 @@ def ingest(
     ConfigError : settings that exclude each other
     """
     destination = place_of(destination).absolute()
-    opened = check_source(source, settings)
-    roles = assign_roles(opened, settings)
-    reader = TargetReader(roles.target, opened.schema.field(roles.target).type, settings.task)
+    settings = settings if reference is None else settings_by(reference, settings)
+    opened = check_source(source, settings, reference)
+    roles, reader = _roles_and_reader(opened, settings, reference)
     check_destination(destination)
     fingerprint = opened.fingerprint()
     if is_dataset(destination) and not overwrite:
-        return IngestResult(_same_or_error(destination, opened, fingerprint, settings), changed=False)
+        return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     with written_beside(destination) as folder:
         writers = _writers(folder, opened, roles, settings)
         try:
@@ -79,22 +82,34 @@ def ingest(
         finally:
             for writer in writers:
                 writer.abandon()
-        _finish(folder, opened, fingerprint, roles, settings, reader, writers, counts)
+        _finish(folder, opened, fingerprint, roles, settings, reader, writers, counts, reference)
     return IngestResult(open_dataset(destination), changed=True)
 
 
-def check_source(source: str | Place, settings: IngestSettings) -> Source:
+def check_source(source: str | Place, settings: IngestSettings, reference: Schema | None = None) -> Source:
     """Open a source and find what can be known to be wrong before its rows are read; raises as `ingest` does."""
     if settings.scale_target and settings.scale == "none":
         raise ConfigError("scale_target scales the target as the inputs are scaled, but scale = none; choose one.")
-    opened = open_source(source)
-    roles = assign_roles(opened, settings)
-    TargetReader(roles.target, opened.schema.field(roles.target).type, settings.task).check_kind(opened.location)
+    opened = open_source(source, 0 if reference is None else reference.n_features)
+    _, reader = _roles_and_reader(opened, settings, reference)
+    reader.check_kind(opened.location)
     return opened
 
 
-def _same_or_error(destination: Place, source: Source, fingerprint: str, settings: IngestSettings) -> Dataset:
+def _roles_and_reader(source: Source, settings: IngestSettings, reference: Schema | None) -> tuple[Roles, TargetReader]:
+    if reference is not None:
+        return roles_by(reference, source, settings), reader_by(reference, source)
+    roles = assign_roles(source, settings)
+    return roles, TargetReader(roles.target, source.schema.field(roles.target).type, settings.task)
+
+
+def _same_or_error(
+    destination: Place, source: Source, fingerprint: str, settings: IngestSettings, reference: Schema | None
+) -> Dataset:
     manifest = read_manifest(destination)
+    schema = manifest.dataset.schema
+    if reference is not None and replace(schema, class_counts=()) != replace(reference, class_counts=()):
+        raise DataError(f"{destination} was held to another reference. Use another folder.")
     if manifest.source.get("sha256") != fingerprint:
         raise DataError(f"{destination} was made from other data than {source.location} holds now. Use --overwrite.")
     made = IngestSettings.model_validate({}).model_dump(mode="json") | dict(
@@ -191,16 +206,17 @@ def _finish(
     reader: TargetReader,
     writers: tuple[ShardWriter, ShardWriter],
     counts: Counts,
+    reference: Schema | None,
 ) -> None:
     """Name the shards, settle the task and write the manifest."""
     train, test = writers
     if train.rows == 0:
         left = " after rows with missing values were dropped" if counts.dropped else ""
         raise DataError(f"{source.location} has no training rows{left}; expected at least one.")
-    classes = reader.classes(source.location)
+    classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    schema = _schema(roles, settings, classes, train)
+    schema = _schema(roles, settings, classes, train) if reference is None else schema_by(reference, classes)
     shards = _renamed(folder, [*train.shards, *test.shards])
     origin = {
         "kind": source.kind,
