@@ -13,8 +13,8 @@ import pickle
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ import cloudpickle  # type: ignore[import-untyped]
 from okl.errors import ExecutionError, OklError
 from okl.execution.placement import Batch
 from okl.execution.protocol import Traffic
+from okl.runlog import Told, at_call, at_shard, tell_failure
+from okl.spans import summed
 from okl.store.dataset import Shard
 
 _HELD_WORKS = 8
@@ -90,7 +92,8 @@ class Reply:
     known : False if the worker has never seen the work; the batch is then sent again with it
     results : pickled list of the results, in the order of the batch, up to the first failure
     error : the first failure; the rest of the batch was not worked on
-    seconds : that the worker took
+    seconds : that the worker took; phases : what of them went into reading and the like, see `okl.spans`
+    told : what it logged that the caller should see
     """
 
     known: bool
@@ -99,29 +102,34 @@ class Reply:
     results: bytes = b""
     error: BaseException | None = None
     seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    told: Told = field(default_factory=list)
 
 
-def run_batch(digest: str, content: bytes | None, items: bytes, value: bytes | None, worker: str) -> Reply:
+def run_batch(
+    digest: str, content: bytes | None, items: bytes, value: bytes | None, worker: str, label: str = ""
+) -> Reply:
     """Work on the items of a batch, in order, in this worker process.
 
     Parameters
     ----------
     digest, content : of the work; content is None when the caller believes that this process holds it
     items : pickled list of shards or items; value : pickled second argument of the work, None if it takes only one
-    worker : name of this worker, for messages
+    worker : name of this worker, label : of the call, for messages
     """
     held = _held(digest, content)
     if held is None:
         return Reply(False, worker, digest)
     begun = time.perf_counter()
-    if value is None:
-        results, error = _work_on(held.work, pickle.loads(items), (), worker)
-    else:
-        # one round after the other: one that was given up must not touch what the next one holds beside a shard
-        with held.turn:
-            results, error = _work_on(held.work, pickle.loads(items), (pickle.loads(value),), worker)
+    with at_call(label) as told, summed() as phases:
+        if value is None:
+            results, error = _work_on(held.work, pickle.loads(items), (), worker)
+        else:
+            # one round after the other: one that was given up must not touch what the next one holds beside a shard
+            with held.turn:
+                results, error = _work_on(held.work, pickle.loads(items), (pickle.loads(value),), worker)
     content = pickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)
-    return Reply(True, worker, digest, content, error, time.perf_counter() - begun)
+    return Reply(True, worker, digest, content, error, time.perf_counter() - begun, dict(phases), told)
 
 
 def _work_on(
@@ -132,9 +140,11 @@ def _work_on(
     results = []
     with one_blas_thread():
         for item in items:
+            at_shard(item.path if isinstance(item, Shard) else "")
             try:
                 results.append(work(item, *arguments))
             except Exception as failure:
+                tell_failure(failure)
                 return results, travelling(failure, worker)
     return results, None
 

@@ -6,7 +6,10 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import current_thread
+from time import perf_counter
 from types import TracebackType
+from typing import Any
 
 from okl.checks import check_at_least
 from okl.errors import ExecutionError
@@ -14,9 +17,12 @@ from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic,
 from okl.execution.readahead import ReadAhead
 from okl.execution.readinturn import ReadInTurn
 from okl.provenance import processor
+from okl.runlog import at_shard
+from okl.spans import Span, summed, worked
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
 from okl.store.reading import expect_window, window_jobs
+from okl.timeline import WAIT
 from okl.types import Precision
 
 MOST_THREADS = 4
@@ -25,6 +31,19 @@ MOST_THREADS = 4
 def default_threads() -> int:
     """The cores that this process may run on, at most 4: more readers and learners gain nothing."""
     return min(MOST_THREADS, len(os.sched_getaffinity(0)))
+
+
+def _timed(work: Callable[..., Result], item: Any, *arguments: Any) -> Result:
+    """Work on a shard or item in a thread of the pool, whose time is a lane of the timeline; its name in the log."""
+    at_shard(item.path if isinstance(item, Shard) else "")
+    begun = perf_counter()
+    try:
+        with summed() as phases:
+            return work(item, *arguments)
+    finally:
+        at_shard("")
+        seconds = perf_counter() - begun
+        worked(current_thread().name.replace("okl-work_", "thread "), seconds, seconds, phases)
 
 
 class LocalExecution:
@@ -92,12 +111,14 @@ class LocalExecution:
             with one_blas_thread():
                 while True:
                     for item in upcoming:
-                        waiting.append(self._workers().submit(work, item))
+                        waiting.append(self._workers().submit(_timed, work, item))
                         if len(waiting) > self.n_threads + 1:
                             break
                     if not waiting:
                         return
-                    yield waiting.popleft().result()
+                    with Span(WAIT):
+                        result = waiting.popleft().result()
+                    yield result
         finally:
             for future in waiting:
                 future.cancel()
@@ -109,9 +130,10 @@ class LocalExecution:
 
         self._rounds += 1
         with one_blas_thread():
-            futures = [self._workers().submit(work, shard, value) for shard in shards]
+            futures = [self._workers().submit(_timed, work, shard, value) for shard in shards]
             try:
-                parts = [future.result() for future in futures]
+                with Span(WAIT):
+                    parts = [future.result() for future in futures]
             finally:
                 for future in futures:
                     future.cancel()

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.execution.protocol import Rows
+from okl.spans import Span
 from okl.store.dataset import Dataset
 from okl.store.order import Window
+from okl.timeline import READ
 from okl.types import FloatArray, Precision
 
 LEAST_PRIORITY = 19
@@ -93,7 +95,8 @@ class ReadAhead:
             self.stop()
             current = self._buffers[0]
             self._fill(current, position)
-        rows = current.finish()
+        with Span(READ):  # what is left of it: readers read while the learner learns
+            rows = current.finish()
         if position + 1 < len(windows):
             self._fill(self._other(current), position + 1)
         return rows

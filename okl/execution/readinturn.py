@@ -15,8 +15,10 @@ import numpy as np
 from okl.compiled.blocks import run_threads
 from okl.execution.protocol import Rows
 from okl.execution.readahead import Plan
+from okl.spans import Span
 from okl.store.dataset import Dataset
 from okl.store.order import Window
+from okl.timeline import READ
 from okl.types import Precision
 
 
@@ -54,7 +56,8 @@ class ReadInTurn:
             self._window = None
             if position + 1 < len(windows):
                 self._expect(data, windows[position + 1])
-            self._read(deque(self._plan(data, window, *rows)))
+            with Span(READ):
+                self._read(deque(self._plan(data, window, *rows)))
             self._data, self._window = data, window
         return rows
 

@@ -18,6 +18,8 @@ from okl.compiled.updates import Learnt, Rule, learn_block
 from okl.features.fourier import FourierFeatures
 from okl.features.protocol import FeatureMap
 from okl.features.scoring import block_of
+from okl.spans import Span
+from okl.timeline import MAP
 from okl.types import FloatArray
 
 Turns = NDArray[np.int64]
@@ -98,7 +100,9 @@ def _mapped_blocks(
 ) -> Iterator[tuple[int, slice, Block]]:
     for index in range(thread, -(-len(inputs) // MOST_ROWS), n_threads):
         part = slice(index * MOST_ROWS, (index + 1) * MOST_ROWS)
-        yield index, part, block_of(feature_map.transform(inputs[part]))
+        with Span(MAP):
+            block = block_of(feature_map.transform(inputs[part]))
+        yield index, part, block
 
 
 def in_turns(

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from okl.errors import DataError
 from okl.execution.protocol import Rows
+from okl.spans import Span
 from okl.store.arrowreading import Positions, Targets, read_group, targets_of
 from okl.store.dataset import Dataset, Shard
 from okl.store.flatreading import FlatPiece, flat_jobs
 from okl.store.order import Window
 from okl.store.partfiles import open_part
+from okl.timeline import READ
 from okl.types import FloatArray, Precision, Split
 
 DRAWS = 8192  # random numbers at a time: they stay in cache
@@ -46,8 +48,9 @@ def read_window(data: Dataset, window: Window, inputs_out: FloatArray, targets_o
     ------
     DataError : a shard that is missing or damaged
     """
-    for job in window_jobs(data, window, inputs_out, targets_out):
-        job()
+    with Span(READ):
+        for job in window_jobs(data, window, inputs_out, targets_out):
+            job()
     return Rows(inputs_out[: window.rows], targets_out[: window.rows])
 
 

@@ -10,11 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from okl.execution.protocol import Rows
+from okl.spans import Span
 from okl.store.arrowreading import read_group, targets_of
 from okl.store.dataset import Dataset, Shard
 from okl.store.flatpages import FlatGroup, borrowed_memory, page_header
 from okl.store.flatreading import page_scaling
 from okl.store.partfiles import PartFile, open_part
+from okl.timeline import READ
 from okl.types import FloatArray, Precision
 
 MOST_CHUNK_ROWS = 4096
@@ -98,13 +100,17 @@ def read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, 
     ------
     DataError : a shard that is missing or damaged
     """
+    with Span(READ):
+        return _read_runs(data, shard, runs, precision, last or LastGroup())
+
+
+def _read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, last: LastGroup) -> Rows:
     total = runs.n_rows
     inputs = np.empty((total + 1, data.schema.n_features), dtype=precision)  # the last row: see _read_flat
     targets = np.empty(total + 1)
     starts = np.cumsum([0, *runs.rows])
     layouts = _layouts(data, shard, runs)
     left = _read_flat(data, shard, runs, layouts, inputs, targets) if layouts else set(np.unique(runs.groups).tolist())
-    last = last or LastGroup()
     for group in sorted(left):
         read = last.read(data, shard, group, precision)
         for index in np.flatnonzero(runs.groups == group):

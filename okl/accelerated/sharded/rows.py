@@ -12,8 +12,10 @@ from okl.compiled.rowpasses import add_rows, multiply_rows
 from okl.execution.protocol import Rows
 from okl.execution.resident import resident
 from okl.features.protocol import FeatureMap
+from okl.spans import Span
 from okl.store.dataset import Dataset, Shard
 from okl.store.reading import read_rows
+from okl.timeline import MAP
 from okl.types import FloatArray
 
 SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
@@ -76,4 +78,6 @@ class MappedRows:
         if not read:
             read.append(read_rows(self.data, shard, (group,), self.feature_map.precision))
         cut = slice(start, start + SEGMENT)
-        return Rows(self.feature_map.transform(read[0].inputs[cut]), read[0].targets[cut].copy())
+        with Span(MAP):
+            mapped = self.feature_map.transform(read[0].inputs[cut])
+        return Rows(mapped, read[0].targets[cut].copy())

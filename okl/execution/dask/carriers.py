@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from distributed.core import clean_exception
 
 from okl.execution.batches import Reply, run_batch
 from okl.provenance import processor
+from okl.runlog import Told
 
 OPERATION = "okl_batch"
 
@@ -46,6 +48,7 @@ class Parcel:
     content: bytes | None
     items: bytes
     value: bytes | None
+    label: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -53,8 +56,8 @@ class Parcel:
         return len(self.content or b"") + len(self.items) + len(self.value or b"")
 
 
-def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | None) -> Reply:
-    return run_batch(digest, content, items, value, get_worker().address)
+def _as_task(digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str) -> Reply:
+    return run_batch(digest, content, items, value, get_worker().address, label)
 
 
 def warm_up() -> str:
@@ -71,7 +74,7 @@ async def by_task(client: Any, address: str, parcel: Parcel) -> Reply:
     Raises WorkerLostError, SchedulerLostError; ImportError if the worker has no such code.
     """
     future = client.submit(
-        _as_task, parcel.digest, parcel.content, parcel.items, parcel.value,
+        _as_task, parcel.digest, parcel.content, parcel.items, parcel.value, parcel.label,
         workers=[address], allow_other_workers=True, pure=False,
     )  # fmt: skip
     try:
@@ -109,13 +112,13 @@ async def by_handler(client: Any, address: str, parcel: Parcel, installed: set[s
             installed.add(address)
         try:
             answer = await getattr(worker, OPERATION)(
-                digest=parcel.digest, content=parcel.content, items=parcel.items, value=parcel.value
+                digest=parcel.digest, content=parcel.content, items=parcel.items, value=parcel.value, label=parcel.label
             )
         except (OSError, TimeoutError) as error:
             raise WorkerLostError from error
         if answer is not None:
-            known, name, results, failure, seconds = answer
-            return Reply(known, name, parcel.digest, results, pickle.loads(failure) if failure else None, seconds)
+            known, name, results, failure, *how = answer
+            return Reply(known, name, parcel.digest, results, pickle.loads(failure) if failure else None, *how)
         installed.discard(address)  # another worker has taken this address
     raise WorkerLostError
 
@@ -134,11 +137,11 @@ def install(dask_worker: Any) -> None:
     """Give a worker the handler: it does the work in the worker's own threads, and answers on the same connection."""
 
     async def answer(
-        digest: str, content: bytes | None, items: bytes, value: bytes | None
-    ) -> tuple[bool, str, bytes, bytes, float]:
-        work = partial(run_batch, digest, content, items, value, dask_worker.address)
+        digest: str, content: bytes | None, items: bytes, value: bytes | None, label: str
+    ) -> tuple[bool, str, bytes, bytes, float, Mapping[str, float], Told]:
+        work = partial(run_batch, digest, content, items, value, dask_worker.address, label)
         reply = await asyncio.get_running_loop().run_in_executor(dask_worker.executor, work)
         failure = b"" if reply.error is None else pickle.dumps(reply.error)
-        return reply.known, reply.worker, reply.results, failure, reply.seconds
+        return reply.known, reply.worker, reply.results, failure, reply.seconds, reply.phases, reply.told
 
     dask_worker.handlers[OPERATION] = answer

@@ -148,7 +148,7 @@ class Courier:
         digest, items = call.packed.digest, call.content(batch)
         held = (address, digest) in self._holders
         for content in (None, call.packed.content)[held is False :]:
-            parcel = Parcel(digest, content, items, call.value)
+            parcel = Parcel(digest, content, items, call.value, call.label)
             self.traffic = counted(self.traffic, sent=parcel.size_bytes)
             reply = await self._by_either(address, parcel)
             self.traffic = counted(self.traffic, received=len(reply.results))

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
+from okl import spans
 from okl.errors import ExecutionError
 from okl.execution.batches import Call, Reply
 from okl.execution.dask.carriers import WorkerLostError
@@ -126,6 +127,9 @@ class Delivery:
             return None
         self._pace.worked.append(reply.seconds)
         self._pace.taken.append(taken)
+        spans.worked(reply.worker, taken, reply.seconds, reply.phases)
+        for level, text in reply.told:
+            logger.log(level, "%s (worker %s)", text, reply.worker)
         for other, where in self._attempts.items():
             self._roster.slow(other, where)
         self._attempts.clear()
@@ -138,6 +142,7 @@ class Delivery:
     def _lost(self, address: str, deaths: int) -> None:
         self._roster.lost(address)
         self._deaths += deaths
+        spans.gone(address)
         if not deaths:
             return
         named = self._call.named(self._batch)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -28,8 +29,10 @@ from okl.execution.dask.versions import check_versions, versions
 from okl.execution.local import LocalExecution
 from okl.execution.placement import Homes, in_sequence
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.spans import Span, waited
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
+from okl.timeline import WAIT
 from okl.types import Precision
 
 AHEAD_PER_WORKER = 2
@@ -169,7 +172,9 @@ class DaskExecution:
                     waiting.append(self._courier.send(call, [batch]))
                 if not waiting:
                     return
-                for _, reply in sorted(waiting.popleft().result(), key=lambda answer: answer[0].positions):
+                with Span(WAIT):
+                    answers = waiting.popleft().result()
+                for _, reply in sorted(answers, key=lambda answer: answer[0].positions):
                     yield from pickle.loads(reply.results)
                     if reply.error is not None:
                         raise reply.error
@@ -189,11 +194,13 @@ class DaskExecution:
         content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
         call = Call(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
         courier.look()
+        begun = time.perf_counter()
         sent = courier.send(call, self._homes.place(shards, courier.slots))
         try:
             answers = sent.result()
         finally:
             sent.cancel()
+        waited(begun, max((reply.seconds for _, reply in answers), default=0.0))
         self._homes.note(shards, ((batch, reply.worker) for batch, reply in answers))
         with one_blas_thread():
             return merge(in_order(answers, len(shards)))

@@ -10,9 +10,11 @@ import numpy as np
 from okl.execution.protocol import Rows
 from okl.execution.resident import resident
 from okl.features.protocol import FeatureMap
+from okl.spans import Span
 from okl.store.dataset import Dataset, Shard
 from okl.store.runs import LastGroup, RowRuns, bytes_of_runs, read_runs
 from okl.subgradient.drawing import Design, cut_runs
+from okl.timeline import MAP
 from okl.types import FloatArray
 
 SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
@@ -67,7 +69,8 @@ class SampledRows:
 
     def mapped(self, inputs: FloatArray) -> FloatArray:
         """z of inputs, with the constant."""
-        features = self.feature_map.transform(inputs)
+        with Span(MAP):
+            features = self.feature_map.transform(inputs)
         if not self.constant:
             return features
         return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
