@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +11,13 @@ from okl.checkpoints.origin import refuse_other_settings
 from okl.checkpoints.unfinished import newest_head
 from okl.configuration import IngestSettings, TrainSettings
 from okl.runfolder import CHECKPOINT, RunFolder, name_of, resumable_in
+from okl.runlog import run_logger
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset, verify
 from okl.store.publishing import PublishedFolder, local_folder
 
-_LOG = logging.getLogger("okl")
+_LOG = run_logger()
 
 
 def open_folder(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import shutil
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,21 @@ from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
 from okl.results import Tallies, describe_data, figures, flat_figures, how_it_went, split_metrics
+from okl.runlog import naming, run_logger
 from okl.solvers import Solver
+from okl.spans import recording
 from okl.store.dataset import Shard
 from okl.store.model import Model, save_model
 from okl.store.places import Place
 from okl.store.publishing import run_place
 from okl.store.report import markdown_report, text_summary, write_report
+from okl.store.timelines import observe
+from okl.timeline import Timeline
 
 __all__ = ["TRAIN_STAGES", "TrainingRun", "check", "stages_of", "train"]
 
 VECTORS = "vectors"
-_LOG = logging.getLogger("okl")
+_LOG = run_logger()
 TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 
 
@@ -98,6 +102,7 @@ class TrainingRun:
     def __post_init__(self) -> None:
         self._place = run_place(run_folder(self.settings))
         self._begun = time.perf_counter()
+        self._timeline, self._notes = Timeline(), ExitStack()
         self._result: dict[str, Any] = {}
         self._proof: Proof | None = None
         self._execution: Execution | None = None
@@ -111,6 +116,9 @@ class TrainingRun:
 
     def ingest(self) -> dict[str, Any]:
         """Open the data set, or make one from the source in the run's folder."""
+        self._notes.enter_context(recording(self._timeline))
+        self._notes.enter_context(naming(self.folder.name))
+        self._timeline.stage("ingest")
         about = open_folder(self._place, self.settings, self.resume)
         data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress)
         self.data = learnt_columns(self.settings, data)
@@ -122,6 +130,7 @@ class TrainingRun:
 
     def plan(self) -> dict[str, Any]:
         """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
+        self._timeline.stage("plan")
         settings = self.settings
         self._execution = open_for(settings, self.folder.name)
         self.solver = self._make_solver()
@@ -140,6 +149,7 @@ class TrainingRun:
 
     def learn(self) -> dict[str, Any]:
         """The loop."""
+        self._timeline.stage("learn")
         keeper, execution = self._keeping(), self._running()
         try:
             self.learnt = learn(self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN))
@@ -152,6 +162,7 @@ class TrainingRun:
 
     def evaluate(self) -> dict[str, Any]:
         """Measure the model on both splits, beside the majority or mean predictor and a linear model."""
+        self._timeline.stage("evaluate")
         predictors: dict[str, Predictor] = {
             "model": self.learnt.predictor,
             self._constant: ConstantPredictor(self.data.schema),
@@ -170,6 +181,7 @@ class TrainingRun:
 
     def certify(self) -> dict[str, Any]:
         """Prove what an online run lost to the best weights in hindsight, or how far Pegasos is from the optimum."""
+        self._timeline.stage("certify")
         learnt = self.learnt
         assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
         assert isinstance(learnt.curve, LearningCurve)
@@ -185,6 +197,7 @@ class TrainingRun:
 
     def save(self) -> dict[str, Any]:
         """Write the model directory."""
+        self._timeline.stage("save")
         model = Model(
             self.data.schema,
             self.learnt.predictor,
@@ -197,7 +210,8 @@ class TrainingRun:
 
     def report(self) -> dict[str, Any]:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
-        self._result = self._collect()
+        self._timeline.finish()
+        self._result = self._collect() | observe(self._timeline, self._running(), self._place.beside)
         write_report(self._result, self._place.beside / "report.html")
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -215,6 +229,7 @@ class TrainingRun:
             if self._keeper is not None and self._place.resumable:
                 _LOG.warning("%s is unfinished: okl train --resume %s goes on with it.", self.folder.name, self.folder)
             self._keeper = None
+            self._notes.close()
             self._place.close()
 
     def result(self) -> dict[str, Any]:

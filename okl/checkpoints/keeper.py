@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,9 +12,10 @@ from okl.checkpoints.folder import bring_back_beside, complete_ones, read_head, 
 from okl.checkpoints.origin import Origin
 from okl.checkpoints.position import Position
 from okl.execution.protocol import Execution, Traffic
+from okl.runlog import run_logger
 
 MAIN = "model"
-_LOG = logging.getLogger("okl")
+_LOG = run_logger()
 
 
 class LoopKeeper(Protocol):

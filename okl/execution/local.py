@@ -159,6 +159,10 @@ class LocalExecution:
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="okl-work")
         return self._pool
 
+    def performance_page(self) -> None:
+        """There is no cluster."""
+        return
+
     def close(self) -> None:
         """Join all threads: work that has not begun is dropped, work that runs is waited for."""
         self._closed = True

@@ -97,6 +97,10 @@ class Execution(Protocol):
         """Work on independent items; results in the order of the items, as they become available."""
         ...
 
+    def performance_page(self) -> str | None:
+        """What the cluster itself reports of the work so far, as an HTML page; None in one process, or without it."""
+        ...
+
     def close(self) -> None:
         """Free workers and threads."""
         ...

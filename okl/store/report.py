@@ -24,6 +24,8 @@ from okl.store.figures import DARK, LIGHT, Theme
 from okl.store.page import PAGE
 from okl.store.proofs import growth_of, regret_facts, regret_horizons, regret_section
 from okl.store.tables import Table, baseline_names, fact_tables, headline, metric_tables
+from okl.store.timelinefigures import timeline_picture
+from okl.store.timelinewording import timeline_facts, timeline_sentence
 from okl.store.wording import (
     judge,
     metric_name,
@@ -66,6 +68,7 @@ def html_report(result: Mapping[str, Any]) -> str:
     """One page without any outside reference; light or dark as the reader's system is."""
     header = ["", "okl", *baseline_names(result)]
     first, *others = headline(result)
+    beside = result.get("cluster_report")
     return PAGE.substitute(
         title=escape(_title(result)),
         summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in _sentences(result)),
@@ -74,7 +77,7 @@ def html_report(result: Mapping[str, Any]) -> str:
             for sentence in warning_sentences(result)
         ),
         tiles="\n".join([_html_tile(*first, "first"), *(_html_tile(*tile) for tile in others)]),
-        figures="\n".join(_html_picture(picture) for picture in pictures(result)),
+        figures="\n".join([*(_html_picture(picture) for picture in pictures(result)), *_html_links(beside)]),
         regret=_html_constraints(result) + _html_regret(result),
         metrics="\n".join(_html_table(table, "metrics", header) for table in metric_tables(result).values()),
         facts="\n".join(_html_table(table, "facts") for table in fact_tables(result)),
@@ -111,6 +114,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Learnt", _pace(result)],
         ["Total time", seconds(result.get("total_seconds"))],
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
+        *timeline_facts(result),
         *drift_facts(result),
         *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
         *constraint_facts(result),
@@ -167,6 +171,8 @@ def pictures(result: Mapping[str, Any]) -> list[Picture]:
     if grid and grid["range"][0] < grid["range"][1]:
         draw = partial(figures.predicted_against_true, grid["range"], grid["counts"], target)
         found.append(Picture(f"Predicted against true, {where}", draw))
+    if (timeline := result.get("timeline")) and result.get("workers"):  # of one process, a sentence tells it all
+        found.append(Picture("Where the time went", partial(timeline_picture, timeline), wide=True))
     return found
 
 
@@ -178,7 +184,7 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _sentences(result: Mapping[str, Any]) -> list[str]:
     told, *others = summary_sentences(result)
-    return [told, *filter(None, [learner_sentence(result), drift_sentence(result)]), *others]
+    return [told, *filter(None, [learner_sentence(result), drift_sentence(result), timeline_sentence(result)]), *others]
 
 
 def _pace(result: Mapping[str, Any]) -> str:
@@ -199,6 +205,12 @@ def _html_picture(picture: Picture) -> str:
         f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
         f'<img src="{light}" alt="{escape(picture.title)}"></picture></figure>'
     )
+
+
+def _html_links(beside: object) -> list[str]:
+    """A link to what the cluster itself reports, where that lies beside the page."""
+    link = f'<a href="{escape(str(beside))}">Dask\'s own performance report</a>'
+    return [f'<figure class="wide">{link}: tasks, profiles and memory of all workers.</figure>'] if beside else []
 
 
 def _html_regret(result: Mapping[str, Any]) -> str:

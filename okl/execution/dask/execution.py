@@ -24,6 +24,7 @@ from okl.execution.clusterfile import read_cluster_file
 from okl.execution.dask.cluster import CONFIG, open_client, silenced, start_cluster
 from okl.execution.dask.courier import Answer, Carrier, Courier
 from okl.execution.dask.managed import start_managed
+from okl.execution.dask.performance import PerformanceReport
 from okl.execution.dask.security import check_encrypted, security_from
 from okl.execution.dask.versions import check_versions, versions
 from okl.execution.local import LocalExecution
@@ -106,6 +107,7 @@ class DaskExecution:
             self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
             stack.callback(self._courier.close)
             self._courier.open(wanted)
+            self._performance = PerformanceReport(client)
             check_versions(client.run(versions, workers=list(self._courier.slots)))
             self._stack = stack.pop_all()
 
@@ -209,6 +211,10 @@ class DaskExecution:
         if work is not self._work:
             self._work, self._packed = work, pack(work)
         return self._packed
+
+    def performance_page(self) -> str | None:
+        """Dask's performance report since this was opened, as an HTML page; None without bokeh."""
+        return self._performance.page()
 
     def close(self) -> None:
         """End the workers that were started here, leave the others, join all threads."""
