@@ -19,7 +19,8 @@ def main() -> None:
     """
     with interruptible():
         import flows.commands_compare
-        import flows.commands_reproduce  # noqa: F401  each adds its command
+        import flows.commands_reproduce
+        import flows.commands_stack  # noqa: F401  each adds its commands
         from flows.commands import app
         from okl.errors import OklError
 
