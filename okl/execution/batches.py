@@ -23,6 +23,7 @@ import cloudpickle  # type: ignore[import-untyped]
 from okl.errors import ExecutionError, OklError
 from okl.execution.placement import Batch
 from okl.execution.protocol import Traffic
+from okl.execution.spawning import keep_freed_memory
 from okl.runlog import Told, at_call, at_shard, tell_failure
 from okl.spans import summed
 from okl.store.dataset import Shard
@@ -117,6 +118,7 @@ def run_batch(
     items : pickled list of shards or items; value : pickled second argument of the work, None if it takes only one
     worker : name of this worker, label : of the call, for messages
     """
+    keep_freed_memory()
     held = _held(digest, content)
     if held is None:
         return Reply(False, worker, digest)

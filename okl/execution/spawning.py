@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing import resource_tracker
 from typing import Any
+
+# of <malloc.h>
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 2**20, 32 * 2**20
 
 
 def importing_main() -> bool:
@@ -46,6 +52,20 @@ def interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Have this process keep up to 64 MiB that it frees, for arrays to come; whether that could be said.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, by which glibc asks the system for each array over 128 KiB
+    anew, page by page: passes over vectors then take 2 to 10 times as long, half of it in the kernel.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another library of C: it has its own ways
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
 
 
 def run_apart(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
