@@ -1,0 +1,185 @@
+"""What a raw file holds, looked at once and without believing it: what is wrong with it is found, and not raised."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.errors import DataError
+from okl.retraining.record import Time
+from okl.retraining.tally import ColumnTally
+from okl.store.dataset import ColumnStatistics, Schema
+from okl.store.places import Place
+from okl.store.reference import text_labels
+from okl.store.sources import Source, SourceBatch, open_source
+from okl.store.targets import plain_label
+from okl.store.values import fill_inputs, is_text, numbers
+
+MOST_LABELS = 1000
+DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
+
+
+@dataclass(frozen=True)
+class Range:
+    """What the values of columns are held to: (n,) each; of the target, one number each."""
+
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    target_lowest: float = -np.inf
+    target_highest: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Figures of a file's rows.
+
+    columns : of the finite values of each input; missing, infinite, beyond : values of each input, (n_features,)
+    target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
+    labels : rows by label, as a person would write it; empty for regression
+    first_time, last_time : of the time column
+    rows_sha256 : of inputs and targets, whatever the file's format and compression
+    """
+
+    rows: int
+    columns: tuple[ColumnStatistics, ...]
+    missing: NDArray[np.int64]
+    infinite: NDArray[np.int64]
+    beyond: NDArray[np.int64]
+    target: ColumnStatistics | None
+    target_missing: int
+    target_infinite: int
+    target_beyond: int
+    labels: Mapping[Any, int]
+    first_time: Time | None
+    last_time: Time | None
+    rows_sha256: str
+
+
+def open_shard(place: Place, reference: Schema) -> Source:
+    """Open a file as a source with at least as many columns as the reference has inputs (svmlight).
+
+    Raises
+    ------
+    DataError : it is empty, damaged, or of no known kind
+    """
+    return open_source(place, reference.n_features)
+
+
+def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
+    """Read all rows of a source whose columns fit the reference.
+
+    Raises
+    ------
+    DataError : rows that cannot be read
+    """
+    reading = _Reading(reference, limits, time_column)
+    names = [*reference.features, reference.target]
+    if time_column is not None and time_column not in names:
+        names.append(time_column)
+    for batch in source.batches(names, exact=() if time_column is None else (time_column,)):
+        reading.add(batch)
+    return reading.profile()
+
+
+class _Reading:
+    """A profile while rows stream by."""
+
+    def __init__(self, reference: Schema, limits: Range, time_column: str | None) -> None:
+        self._reference, self._time_column = reference, time_column
+        self._inputs = ColumnTally(limits.lowest, limits.highest)
+        target = np.array([limits.target_lowest]), np.array([limits.target_highest])
+        self._target = ColumnTally(*target)
+        self._words = hashlib.sha256()
+        self._labels: Counter[Any] = Counter()
+        self._no_label = 0
+        self._times: list[Time] = []
+
+    def add(self, rows: SourceBatch) -> None:
+        schema, n = self._reference, rows.batch.num_rows
+        values = np.empty((schema.n_features, n), dtype=np.float32)
+        fill_inputs(values, rows.batch, schema.features)
+        self._inputs.add(values)
+        column = rows.batch.column(schema.target)
+        if text_labels(schema):
+            self._add_words(column)
+        else:
+            target = numbers(column).astype(np.float64)
+            self._target.add(target[np.newaxis])
+            if schema.labels and len(self._labels) <= MOST_LABELS:
+                found, counts = np.unique(target[np.isfinite(target)], return_counts=True)
+                labels = [plain_label(float(value), column.type) for value in found]
+                self._labels.update(dict(zip(labels, counts.tolist(), strict=True)))
+        if self._time_column is not None and n:
+            self._times = times_of([*self._times], rows.batch.column(self._time_column))
+
+    def profile(self) -> Profile:
+        text, target = text_labels(self._reference), self._target
+        of_target = self._words.digest() if text else target.digest()
+        return Profile(
+            rows=self._inputs.rows,
+            columns=self._inputs.statistics(),
+            missing=self._inputs.missing,
+            infinite=self._inputs.infinite,
+            beyond=self._inputs.beyond,
+            target=None if text else target.statistics()[0],
+            target_missing=self._no_label if text else int(target.missing[0]),
+            target_infinite=0 if text else int(target.infinite[0]),
+            target_beyond=0 if text else int(target.beyond[0]),
+            labels=dict(self._labels),
+            first_time=self._times[0] if self._times else None,
+            last_time=self._times[-1] if self._times else None,
+            rows_sha256=hashlib.sha256(self._inputs.digest() + of_target).hexdigest(),
+        )
+
+    def _add_words(self, column: pa.Array) -> None:
+        words = ["" if word is None else str(word) for word in column.to_pylist()]
+        self._words.update("\0".join([*words, ""]).encode())
+        self._labels.update(word for word in words if word)
+        self._no_label += sum(not word for word in words)
+
+
+def times_of(before: list[Time], column: pa.Array) -> list[Time]:
+    """First and last of the times before and of a column: numbers, or texts in the order of time (UTC).
+
+    Raises
+    ------
+    DataError : a column of another type
+    """
+    kind = column.type
+    if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):
+        raise DataError(
+            f"A time column of type {kind} came; expected times, dates, numbers, or text such as 2026-11-22."
+        )
+    ends = pc.min_max(column).as_py()
+    found = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]
+    both = sorted([*before, *found], key=lambda value: (isinstance(value, str), value))
+    return both[:: max(1, len(both) - 1)] if both else []
+
+
+def time_in_name(name: str) -> Time | None:
+    """The last date in a name, such as 2026-11-22 or 20261122, None if there is none."""
+    days = []
+    for year, month, day in DAY.findall(name):
+        try:
+            days.append(date(int(year), int(month), int(day)).isoformat())
+        except ValueError:
+            continue
+    return days[-1] if days else None
+
+
+def _plain_time(value: Any) -> Time:
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, str) else float(value)

@@ -1,0 +1,93 @@
+"""What decides a retraining: where shards arrive, what they are held to, how they are learnt, when it is published."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from okl.configuration import Count, IngestSettings, TrainSettings
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+Share = float
+
+
+class ContractSettings(BaseModel):
+    """What a shard must keep to, beside the columns, types and labels of the reference.
+
+    The figures that shards are compared with are those of all shards accepted so far. The limits are wide: data that
+    change in time pass, files that were made wrongly do not. Each limit on figures is met twice, by the size of a
+    difference and by a test that it is none of chance.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    min_rows: Count = Field(50, description="rows of a shard at least")
+    max_rows: Count | None = Field(None, description="rows of a shard at most")
+    extra_columns: bool = Field(
+        True, description="whether columns that the reference has not may be there (not learnt)"
+    )
+    missing_share: Share = Field(0.05, ge=0, le=1, description="of a column's values that may be missing, if any may")
+    label_distance: Share = Field(
+        0.75, ge=0, le=1, description="half the sum of the differences of label shares, at most"
+    )
+    mean_shift: float = Field(
+        5.0, gt=0, description="of a column's mean, in the larger of its standard deviations, before and now"
+    )
+    range_widening: float = Field(1.0, ge=0, description="of the range seen so far to either side, in its own width")
+    range_share: Share = Field(
+        0.05, ge=0, le=1, description="of a column's values that may be beyond the widened range"
+    )
+    constant_columns: bool = Field(False, description="whether a column may stop changing")
+    late: bool = Field(False, description="whether a shard may be older than what was learnt (with a time column)")
+    level: float = Field(1e-6, gt=0, lt=1, description="of the tests that a difference is none of chance")
+
+
+class RetrainSettings(BaseModel):
+    """Everything that decides a retraining, beside the shards that are there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="of the model in the registry")
+    source: str = Field(description="folder, URL or glob where files arrive; each file is one shard")
+    registry: str | None = Field(None, description="folder or URL of the registry; none: in okl's home folder")
+    train: TrainSettings = Field(description="the solver and its options; data and out are not looked at")
+    ingest: IngestSettings = Field(
+        default_factory=IngestSettings, description="how the first shards are read; later ones are held to the champion"
+    )
+    holdout: float = Field(0.2, gt=0, lt=1, description="share of the rows of each shard that are never learnt")
+    holdout_shards: Count = Field(5, description="latest shards whose reserved rows models are judged on")
+    window_shards: Count = Field(10, description="latest shards that a batch solver learns")
+    max_shards: Count | None = Field(None, description="new shards learnt at most in one run; none: all that are there")
+    contract: ContractSettings = Field(default_factory=ContractSettings, description="what shards are held to")
+    on_bad: Literal["quarantine", "stop"] = Field("quarantine", description="what to do with a shard that breaks it")
+    contradiction: bool = Field(True, description="quarantine shards whose labels contradict what was learnt")
+    time_column: str | None = Field(None, description="column that says when a row happened")
+    window_from: str | None = Field(None, description="backfill: only shards whose time is at least this")
+    window_to: str | None = Field(None, description="backfill: only shards whose time is below this")
+    release: tuple[str, ...] = Field((), description="sha256 (first 16 digits) of quarantined shards to learn anyway")
+    publish_if: Literal["better", "not worse"] = Field("better", description="what the challenger must be")
+    margin: float = Field(0.0, ge=0, description="of the error (of regression: its share), by which better is better")
+    level: float = Field(0.05, gt=0, lt=1, description="of the paired tests of champion and challenger")
+    slices: tuple[str, ...] = Field((), description="columns by whose values models are compared, too")
+    slice_margin: float = Field(0.02, ge=0, description="by which a slice may become worse in error")
+    settle_seconds: float = Field(2.0, ge=0, description="a file changed so recently is left to the next run")
+    dry_run: bool = Field(False, description="do everything but publish, and change nothing")
+
+    @field_validator("name")
+    @classmethod
+    def _plain(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                "a name takes letters, digits, dots, dashes and underscores, and begins with one of the first two"
+            )
+        return name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _data_is_the_source(cls, values: Any) -> Any:
+        """Training needs a place of data, which here is where shards arrive."""
+        if isinstance(values, dict) and isinstance(values.get("train"), dict) and "data" not in values["train"]:
+            return values | {"train": {"data": str(values.get("source", "")), **values["train"]}}
+        return values
