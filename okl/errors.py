@@ -27,6 +27,16 @@ class CheckpointError(OklError, ValueError):
     """A checkpoint that is missing or damaged, or that belongs to other data, other settings or another okl."""
 
 
+class RegistryError(OklError, ValueError):
+    """A model registry, or a version or alias in it, that is missing, damaged, or cannot be changed as asked."""
+
+
+class ConflictError(RegistryError):
+    """Somebody else changed what a change was based on, so it was not made; looking again may help."""
+
+    exit_code = 1
+
+
 class ExecutionError(OklError, RuntimeError):
     """Workers, a scheduler or a server that cannot do what was asked."""
 

@@ -69,6 +69,11 @@ def may_pass(error: BaseException) -> bool:
     return False
 
 
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error or what it was raised from holds, if any."""
+    return next((status for one in _chain(error) if (status := _status(one)) is not None), None)
+
+
 def explained(error: BaseException, failing: str, how_often: str = "") -> DataError:
     """The sentence for a failure that stays."""
     names = " ".join(type(one).__name__ for one in _chain(error))
