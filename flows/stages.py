@@ -15,6 +15,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelled
 
 from flows.artifacts import ArtifactObserver, clean, record_markdown, record_table
+from flows.logs import in_flow_log
 from flows.progress import TeeObserver, watching
 from okl.progress import Observer
 
@@ -62,7 +63,7 @@ def follow_stages(
         records.flow_runs.append(str(runtime.flow_run.id))
     observer = TeeObserver(watching.get(), ArtifactObserver(f"{name}-progress"))
     try:
-        with closing(open_run(observer)) as run:
+        with in_flow_log(), closing(open_run(observer)) as run:
             for stage in stages:
                 observer.stage(stage)
                 _perform(getattr(run, stage), stage)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from prefect.client.orchestration import get_client
 
@@ -141,6 +142,15 @@ def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: P
     assert there["bytes_sent"] > 0
     assert here["weights_sha256"] == there["weights_sha256"]
     assert load_model(here["model"]).precision == "float64"
+    assert here["timeline"]["workers"] >= 1  # threads
+    assert there["timeline"]["workers"] == 2
+    page, picture = (tmp_path / "there" / name for name in ("report.html", "dask-report.html"))
+    assert f'<a href="{picture.name}">' in page.read_text()
+    assert "Where the time went" in page.read_text()
+    assert "</html>" in picture.read_text()
+    lanes = set(pq.read_table(tmp_path / "there" / "timeline.parquet")["lane"].to_pylist())
+    assert "driver" in lanes
+    assert len({lane for lane in lanes if lane.startswith("tcp://127.0.0.1:")}) == 2
 
     predict: list[str | Path] = ["predict", here["model"], tmp_path / "rows.parquet", "--out"]
     assert terminal.okl_json(*predict, tmp_path / "scores")["rows"] == 1200
