@@ -53,6 +53,11 @@ class Resident:
         """Bytes of the arrays held."""
         return self._used_bytes
 
+    @property
+    def limit_bytes(self) -> int:
+        """The bound."""
+        return self._limit_bytes
+
     def get(self, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
         """Return what is held under a key, or load it and hold it if there is room.
 
