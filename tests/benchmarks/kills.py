@@ -3,9 +3,11 @@
     python -m tests.benchmarks.kills [MOMENTS] [mix|sum|map|all]
 
 Two workers. `mix` is FOGD in rounds; `sum` FAPG on a C-SVM, whose vectors stand beside the shards and go down with the
-worker; `map` scores pieces of rows. Each is run MOMENTS times (20 unless said otherwise); while it runs, one of the two
-worker processes is killed at a moment drawn evenly over the seconds that an undisturbed run takes. Killed processes are
-replaced by Dask's nanny: the next run waits for that.
+worker; `map` scores pieces of rows. Each is run until MOMENTS kills (20 unless said otherwise) have fallen into it: the
+moment is drawn evenly over the seconds that undisturbed learning takes, counted from its first step. A kill that comes
+when the run is already over is told as too late, and another moment is drawn in its place. Seconds added are those
+beyond the median of undisturbed runs, which are made in turn with the others. Killed processes are replaced by Dask's
+nanny: the next run waits for that.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +32,7 @@ from okl.losses import make_loss
 from okl.online.linear import LinearRecipe
 from okl.online.maps import FourierChoice
 from okl.online.solver import OnlineSolver
+from okl.solvers import Solver
 from okl.store.dataset import Dataset, Shard
 from tests import solver_cases
 from tests.accelerated import sharded_cases
@@ -36,43 +40,54 @@ from tests.benchmarks.sharded import made_up
 from tests.execution.processes import soon
 from tests.execution.works import SampledSum, Vector, own_process
 
-N_ROWS, MOMENTS, MOST_SECONDS, WORKERS = 40_000, 20, 120.0, 2
+N_ROWS, MOMENTS, MOST_SECONDS, WORKERS, PLAIN_EVERY = 200_000, 20, 120.0, 2, 4
 
-Run = Callable[[Execution], bytes]
+Begun = Callable[[], None]
+Run = Callable[[Execution, Begun], bytes]
+"""Its second argument is called when learning begins."""
 
 
 def by_mix(data: Dataset) -> Run:
-    """FOGD in 60 rounds; its bits."""
+    """FOGD in 240 rounds; its bits."""
     recipe = LinearRecipe(FourierChoice(n_frequencies=200, bandwidth=3.0), make_loss("hinge"), step_size=0.1)
-    solver = OnlineSolver(recipe, mode="mix", rounds=60, seed=3)
+    solver = OnlineSolver(recipe, mode="mix", rounds=60, passes=4, seed=3)
 
-    def run(execution: Execution) -> bytes:
-        return repr(solver_cases.bits(solver, solver_cases.last_state(solver, data, execution))).encode()
+    def run(execution: Execution, begun: Begun) -> bytes:
+        return repr(solver_cases.bits(solver, last_state(solver, data, execution, begun))).encode()
 
     return run
 
 
 def by_sum(data: Dataset, folder: Path) -> Run:
-    """FAPG, 40 iterations; its bits."""
-    solver = sharded_cases.solver("c-svm", 1e-14, iterations=40)
+    """FAPG, 30 iterations; its bits."""
+    solver = sharded_cases.solver("c-svm", 1e-14, iterations=30)
     runs = iter(range(10_000))
 
-    def run(execution: Execution) -> bytes:
+    def run(execution: Execution, begun: Begun) -> bytes:
         scratch = folder / f"scratch-{next(runs)}"
         scratch.mkdir()
         learning = replace(solver, maps=FourierChoice(n_frequencies=100), scratch=scratch)
-        state = sharded_cases.last_state(learning, data, execution)
-        return repr(sharded_cases.bits(learning, state)[0]).encode()
+        return repr(sharded_cases.bits(learning, last_state(learning, data, execution, begun))[0]).encode()
 
     return run
 
 
+def last_state(solver: Solver[Any], data: Dataset, execution: Execution, begun: Begun) -> Any:
+    """Learn to the end."""
+    state = solver.start(data, execution)
+    begun()
+    while solver.finished(state) is None:
+        state = solver.advance(state, data, execution)
+    return state
+
+
 def by_map(data: Dataset) -> Run:
-    """Sums over 200 pieces; their bits."""
-    shards = [data.shards[i % len(data.shards)] for i in range(200)]
+    """Sums over 300 pieces; their bits."""
+    shards = [data.shards[i % len(data.shards)] for i in range(300)]
     work = Piece(SampledSum(data, 5))
 
-    def run(execution: Execution) -> bytes:
+    def run(execution: Execution, begun: Begun) -> bytes:
+        begun()
         return b"".join(part.tobytes() for part in execution.map(work, shards))
 
     return run
@@ -93,44 +108,73 @@ def worker_processes(execution: Execution) -> list[int]:
     return sorted(set(execution.map(own_process, range(40))))
 
 
-def timed(run: Run, execution: Execution) -> tuple[str, float]:
-    """A digest of the bits, and seconds."""
-    begun = time.perf_counter()
-    found = run(execution)
-    return hashlib.sha256(found).hexdigest(), time.perf_counter() - begun
+class Trial(NamedTuple):
+    """How a run went. digest : of its bits; seconds : from its first step on"""
+
+    digest: str
+    seconds: float
 
 
-def with_a_kill(run: Run, execution: Execution, moment: float, victim: int) -> tuple[str, float] | None:
-    """The same while a process is killed; None if it hangs."""
-    found: list[tuple[str, float]] = []
-    thread = threading.Thread(target=lambda: found.append(timed(run, execution)), daemon=True)
-    thread.start()
+class Watched:
+    """One run in a thread of its own."""
+
+    def __init__(self, run: Run, execution: Execution) -> None:
+        self.learning, self.found = threading.Event(), list[Trial]()
+        self._run, self._execution, self._begun = run, execution, 0.0
+        self.thread = threading.Thread(target=self._go, daemon=True)
+        self.thread.start()
+
+    def _begin(self) -> None:
+        self._begun = time.perf_counter()
+        self.learning.set()
+
+    def _go(self) -> None:
+        bits = self._run(self._execution, self._begin)
+        self.found.append(Trial(hashlib.sha256(bits).hexdigest(), time.perf_counter() - self._begun))
+
+
+def undisturbed(run: Run, execution: Execution) -> Trial:
+    """A run that nobody disturbs."""
+    watched = Watched(run, execution)
+    watched.thread.join()
+    return watched.found[0]
+
+
+def with_a_kill(run: Run, execution: Execution, moment: float, victim: int) -> tuple[Trial | None, bool]:
+    """The same while a process is killed; None if it hangs; and whether the kill fell into the learning."""
+    watched = Watched(run, execution)
+    assert watched.learning.wait(MOST_SECONDS)
     time.sleep(moment)
     os.kill(victim, signal.SIGKILL)
-    thread.join(MOST_SECONDS)
-    return found[0] if found else None
+    within = not watched.found
+    watched.thread.join(MOST_SECONDS)
+    return (watched.found[0] if watched.found else None), within
 
 
 def trial(name: str, run: Run, execution: Execution, moments: int, random: np.random.Generator) -> None:
     """Kill at random moments, and say what came of it."""
-    run(execution)  # workers compile
-    plain = [timed(run, execution) for _ in range(3)]
-    expected, typical = plain[0][0], float(np.median([seconds for _, seconds in plain]))
-    assert {digest for digest, _ in plain} == {expected}
-    same = hung = 0
-    added = []
-    for _ in range(moments):
+    undisturbed(run, execution)  # workers compile
+    plain = [undisturbed(run, execution) for _ in range(3)]
+    same = hung = late = 0
+    seconds: list[float] = []
+    while len(seconds) + hung < moments:
         assert soon(lambda: len(worker_processes(execution)) == WORKERS, 60.0)
+        if len(seconds) % PLAIN_EVERY == PLAIN_EVERY - 1:
+            plain.append(undisturbed(run, execution))
+        typical = float(np.median([one.seconds for one in plain]))
         victims = worker_processes(execution)
-        found = with_a_kill(run, execution, random.uniform(0.0, typical), victims[random.integers(WORKERS)])
+        found, within = with_a_kill(run, execution, random.uniform(0.0, typical), victims[random.integers(WORKERS)])
         hung += found is None
-        if found is not None:
-            same += found[0] == expected
-            added.append(found[1] - typical)
-    spread = " ".join(f"{second:.2f}" for second in np.percentile(added, [0, 50, 100]))
+        late += not within
+        if found is not None and within:
+            same += found.digest == plain[0].digest
+            seconds.append(found.seconds)
+    assert {one.digest for one in plain} == {plain[0].digest}
+    typical = float(np.median([one.seconds for one in plain]))
+    spread = " ".join(f"{second:.2f}" for second in np.percentile(np.array(seconds) - typical, [0, 50, 100]))
     print(
-        f"{name:4} {moments} killed: identical bits {same}, hung {hung}; undisturbed {typical:.2f} s, "
-        f"added seconds (least, median, most) {spread}",
+        f"{name:4} {moments} killed within the run ({late} more came too late): identical bits {same}, hung {hung}; "
+        f"undisturbed {typical:.2f} s, added seconds (least, median, most) {spread}",
         flush=True,
     )
 
