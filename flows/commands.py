@@ -235,7 +235,10 @@ def deploy(
     pairs: Pairs = None,
     json: Json = False,
 ) -> None:
-    """Apply the deployments okl-train/default and okl-score/default to the configured Prefect server."""
+    """Apply the deployments okl-train/default and okl-score/default to the configured Prefect server.
+
+    None configured: the one of `okl up`.
+    """
     settings = None
     if dataset is not None:
         from okl.planning import check
@@ -246,9 +249,12 @@ def deploy(
         from okl.errors import ConfigError
 
         raise ConfigError("Options of training need something to train on: give the data set too.")
-    from flows.deploy import deploy as apply
+    from flows.run import server_known
 
-    names = apply(settings, cron=cron, timezone=timezone, pool=pool)
+    with server_known():
+        from flows.deploy import deploy as apply
+
+        names = apply(settings, cron=cron, timezone=timezone, pool=pool)
     show({"deployments": names, "pool": pool}, json, "\n".join(names))
 
 

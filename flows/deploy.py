@@ -64,8 +64,8 @@ def deploy(
         raise ConfigError("A schedule needs something to train on: give the data set too.")
     if not PREFECT_API_URL.value():
         raise ExecutionError(
-            "Deployments live on a Prefect server that stays, and none is configured. Start one "
-            "(prefect server start --host 127.0.0.1) and set PREFECT_API_URL (http://127.0.0.1:4200/api)."
+            "Deployments live on a Prefect server that stays, and none is configured. Start one by `okl up`, or set "
+            "PREFECT_API_URL (http://127.0.0.1:4200/api) to one that runs."
         )
     _check_schedule(cron, timezone)
     require_answer()
@@ -146,7 +146,10 @@ def _apply(plan: dict[str, Any]) -> None:
         outcome = subprocess.run(
             [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--prefect-file", str(file), "--all"],
             cwd=folder,
-            env=os.environ | PRIVACY | {"PYTHONPATH": os.pathsep.join(filter(None, imports)), "COLUMNS": "200"},
+            env=os.environ
+            | PRIVACY
+            | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": os.pathsep.join(filter(None, imports))}
+            | {"COLUMNS": "200"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

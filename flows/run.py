@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from flows.progress import watching
 from flows.server import PRIVACY, OwnServer, own_server, prefect_home
+from flows.stack.finding import StackServer, stack_server
 from okl.errors import ExecutionError
 from okl.home import okl_home
 from okl.progress import Observer
@@ -31,7 +32,7 @@ SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "too
 
 
 def run_train(settings: TrainSettings, observer: Observer, resume: Path | None = None) -> dict[str, Any]:
-    """Train by the flow `okl-train`, recorded by the configured Prefect server or by one of our own.
+    """Train by the flow `okl-train`, recorded by the configured Prefect server, the one of `okl up`, or one of our own.
 
     Parameters
     ----------
@@ -79,7 +80,9 @@ def run_recorded(load: Callable[[], Callable[[Any], Any]], settings: BaseModel, 
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
     home = okl_home()
-    with nullcontext() if server_is_configured() else own_server(home) as server, client_settings(server, home):
+    standing = None if (configured := server_is_configured()) else stack_server(home)
+    started = nullcontext() if configured or standing is not None else own_server(home)
+    with started as server, client_settings(server or standing, home):
         flow = load()  # Prefect and all of okl are imported while the server starts
         if server is None:
             require_answer()
@@ -133,7 +136,7 @@ def server_is_configured() -> bool:
 
 
 @contextmanager
-def client_settings(server: OwnServer | None, home: Path) -> Iterator[None]:
+def client_settings(server: OwnServer | StackServer | None, home: Path) -> Iterator[None]:
     """Point Prefect at our own server, whether it has been imported already or not; a configured one stays as it is."""
     if server is None:
         yield
@@ -155,6 +158,14 @@ def client_settings(server: OwnServer | None, home: Path) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def server_known() -> Iterator[None]:
+    """Point Prefect at the server of `okl up`, if it is up and nothing else is configured."""
+    home = okl_home()
+    with client_settings(None if server_is_configured() else stack_server(home), home):
+        yield
 
 
 @contextmanager

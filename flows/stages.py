@@ -17,6 +17,8 @@ from prefect.states import Cancelled
 from flows.artifacts import ArtifactObserver, clean, record_markdown, record_table
 from flows.logs import in_flow_log
 from flows.progress import TeeObserver, watching
+from flows.stack.finding import workers_offered
+from okl.home import okl_home
 from okl.progress import Observer
 
 
@@ -63,7 +65,7 @@ def follow_stages(
         records.flow_runs.append(str(runtime.flow_run.id))
     observer = TeeObserver(watching.get(), ArtifactObserver(f"{name}-progress"))
     try:
-        with in_flow_log(), closing(open_run(observer)) as run:
+        with in_flow_log(), workers_offered(okl_home()), closing(open_run(observer)) as run:
             for stage in stages:
                 observer.stage(stage)
                 _perform(getattr(run, stage), stage)

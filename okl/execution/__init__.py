@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from okl.errors import ConfigError
+from okl.errors import ConfigError, ExecutionError
+from okl.execution.standing import standing_workers
 
 if TYPE_CHECKING:
     from okl.execution.protocol import Execution
@@ -50,7 +52,8 @@ def open_execution(
 
     Parameters
     ----------
-    workers : int >= 0, Dask worker processes to start on this machine; 0 starts none
+    workers : int >= 0, Dask worker processes on this machine: as many of those that OKL_STANDING_WORKERS offers, see
+        `okl.execution.standing`; or else started, and ended with the execution. 0: none
     scheduler : address of a running Dask scheduler, or None
     threads : of this process; "auto" or None: its cores, at most 4
     cluster : path of a file that names a class of clusters and how many workers to ask it for, or None
@@ -79,6 +82,12 @@ def open_execution(
         return LocalExecution(n_threads)
     from okl.execution.dask import DaskExecution
 
+    if workers and tls is None and (standing := standing_workers(workers)) is not None:
+        with suppress(ExecutionError):  # they are gone, or of other versions: it starts its own
+            return DaskExecution(
+                None, standing.scheduler, n_threads, tls=standing.tls, patience_seconds=_patience(),
+                most_workers=workers, run=run,
+            )  # fmt: skip
     return DaskExecution(
         workers or None, scheduler, n_threads, cluster=cluster, tls=tls, patience_seconds=_patience(), run=run
     )
