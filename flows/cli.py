@@ -19,6 +19,7 @@ def main() -> None:
     """
     with interruptible():
         import flows.commands_compare
+        import flows.commands_models
         import flows.commands_plan
         import flows.commands_reproduce
         import flows.commands_stack  # noqa: F401  each adds its commands

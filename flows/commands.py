@@ -44,6 +44,13 @@ Pairs = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable)."),
 ]
+MODEL_HELP = "Folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion or NAME@7."
+Registered = Annotated[
+    str | None,
+    typer.Option(
+        "--registry", metavar="URL", help="Folder or URL of registered models; none: OKL_REGISTRY, or okl's home."
+    ),
+]
 SOURCE_HELP = "Parquet file, directory or glob; CSV; or svmlight text; a path, or a URL as s3://BUCKET/FOLDER."
 
 
@@ -168,7 +175,7 @@ def train(
 @app.command(short_help="Measure a model on labelled rows.")
 @accepts(where=EXECUTION)
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     dataset: Annotated[
         str, typer.Argument(metavar="DATASET", help="Data set, or a source with the model's target column.")
     ],
@@ -176,14 +183,16 @@ def evaluate(
     split: Annotated[
         str, typer.Option(metavar="test|train|all", help="Rows of a data set; a source, or a set without a split: all.")
     ] = "test",
+    registry: Registered = None,
     json: Json = False,
 ) -> None:
     """Measure a model on labelled rows."""
     from okl.measuring import EvaluateSettings, evaluate_model
     from okl.store.report import text_metrics
 
-    values = {"model": absolute_location(model), "source": absolute_location(dataset), "split": split}
-    settings = settings_from(EvaluateSettings, values | where, "okl evaluate")
+    chosen = _registered(model, registry)
+    values = {"source": absolute_location(dataset), "split": split}
+    settings = settings_from(EvaluateSettings, chosen | values | where, "okl evaluate")
     observer = _observer()
     try:
         result = evaluate_model(settings, observer)
@@ -195,20 +204,21 @@ def evaluate(
 @app.command(short_help="Score rows with a model, in their order.")
 @accepts(given=KEYS, where=EXECUTION)
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder of a model.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Raw rows (Parquet, CSV, svmlight) or a data set.")],
     out: Annotated[
         str, typer.Option(metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.")
     ],
     given: Given,
     where: Given,
+    registry: Registered = None,
     json: Json = False,
 ) -> None:
     """Score rows with a model, in their order; recorded by Prefect."""
     from okl.scoring import ScoreSettings, check_score
 
-    paths = {name: absolute_location(place) for name, place in (("model", model), ("source", source), ("out", out))}
-    settings = settings_from(ScoreSettings, paths | given | where, "okl predict")
+    paths = {name: absolute_location(place) for name, place in (("source", source), ("out", out))}
+    settings = settings_from(ScoreSettings, _registered(model, registry) | paths | given | where, "okl predict")
     check_score(settings)
     from flows.run import run_score
 
@@ -256,6 +266,16 @@ def deploy(
 
         names = apply(settings, cron=cron, timezone=timezone, pool=pool)
     show({"deployments": names, "pool": pool}, json, "\n".join(names))
+
+
+def _registered(model: str, registry: str | None) -> dict[str, str]:
+    """A model for good: a folder from the root, or NAME@NUMBER for whatever an alias names now, and its registry."""
+    from okl.registry.reference import is_reference, pinned
+    from okl.registry.registry import registry_location
+
+    if not is_reference(model):
+        return {"model": absolute_location(model)}
+    return {"model": pinned(model, registry), "registry": registry_location(registry)}
 
 
 def _observer() -> Observer:

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from okl.configuration import IngestSettings, TrainSettings
-    from okl.errors import ConfigError, DataError, DivergedError, ExecutionError, ModelError, OklError
+    from okl.errors import (
+        ConfigError,
+        ConflictError,
+        DataError,
+        DivergedError,
+        ExecutionError,
+        ModelError,
+        OklError,
+        RegistryError,
+    )
     from okl.estimators import (
         BudgetKernelClassifier,
         BudgetKernelRegressor,
@@ -45,8 +54,9 @@ if TYPE_CHECKING:
         UnifiedClassifier,
     )
     from okl.functions import evaluate, ingest, predict, train
+    from okl.registry.reference import load
+    from okl.registry.registry import Registry
     from okl.store.manifest import open_dataset
-    from okl.store.model import load_model as load
 
     __version__: str
 
@@ -55,6 +65,7 @@ __all__ = [
     "BudgetKernelRegressor",
     "CSVMClassifier",
     "ConfigError",
+    "ConflictError",
     "ConstrainedFOGDClassifier",
     "DWDClassifier",
     "DataError",
@@ -78,6 +89,8 @@ __all__ = [
     "NuSVMClassifier",
     "OklError",
     "PegasosClassifier",
+    "Registry",
+    "RegistryError",
     "SCSClassifier",
     "SCSRegressor",
     "TrainSettings",
@@ -93,7 +106,16 @@ __all__ = [
 
 _MODULES = {
     "configuration": ("IngestSettings", "TrainSettings"),
-    "errors": ("ConfigError", "DataError", "DivergedError", "ExecutionError", "ModelError", "OklError"),
+    "errors": (
+        "ConfigError",
+        "ConflictError",
+        "DataError",
+        "DivergedError",
+        "ExecutionError",
+        "ModelError",
+        "OklError",
+        "RegistryError",
+    ),
     "estimators": (
         "BudgetKernelClassifier",
         "BudgetKernelRegressor",
@@ -120,8 +142,9 @@ _MODULES = {
         "UnifiedClassifier",
     ),
     "functions": ("evaluate", "ingest", "predict", "train"),
+    "registry.reference": ("load",),
+    "registry.registry": ("Registry",),
     "store.manifest": ("open_dataset",),
-    "store.model": ("load_model",),
 }
 _HOMES = {name: f"okl.{module}" for module, names in _MODULES.items() for name in names}
 
@@ -131,10 +154,9 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = _version()
     else:
-        home = "load_model" if name == "load" else name
         if name not in __all__:
             raise AttributeError(f"module 'okl' has no attribute {name!r}; it has {', '.join(__all__)}.")
-        value = getattr(import_module(_HOMES[home]), home)
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

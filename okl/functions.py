@@ -75,8 +75,8 @@ def evaluate(model: Place, source: Place, *, observer: Observer | None = None, *
 
     Parameters
     ----------
-    model : folder of a model; source : data set, or raw rows with the model's target column
-    options : fields of `EvaluateSettings`: split="test", workers, scheduler, threads
+    model : folder of a model, or NAME@WHICH of a registry; source : data set, or raw rows with the target column
+    options : fields of `EvaluateSettings`: split="test", registry, workers, scheduler, threads
 
     Returns
     -------
@@ -101,8 +101,8 @@ def predict(
 
     Parameters
     ----------
-    model : folder of a model; source : rows; out : folder to make for the scores
-    options : fields of `ScoreSettings`: keys, workers, scheduler, threads
+    model : folder of a model, or NAME@WHICH of a registry; source : rows; out : folder to make for the scores
+    options : fields of `ScoreSettings`: keys, registry, workers, scheduler, threads
 
     Returns
     -------

@@ -14,10 +14,11 @@ from okl.execution import open_for
 from okl.metrics import Tally, measure, merge
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
+from okl.registry.reference import REGISTRY, load, pinned
 from okl.store.dataset import Dataset, Shard
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import read_as
-from okl.store.model import Model, load_model
+from okl.store.model import Model
 from okl.store.pieces import TablePiece, read_table, table_pieces
 from okl.store.rawrows import check_columns, prepare_rows
 
@@ -25,7 +26,8 @@ from okl.store.rawrows import check_columns, prepare_rows
 class EvaluateSettings(WhereSettings):
     """Which model to measure on which labelled rows."""
 
-    model: str = Field(description="folder of a model")
+    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="data set, or raw rows with the model's target column")
     split: Literal["test", "train", "all"] = Field(
         "test", description="of a data set; all rows where there is no split"
@@ -63,7 +65,8 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     OklError : rows that do not fit the model; a label never seen in training
     """
     observer = observer or NullObserver()
-    begun, model = time.perf_counter(), load_model(settings.model)
+    begun, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
+    model = load(chosen, settings.registry)
     check_workers(settings)
     data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
     pieces = table_pieces(settings.source, model.schema.n_features) if data is None else ()
@@ -78,7 +81,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
             split, shards = _shards_of(data, settings.split)
             tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
     return {
-        "model": settings.model,
+        "model": chosen,
         "source": settings.source,
         "split": split,
         "rows": tally.rows,

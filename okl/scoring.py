@@ -19,9 +19,10 @@ from okl.errors import ConfigError
 from okl.execution import open_for
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
+from okl.registry.reference import REGISTRY, load, pinned
 from okl.runfolder import RunFolder
 from okl.store.dataset import Schema
-from okl.store.model import Model, load_model, predictions
+from okl.store.model import Model, predictions
 from okl.store.pieces import TablePiece, read_table, table_pieces
 from okl.store.places import Place, place_of
 from okl.store.publishing import check_place, file_beside, run_place
@@ -34,7 +35,8 @@ SCORE_STAGES = ("check", "score", "report")
 class ScoreSettings(WhereSettings):
     """What to score with which model, and where the work runs."""
 
-    model: str = Field(description="folder of a model, or its URL")
+    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
     out: str = Field(description="folder or URL to make for the scores")
     keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
@@ -96,7 +98,11 @@ class ScoringRun:
         self._result: dict[str, Any] = {}
 
     def check(self) -> dict[str, Any]:
-        """Open the model, lay the source out in pieces, and hold their columns against the model's."""
+        """Open the model, lay the source out in pieces, and hold their columns against the model's.
+
+        An alias is looked up here, once: all rows are scored by one version, whatever is promoted meanwhile.
+        """
+        self.settings = self.settings.model_copy(update={"model": pinned(self.settings.model, self.settings.registry)})
         self.model, self.pieces, self.keys = check_score(self.settings)
         return {"pieces": len(self.pieces), "keys": list(self.keys)}
 
@@ -165,7 +171,7 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     """
     check_place(place_of(settings.out))
     check_workers(settings)
-    model = load_model(settings.model)
+    model = load(settings.model, settings.registry)
     pieces = table_pieces(settings.source, model.schema.n_features)
     columns = pieces[0].schema
     check_columns(model.schema, columns, settings.source)

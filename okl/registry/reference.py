@@ -8,9 +8,10 @@ import re
 from okl.registry.registry import NAME, Registry
 from okl.registry.version import Version
 from okl.store.model import Model, load_model
-from okl.store.places import absolute_location
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
+
+REGISTRY = "folder or URL of the registry that NAME@WHICH is looked up in; none: OKL_REGISTRY, or okl's home"
 
 Location = str | os.PathLike[str]
 
@@ -40,10 +41,8 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
 
 
 def pinned(model: Location, registry: Location | None = None) -> str:
-    """What means the same model for good: NAME@NUMBER for NAME@WHICH, or a folder's place from the root."""
-    if is_reference(model):
-        return str(find_version(os.fspath(model), registry))
-    return absolute_location(os.fspath(model))
+    """What means the same model for good: NAME@NUMBER for NAME@WHICH; a folder or URL as it is."""
+    return str(find_version(os.fspath(model), registry)) if is_reference(model) else os.fspath(model)
 
 
 def load(model: Location, registry: Location | None = None) -> Model:

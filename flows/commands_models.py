@@ -1,0 +1,158 @@
+"""The commands `okl models ...`: what a registry holds, and what moves its aliases."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.commands import Json, Registered, app, show
+
+if TYPE_CHECKING:
+    from okl.registry.entry import Entry
+
+models = typer.Typer(
+    help="Registered models: versions that never change, and aliases (champion, previous, candidate) that move.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(models, name="models", short_help="Registered models: list, show, diff, promote, rollback, prune.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Kept in the log, for people.")]
+Expected = Annotated[
+    int | None, typer.Option("--expect", metavar="VERSION", help="Change nothing unless this is the champion.")
+]
+
+
+@models.command("list", short_help="Models with their aliases.")
+def list_models(registry: Registered = None, json: Json = False) -> None:
+    """Models with their aliases."""
+    from okl.registry.describe import describe_registry
+    from okl.registry.registry import Registry
+    from okl.registry.wording import registry_text
+
+    found = describe_registry(Registry(registry))
+    show(found, json, registry_text(found))
+
+
+@models.command("show", short_help="A model's versions and log, or one version's lineage.")
+def show_model(
+    model: Annotated[str, typer.Argument(metavar="NAME[@WHICH]", help="A model, or a version: NAME@7, NAME@champion.")],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read all files of a version, and hold them against the log.")
+    ] = False,
+    registry: Registered = None,
+    json: Json = False,
+) -> None:
+    """A model's versions and log, or one version's lineage."""
+    from okl.registry.describe import describe_model, describe_one
+    from okl.registry.registry import Registry
+    from okl.registry.wording import model_text, version_text
+
+    name, at, which = model.partition("@")
+    registered = Registry(registry).model(name)
+    if not at:
+        if verify:
+            for one in registered.versions():
+                if not one.pruned:
+                    one.verify()
+        found = describe_model(registered)
+        show(found, json, model_text(found))
+        return
+    version = registered.version(which)
+    if verify:
+        version.verify()
+    found = describe_one(registered, version)
+    show(found, json, version_text(found))
+
+
+@models.command(short_help="What two versions of a model differ in.")
+def diff(
+    name: Name,
+    first: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")],
+    second: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")],
+    registry: Registered = None,
+    json: Json = False,
+) -> None:
+    """What two versions of a model differ in: settings, figures, environment, shards learnt."""
+    from okl.registry.describe import describe_difference
+    from okl.registry.registry import Registry
+    from okl.registry.wording import difference_text
+
+    model = Registry(registry).model(name)
+    found = describe_difference(model, model.version(first), model.version(second))
+    show(found, json, difference_text(found))
+
+
+@models.command(short_help="Add a trained model as a version.")
+def publish(
+    name: Name,
+    trained: Annotated[str, typer.Argument(metavar="RUN", help="Folder or URL of a run, or of a model alone.")],
+    promote: Annotated[bool, typer.Option("--promote", help="Make it the champion in the same step.")] = False,
+    why: Why = "",
+    registry: Registered = None,
+    json: Json = False,
+) -> None:
+    """Add a trained model as a version; the same one again adds nothing."""
+    from okl.registry.importing import publish_trained
+    from okl.registry.registry import Registry
+    from okl.store.places import place_of
+
+    version, new = publish_trained(Registry(registry).model(name), place_of(trained), promote=promote, why=why)
+    found = {"model": name, "version": version.number, "new": new, "folder": str(version.folder)}
+    show(found, json, f"{version} {'published' if new else 'was there already'}: {version.folder}")
+
+
+@models.command(short_help="Make a version the champion.")
+def promote(
+    name: Name,
+    which: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias, such as 7 or candidate.")],
+    expect: Expected = None,
+    why: Why = "",
+    registry: Registered = None,
+    json: Json = False,
+) -> None:
+    """Make a version the champion; the champion before becomes `previous`, in the same step."""
+    from okl.registry.entry import CHAMPION
+    from okl.registry.registry import Registry
+
+    model = Registry(registry).model(name)
+    _show_moved(name, model.promote(which, expected=None if expect is None else {CHAMPION: expect}, why=why), json)
+
+
+@models.command(short_help="Make the champion before the champion again.")
+def rollback(
+    name: Name, expect: Expected = None, why: Why = "", registry: Registered = None, json: Json = False
+) -> None:
+    """Make the champion before the champion again; twice goes back twice."""
+    from okl.registry.entry import CHAMPION
+    from okl.registry.registry import Registry
+
+    model = Registry(registry).model(name)
+    _show_moved(name, model.rollback(expected=None if expect is None else {CHAMPION: expect}, why=why), json)
+
+
+@models.command(short_help="Remove the files of old versions.")
+def prune(
+    name: Name,
+    keep: Annotated[int, typer.Option("--keep", metavar="N", help="Newest versions that keep their files.")] = 10,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; say what would be.")] = False,
+    why: Why = "",
+    registry: Registered = None,
+    json: Json = False,
+) -> None:
+    """Remove the files of old versions that no alias names; their lineage stays."""
+    from okl.registry.registry import Registry
+    from okl.registry.wording import pruned_text
+
+    pruned = Registry(registry).model(name).prune(keep, dry_run=dry_run, why=why)
+    show({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
+
+
+def _show_moved(name: str, entry: Entry, json: bool) -> None:
+    from okl.registry.describe import describe_entry
+
+    aliases = ", ".join(f"{alias} {version}" for alias, version in sorted(entry.state.aliases.items()))
+    show({"model": name} | describe_entry(entry), json, f"{name}: {aliases}")

@@ -1,0 +1,118 @@
+"""The commands `okl models ...`, and scoring by NAME@WHICH, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from okl.registry.registry import Registry
+from okl.store.model import save_model
+from tests.flows.commandline import Terminal
+from tests.registry.models import SCHEMA, lineage, model_numbered, publish
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
+    monkeypatch.setenv("OKL_REGISTRY", str(tmp_path / "registry"))
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return Terminal(capsys, monkeypatch)
+
+
+def rows_in(folder: Path) -> Path:
+    draw = np.random.default_rng(1)
+    columns = {name: draw.standard_normal(40).astype(np.float32) for name in SCHEMA.features}
+    pq.write_table(pa.table(columns | {"y": np.where(draw.random(40) < 0.5, "no", "yes")}), folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    for number in (1, 2):
+        save_model(model_numbered(number), tmp_path / f"run{number}" / "model")
+        (tmp_path / f"run{number}" / "result.json").write_text(json.dumps({"test": {"mistake_rate": 0.1 * number}}))
+    first = terminal.okl_json("models", "publish", "churn", tmp_path / "run1", "--promote", "--why", "to begin with")
+    assert (first["version"], first["new"]) == (1, True)
+    assert (Path(first["folder"]) / "result.json").exists()
+    assert not terminal.okl_json("models", "publish", "churn", tmp_path / "run1" / "model")["new"]
+    assert terminal.okl_json("models", "publish", "churn", tmp_path / "run2")["version"] == 2
+    moved = terminal.okl_json("models", "promote", "churn", "2", "--expect", "1", "--why", "better")
+    assert moved["aliases"] == {"champion": 2, "previous": 1}
+    refused = terminal.okl("models", "promote", "churn", "1", "--expect", "1")
+    assert refused.code == 1
+    assert "Error: The alias champion of churn names churn@2 by now, not churn@1" in refused.sentence
+    listed = terminal.okl("models", "list").out.splitlines()
+    assert listed[1].split() == ["model", "champion", "previous", "candidate", "versions", "last", "change"]
+    assert listed[2].split()[:5] == ["churn", "2", "1", "-", "2"]
+    shown = terminal.okl("models", "show", "churn").out
+    assert "better" in shown
+    assert "to begin with" in shown
+    assert "test.mistake_rate 0.2" in shown
+    one = terminal.okl_json("models", "show", "churn@champion", "--verify")
+    assert (one["version"], one["metrics"], one["ancestors"]) == (2, {"test": {"mistake_rate": 0.2}}, [])
+    assert "metrics.test.mistake_rate  0.2" in terminal.okl("models", "show", "churn@2").out
+    differing = terminal.okl_json("models", "diff", "churn", "previous", "champion")
+    assert differing["settings"].keys() == {"number", "weights_sha256"}
+    assert differing["metrics"] == {"test.mistake_rate": [0.1, 0.2]}
+    assert "churn@1" in terminal.okl("models", "diff", "churn", "1", "2").out
+    assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1\n"
+    again = terminal.okl("models", "rollback", "churn")
+    assert (again.code, "has no champion to go back to" in again.sentence) == (2, True)
+
+
+def test_pruning_says_what_it_removes(terminal: Terminal, tmp_path: Path) -> None:
+    model = Registry().model("churn")
+    for number in range(1, 6):
+        publish(model, number, number - 1 or None, promote=number < 3)
+    assert terminal.okl("models", "prune", "churn", "--keep", "1", "--dry-run").out.startswith(
+        "would remove the files of versions 3, 4 ("
+    )
+    assert terminal.okl_json("models", "prune", "churn", "--keep", "1")["versions"] == [3, 4]
+    assert terminal.okl("models", "prune", "churn", "--keep", "1").out == "nothing to prune\n"
+    assert "pruned" in terminal.okl("models", "show", "churn").out
+    shards = terminal.okl_json("models", "diff", "churn", "2", "4")["shards_of_second_only"]
+    assert [shard["sha256"] for shard in shards] == [lineage(number).shards[0]["sha256"] for number in (3, 4)]
+    told = terminal.okl_json("models", "show", "churn@5")
+    assert (told["ancestors"], told["shards_in_all"], told["rows_in_all"]) == ([4, 3, 2, 1], 5, 500)
+
+
+def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(terminal: Terminal, tmp_path: Path) -> None:
+    model, rows = Registry().model("churn"), rows_in(tmp_path)
+    publish(model, 1, promote=True)
+    publish(model, -2, 1, promote=True)
+    measured = {which: okl.evaluate(f"churn@{which}", rows) for which in ("champion", "previous", 1)}
+    assert [found["model"] for found in measured.values()] == ["churn@2", "churn@1", "churn@1"]
+    assert measured["previous"]["metrics"] == measured[1]["metrics"] != measured["champion"]["metrics"]
+    by_command = terminal.okl_json("evaluate", "churn@champion", rows)
+    assert (by_command["model"], by_command["metrics"]) == ("churn@2", measured["champion"]["metrics"])
+    scored = okl.predict("churn@champion", rows, tmp_path / "scores", registry=str(tmp_path / "registry"))
+    assert scored["model"] == "churn@2"
+    again = okl.predict(model.version(2).model_folder, rows, tmp_path / "again")
+    assert pq.read_table(tmp_path / "scores") == pq.read_table(tmp_path / "again")
+    assert scored["predictions"] == again["predictions"]
+    refused = terminal.okl("predict", "churn@candidate", rows, "--out", tmp_path / "none")
+    assert "churn has no alias 'candidate'. It has champion (2), previous (1); or give a number." in refused.sentence
+    assert "No version of chrun is in the registry" in terminal.okl("evaluate", "chrun@champion", rows).sentence
+
+
+def test_an_alias_that_moves_while_rows_are_scored_does_not_change_the_scores(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    from okl.scoring import ScoreSettings, ScoringRun
+
+    model, rows = Registry().model("churn"), rows_in(tmp_path)
+    publish(model, 1, promote=True)
+    whole = okl.predict("churn@1", rows, tmp_path / "whole")
+    run = ScoringRun(ScoreSettings(model="churn@champion", source=str(rows), out=str(tmp_path / "scores")))
+    run.check()
+    publish(model, -2, 1, promote=True)
+    run.score()
+    run.report()
+    run.close()
+    assert run.result()["model"] == "churn@1"
+    assert run.result()["predictions"] == whole["predictions"]
+    assert pq.read_table(tmp_path / "scores") == pq.read_table(tmp_path / "whole")
