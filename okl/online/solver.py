@@ -34,6 +34,7 @@ class OnlineState:
     optimiser : AdaGrad's sum of squared gradients (mode sum)
     pass_index, step : the next segment (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
     windows, segments : of all passes (stream): what is read together, and of these (window, rows) what a step learns
+    rounds_before : of mix and sum, on the data that were learnt before these
     """
 
     learner: Any
@@ -45,6 +46,7 @@ class OnlineState:
     step: int = 0
     windows: tuple[Window, ...] = ()
     segments: tuple[tuple[int, slice], ...] = ()
+    rounds_before: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
 
 
@@ -89,20 +91,44 @@ class OnlineSolver:
         rows, n_shards = data.rows("train"), len(data.split("train"))
         situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
         learner, chosen, optimiser = recipe.settle(situation)
+        state = self._laid_out(OnlineState(learner, learner.start(), optimiser, 0, 0), data)
+        if self.mode == "stream":
+            first_pass = state.windows[: len(state.windows) // self.passes]
+            chosen = chosen | {"mixing_share": mixing_share(first_pass) if self.order == "shuffle" else 0.0}
+        return replace(state, chosen=chosen)
+
+    def continued(self, state: OnlineState, data: Dataset) -> OnlineState:
+        """Go on with other rows: the same learner with what it has learnt, and passes over these rows alone.
+
+        Rows, errors and steps are counted on. In stored order, what is learnt of A and then of B is what is learnt of
+        both as one data set, bit for bit, where the training rows of A and of its row groups are multiples of 256;
+        otherwise blocks of rows begin elsewhere, and last bits may differ.
+
+        Parameters
+        ----------
+        state : finished; data : of the same inputs and labels, scaled by the same statistics
+
+        Raises
+        ------
+        ConfigError : the state is in the middle of a pass
+        """
+        if self.finished(state) is None:
+            raise ConfigError("A run goes on with other rows once it has finished with its own; it has not.")
+        rounds = 0 if self.mode == "stream" else state.rounds_before + state.pass_index * state.steps_per_pass
+        return self._laid_out(replace(state, pass_index=0, step=0, rounds_before=rounds), data)
+
+    def _laid_out(self, state: OnlineState, data: Dataset) -> OnlineState:
+        """The passes over the rows of a data set, of which nothing is learnt yet."""
+        rows = data.rows("train")
         windows = self._windows(data) if self.mode == "stream" else ()
         segments = _segments(windows, rows, self.segments)
-        if self.mode == "stream":
-            first_pass = windows[: len(windows) // self.passes]
-            chosen = chosen | {"mixing_share": mixing_share(first_pass) if self.order == "shuffle" else 0.0}
-        return OnlineState(
-            learner=learner,
-            learned=learner.start(),
-            optimiser=optimiser,
-            total_rows=rows * self.passes,
+        progress: Progress = state.learned.progress
+        return replace(
+            state,
+            total_rows=progress.rows + rows * self.passes,
             steps_per_pass=len(segments) // self.passes if self.mode == "stream" else self.rounds,
             windows=windows,
             segments=segments,
-            chosen=chosen,
         )
 
     def advance(self, state: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
@@ -166,7 +192,8 @@ class OnlineSolver:
         learner, learned = state.learner, state.learned
         part = (state.step, self.rounds)
         task = RoundTask(learner.fork(learned), (self.seed, state.pass_index), part)
-        shards, number = data.split("train"), state.pass_index * self.rounds + state.step + 1
+        shards = data.split("train")
+        number = state.rounds_before + state.pass_index * self.rounds + state.step + 1
         if self.mode == "mix":
             learn = LearnWork(data, learner, self.order)
             return execution.mix(learn, shards, task, lambda parts: learner.join(learned, parts)), None
