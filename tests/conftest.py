@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from okl.execution.protocol import Execution
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.types import Task
+from tests.sharing import UnitScheduling, place_of, unit_of
 
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
 os.environ["SCIPY_ARRAY_API"] = "1"
@@ -27,6 +29,20 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 gc.set_threshold(50_000, 20, 50)
 
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
+
+
+_workers, _opened = ExitStack(), list[Execution]()  # what `two_workers` has started
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
+    """Let tests that share something run in one process, where --dist loadfile asks for files."""
+    return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what waits most and with what compiles for others."""
+    items.sort(key=place_of)
 
 
 def pytest_collection_finish() -> None:
@@ -80,8 +96,19 @@ def learnable(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
     return made
 
 
-@pytest.fixture(scope="module")
-def two_workers() -> Iterator[Execution]:
-    """Two Dask worker processes, started once a module: idle to the end of all tests, they take more than starting."""
-    with open_execution(workers=2, threads=2) as execution:
-        yield execution
+@pytest.fixture
+def two_workers() -> Execution:
+    """Two Dask worker processes, started once for all files that share them, which end with the last of these.
+
+    Idle to the end of all tests, they would take more than starting.
+    """
+    if not _opened:
+        _opened.append(_workers.enter_context(open_execution(workers=2, threads=2)))
+        _workers.callback(_opened.clear)
+    return _opened[0]
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the two workers when what comes next does not share them."""
+    if nextitem is None or unit_of(nextitem.nodeid) != unit_of(item.nodeid):
+        _workers.close()

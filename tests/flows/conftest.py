@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,24 @@ from flows.server import OwnServer, own_server, prefect_home
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServer]:
-    """A server that stays for all tests, with schedules."""
-    with own_server(tmp_path_factory.mktemp("server"), deployments=True) as running:
+    """A server that stays for all tests, with schedules.
+
+    To make a database takes longer than all else of the start: the first process of xdist that needs one makes it, and
+    leaves a copy to the others.
+    """
+    home, base = tmp_path_factory.mktemp("server"), tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    fresh = shared / "prefect.db"
+    with ExitStack() as stack:
+        with (shared / "prefect.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if fresh.exists():
+                prefect_home(home).mkdir()
+                shutil.copy(fresh, prefect_home(home))
+            running = stack.enter_context(own_server(home, deployments=True))
+            if not fresh.exists():
+                running.wait_ready()
+                query(home, f"vacuum into '{fresh}'")
         running.wait_ready()
         yield running
 

@@ -180,17 +180,26 @@ def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_pa
     assert again["metrics"] == result["test"]
 
 
-def test_deploy_applies_checked_settings(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
+    configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
     source = write(tmp_path, curved(50))
     absent = terminal.okl("deploy", tmp_path / "absent.parquet")
     assert (absent.code, "does not exist" in absent.sentence) == (2, True)
     adrift = terminal.okl("deploy", "--passes", "2")
     assert (adrift.code, "give the data set too" in adrift.sentence) == (2, True)
-    result = terminal.okl_json("deploy", source, "--passes", "2", "--pool", "pool-of-the-command")
+    budget = ["--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01", "--kernel", "laplacian"]
+    refused = terminal.okl("deploy", source, *budget, "--rank", "3")
+    assert (refused.code, "takes no rank" in refused.sentence) == (2, True)
+    result = terminal.okl_json("deploy", source, "--passes", "2", *budget, "--pool", "pool-of-the-command")
     assert result == {"deployments": ["okl-train/default", "okl-score/default"], "pool": "pool-of-the-command"}
     with get_client(sync_client=True) as client:
-        parameters = client.read_deployment_by_name("okl-train/default").parameters
-    assert parameters == {"settings": {"data": str(source), "passes": 2}}
+        deployment = client.read_deployment_by_name("okl-train/default")
+    given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
+    assert deployment.parameters == {"settings": {"data": str(source), "passes": 2} | given}
+    assert deployment.parameter_openapi_schema is not None
+    form = deployment.parameter_openapi_schema["definitions"]["TrainSettings"]["properties"]
+    assert {"solver", "budget", "rank", "landmarks", "map", "aggressiveness", "degree"} < set(form)
 
 
 def test_deploy_without_a_server_says_what_to_do(tmp_path: Path, terminal: Terminal) -> None:

@@ -1,4 +1,4 @@
-"""The command as a process with a server of its own: Ctrl-C at any point, a step that diverges, a killed run."""
+"""The command with a server of its own, as a process: Ctrl-C at any point; a step that diverges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from flows.interrupts import FIRST, SECOND
 from flows.server import OwnServer, prefect_home
 from tests.execution.processes import heed_interrupts, soon
-from tests.flows.commandline import copy_database, end_started, processes_of, start, tree, wait
+from tests.flows.commandline import Terminal, copy_database, end_started, processes_of, start, tree, wait
 from tests.flows.conftest import child_environment, query
 from tests.rows import curved, write
 
@@ -83,8 +83,12 @@ def test_ctrl_c_while_okl_is_imported_is_no_traceback(seconds: float, source: Pa
     assert not (tmp_path / "home").exists()
 
 
-def test_a_step_that_diverges_ends_with_exit_code_one(home: Path, source: Path, tmp_path: Path) -> None:
-    outcome = wait(start(home, "train", source, "--step-size", "50", "--set", "epsilon=0"))
+def test_a_step_that_diverges_ends_with_exit_code_one(
+    home: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    outcome = Terminal(capsys, monkeypatch).okl("train", source, "--step-size", "50", "--set", "epsilon=0")
     assert outcome.code == 1
     assert "weights are no longer finite with step_size = 50. Use a smaller one" in outcome.sentence
     assert tree(tmp_path) == ["home", "rows.parquet"]

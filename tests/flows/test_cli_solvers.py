@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from prefect.client.orchestration import get_client
 
 import okl
 from flows.server import OwnServer
@@ -137,21 +136,6 @@ def test_workers_and_this_process_learn_the_same_budget(
     there = terminal.okl_json(*words, "--workers", "2", "--out", tmp_path / "there")
     assert (here["mode"], there["mode"], there["workers"]) == ("mix", "mix", 2)
     assert here["weights_sha256"] == there["weights_sha256"]
-
-
-def test_a_deployment_keeps_the_options_of_a_solver(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
-    source = write(tmp_path, curved(300))
-    words = ["--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01", "--kernel", "laplacian"]
-    terminal.okl_json("deploy", source, *words)
-    with get_client(sync_client=True) as client:
-        deployment = client.read_deployment_by_name("okl-train/default")
-    given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
-    assert deployment.parameters == {"settings": {"data": str(source)} | given}
-    assert deployment.parameter_openapi_schema is not None
-    form = deployment.parameter_openapi_schema["definitions"]["TrainSettings"]["properties"]
-    assert {"solver", "budget", "rank", "landmarks", "map", "aggressiveness", "degree"} < set(form)
-    refused = terminal.okl("deploy", source, "--solver", "bogd++", "--rank", "3")
-    assert (refused.code, "takes no rank" in refused.sentence) == (2, True)
 
 
 def test_a_class_without_rows_is_no_class(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:

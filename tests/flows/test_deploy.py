@@ -9,13 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
@@ -33,6 +33,7 @@ from tests.flows.blobs import write_blobs
 from tests.flows.conftest import child_environment, query
 
 RUN_SECONDS = 120.0
+YEARLY = "0 3 29 2 *"  # or rarer: never while the tests run
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def client(server: OwnServer, place: Path) -> Iterator[SyncPrefectClient]:
 
 @pytest.fixture(scope="module")
 def deployed(client: SyncPrefectClient) -> list[str]:
-    return deploy(settings())
+    return deploy(settings(), cron=YEARLY, timezone="Europe/Zurich")
 
 
 @pytest.fixture(scope="module")
@@ -151,11 +152,14 @@ def test_a_trained_model_is_scored_with_by_a_deployment(
 
 @pytest.mark.usefixtures("worker")
 def test_a_schedule_fires_and_its_run_completes(server: OwnServer, client: SyncPrefectClient) -> None:
-    # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires. Every few seconds, as a
-    # minute is long for a test; runs that find another still running are cancelled.
+    # Also guards the pin of SQLAlchemy: with 2.1 the server starts, but no schedule ever fires. A minute is long enough
+    # for a run to end, as one that finds another still running is cancelled.
     deployment = client.read_deployment_by_name("okl-train/default")
-    every = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(seconds=8)))
+    soon = datetime.now(UTC) + timedelta(seconds=12)
+    every = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(minutes=1), anchor_date=soon))
     (schedule,) = client.create_deployment_schedules(deployment.id, [every])
+    # the server looks every five seconds at deployments that were changed, and at all others every minute
+    client.update_deployment(deployment.id, DeploymentUpdate(description=deployment.description))
 
     def fired() -> list[FlowRun]:
         return [run for run in runs_of(client, deployment) if run.auto_scheduled and run.state_name == "Completed"]
@@ -167,27 +171,23 @@ def test_a_schedule_fires_and_its_run_completes(server: OwnServer, client: SyncP
     wait_for_records(server, run, TRAIN_STAGES, "okl-train")
 
 
-def test_our_schedule_comes_and_goes_and_others_stay(client: SyncPrefectClient) -> None:
+def test_deploying_again_changes_nothing_but_our_schedule(
+    client: SyncPrefectClient, deployed: list[str], place: Path
+) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
         found = client.read_deployment_by_name("okl-train/default").schedules
         return sorted((schedule.slug, getattr(schedule.schedule, "cron", None)) for schedule in found)
 
-    deploy(settings(), cron="0 3 * * *", timezone="Europe/Zurich")
-    assert schedules() == [("okl", "0 3 * * *")]
-    deployment = client.read_deployment_by_name("okl-train/default")
-    mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")
-    client.create_deployment_schedules(deployment.id, [mine])
-    deploy(settings(), cron="0 4 * * *")
-    assert schedules() == [("mine", "0 5 * * *"), ("okl", "0 4 * * *")]
-    deploy(settings())
-    assert schedules() == [("mine", "0 5 * * *")]
-
-
-def test_deploying_twice_changes_nothing(client: SyncPrefectClient, deployed: list[str], place: Path) -> None:
     names = deployed
     assert names == ["okl-train/default", "okl-score/default"]
+    assert schedules() == [("okl", YEARLY)]
     first = [client.read_deployment_by_name(name) for name in names]
+    mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")
+    client.create_deployment_schedules(first[0].id, [mine])
+    assert deploy(settings(), cron="0 4 * * *") == names
+    assert schedules() == [("mine", "0 5 * * *"), ("okl", "0 4 * * *")]
     assert deploy(settings()) == names
+    assert schedules() == [("mine", "0 5 * * *")]
     again = [client.read_deployment_by_name(name) for name in names]
     for before, after in zip(first, again, strict=True):
         assert (before.id, before.parameters, before.job_variables) == (after.id, after.parameters, after.job_variables)

@@ -15,13 +15,16 @@ from okl.home import okl_home
 from okl.progress import NullObserver
 from okl.training import TRAIN_STAGES
 from tests.flows.blobs import write_blobs
+from tests.flows.commandline import copy_database
 from tests.flows.conftest import query
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(server: OwnServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder with a database; test_server begins with none."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    copy_database(server.home, tmp_path / "home")
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 

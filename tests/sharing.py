@@ -1,0 +1,47 @@
+"""Which tests run in one process, one after the other, because they share what is dear to start or to compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# how the names of files begin, and the name of what they share: the first that fits
+TOGETHER = (
+    ("tests/flows/test_cli", "commands"),  # they share a Prefect server
+    ("tests/flows/", "server"),  # another one, as these wait for it for minutes
+    ("tests/oco/", "rounds"),
+    ("tests/execution/test_contract", "backends"),
+    ("tests/execution/test_constrained", "backends"),
+    ("tests/execution/test_readahead", "backends"),
+    ("tests/comparison/price/test_price", "two workers"),
+    ("tests/comparison/test_search", "two workers"),
+    ("tests/test_runlog", "two workers"),
+    ("tests/test_solvers", "two workers"),
+)
+# what waits most comes first, beside what compiles for many others; units or how their names begin
+EARLY = ("server", "tests/compiled/", "rounds", "commands", "tests/online/", "tests/execution/", "backends")
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the name of what is run in one process: a file, or several that share something."""
+    file = nodeid.partition("::")[0]
+    return next((name for start, name in TOGETHER if file.startswith(start)), file)
+
+
+def place_of(item: pytest.Item) -> int:
+    """Return a number to sort tests by: that of the first entry of EARLY which they belong to, or the last."""
+    unit = unit_of(item.nodeid)
+    return next((place for place, start in enumerate(EARLY) if unit.startswith(start)), len(EARLY))
+
+
+class UnitScheduling(LoadScopeScheduling):
+    """Gives units to processes in the order of collection, each to the first that has nothing left to do."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        config.option.loadscopereorder = False  # xdist would leave the files of few tests, which wait most, to the end
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
