@@ -12,7 +12,7 @@ def size(n_bytes: float) -> str:
     """Bytes in a unit that leaves three digits or so.
 
     >>> size(3), size(5_000), size(3 * 2**30)
-    ('3 B', '4.9 KiB', '3 GiB')
+    ('3 B', '4.88 KiB', '3 GiB')
     """
     value, unit = float(n_bytes), 0
     while value >= 1000.0 and unit < len(UNITS) - 1:

@@ -1,0 +1,212 @@
+"""Four hosts in network namespaces: every solver, what `okl plan` foresees, and hosts that are cut off.
+
+    python -m tests.benchmarks.hosts [solvers|plan|cuts|all]
+
+A driver, Dask's scheduler and two workers, each on a host of its own, with latency between them. Bytes are those that
+cross the driver's link, with all that Dask, TCP and IP add, less what crosses it in as many seconds when nothing is
+done. Needs root; nothing leaves the namespaces, which are removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.benchmarks.hosts_driver import larger, settings_of
+from tests.benchmarks.hosts_network import Hosts
+from tests.execution.every_solver import CASES
+
+DRIVER, SCHEDULER, WORKERS = "driver", "scheduler", ("one", "two")
+LATENCY_MS, MOST_SECONDS, IDLE_SECONDS = 1.0, 240.0, 5.0
+ITERATIONS = 60
+ACCELERATED = {"tol": 1e-12, "max_iterations": ITERATIONS, "bandwidth": 3.0}
+MAPPED = {"bandwidth": 3.0, "step_size": 0.1}
+PLANNED: dict[str, dict[str, Any]] = {
+    "fogd mix D=100": {"solver": "fogd", "mode": "mix", "rounds": 100, "frequencies": 100} | MAPPED,
+    "fogd mix D=400": {"solver": "fogd", "mode": "mix", "rounds": 100, "frequencies": 400} | MAPPED,
+    "fogd sum D=400": {"solver": "fogd", "mode": "sum", "rounds": 100, "frequencies": 400} | MAPPED,
+    "fogd sum D=2000": {"solver": "fogd", "mode": "sum", "rounds": 50, "frequencies": 2000} | MAPPED,
+    "bogd": {"solver": "bogd", "mode": "mix", "rounds": 50, "bandwidth": 3.0, "step_size": 0.1},
+    "c-svm D=100": {"solver": "c-svm", "frequencies": 100} | ACCELERATED,
+    "c-svm D=400": {"solver": "c-svm", "frequencies": 400} | ACCELERATED,
+    "wolfe D=400": {"solver": "wolfe", "frequencies": 400, "gap": 1e-9, "max_iterations": 30, "bandwidth": 3.0},
+}
+
+
+class Remote:
+    """The driver's process; asks it, and gives up after a while."""
+
+    def __init__(self, hosts: Hosts, folder: Path) -> None:
+        address = f"tcp://{hosts.address(SCHEDULER)}:8786"
+        command = [sys.executable, "-m", "tests.benchmarks.hosts_driver", address, str(folder)]
+        self._process = hosts.start(DRIVER, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.hosts = hosts
+        assert self._answer()["workers"] == len(WORKERS)
+
+    def ask(self, name: str, *arguments: Any) -> dict[str, Any]:
+        """What the driver answers."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], MOST_SECONDS)
+        if not ready:
+            raise TimeoutError(f"The driver has not answered in {MOST_SECONDS:g} s.")
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def crossed(self) -> tuple[int, int]:
+        """Bytes out of and into the driver's host so far."""
+        counted = self.hosts.counted()
+        return int(counted[0].sum()), int(counted[:, 0].sum())
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Remote]:
+    """Scheduler and workers on their hosts, and a driver."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    with Hosts([DRIVER, SCHEDULER, *WORKERS], LATENCY_MS) as hosts:
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", hosts.address(SCHEDULER)]
+        hosts.start(SCHEDULER, [*dask, "--dashboard-address", "127.0.0.1:0"], **quiet)
+        for name in WORKERS:
+            start_worker(hosts, name, folder, os.environ | threads, quiet)
+        yield Remote(hosts, folder)
+
+
+def start_worker(hosts: Hosts, name: str, folder: Path, environment: dict[str, str], quiet: dict[str, Any]) -> None:
+    """A worker process on a host."""
+    scheduler = f"tcp://{hosts.address(SCHEDULER)}:8786"
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", scheduler, "--host", hosts.address(name)]
+    options = ["--nthreads", "1", "--no-nanny", "--memory-limit", "4GiB", "--no-dashboard"]
+    hosts.start(name, [*command, *options, "--local-directory", str(folder / name)], env=environment, **quiet)
+
+
+def every_solver(remote: Remote) -> None:
+    """All cases of the contract, over the wire and in one process."""
+    wrong, begun = [], time.perf_counter()
+    for name in CASES:
+        answer = remote.ask("case", name, 2)
+        if answer.get("bits") != answer.get("expected", 0):
+            wrong.append((name, answer))
+    solvers = len({solver for solver, _, _ in CASES.values()})
+    same, seconds = len(CASES) - len(wrong), time.perf_counter() - begun
+    print(
+        f"{len(CASES)} cases of {solvers} solvers, {LATENCY_MS:g} ms one way: {same} with the bits of one process, "
+        f"{seconds:.0f} s",
+        *wrong, sep="\n", flush=True,
+    )  # fmt: skip
+
+
+def idle(remote: Remote) -> tuple[float, float]:
+    """Bytes a second that cross the driver's link when nothing is done."""
+    before, begun = remote.crossed(), time.perf_counter()
+    time.sleep(IDLE_SECONDS)
+    after, seconds = remote.crossed(), time.perf_counter() - begun
+    return (after[0] - before[0]) / seconds, (after[1] - before[1]) / seconds
+
+
+def planned(remote: Remote, folder: Path) -> None:
+    """Bytes and seconds foreseen and measured."""
+    from okl.planning.network import Network
+    from okl.planning.outlook import outlook
+    from okl.store.manifest import open_dataset
+
+    data = open_dataset(folder / "larger")
+    quiet = idle(remote)
+    print(f"nothing done: {quiet[0]:.0f} bytes/s out, {quiet[1]:.0f} back; not counted below")
+    seconds: list[tuple[str, float, float]] = []
+    for latency in (LATENCY_MS, 10.0):
+        remote.hosts.latency(latency)
+        for name, values in PLANNED.items():
+            for workers in (1, 2) if latency == LATENCY_MS else (2,):
+                remote.ask("learn", values, workers)  # compiles, and finds the pace
+                before = remote.crossed()
+                found = remote.ask("learn", values, workers)
+                after = remote.crossed()
+                if "error" in found:
+                    print(name, found)
+                    continue
+                told = outlook(
+                    settings_of(values | {"workers": workers}, data), None, Network(100.0, latency), ITERATIONS
+                ).forecasts[0]
+                wire = [after[i] - before[i] - quiet[i] * found["seconds"] for i in (0, 1)]
+                seconds.append((f"{name}, {workers}, {latency:g} ms", told.seconds, found["seconds"]))
+                print(
+                    f"{name:16} {workers} workers {latency:4g} ms: rounds {told.rounds:6.0f} {found['rounds']:6}  "
+                    f"out {told.bytes_sent / found['sent']:.3f} back {told.bytes_received / found['received']:.3f}  "
+                    f"wire out {told.wire_sent / wire[0]:.3f} back {told.wire_received / wire[1]:.3f}  "
+                    f"seconds {told.seconds:.2f} {found['seconds']:.2f}",
+                    flush=True,
+                )
+    off = median(foreseen / measured for _, foreseen, measured in seconds)
+    ratios = sorted(((foreseen / measured / off, name) for name, foreseen, measured in seconds))
+    print(f"seconds foreseen over measured: {off:.2f} in the median; beside that from {ratios[0]} to {ratios[-1]}")
+    print(f"within 30% of it: {sum(1 / 1.3 <= ratio <= 1.3 for ratio, _ in ratios)} of {len(ratios)}")
+
+
+def cuts(remote: Remote) -> None:
+    """A worker's host cut off for ten seconds, and then for good, while runs go on."""
+    for name, case in (("mix", "fogd mix D=400"), ("sum", "c-svm D=400")):
+        values = PLANNED[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
+        whole = remote.ask("learn", values, 2)
+        for what in ("ten seconds",):
+            cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * whole["seconds"], 10.0))
+            cutting.start()
+            found = remote.ask("learn", values, 2)
+            cutting.join()
+            _tell(f"{name}, cut off for {what}", whole, found)
+            time.sleep(3.0)
+    for name, case in (("sum", "c-svm D=400"), ("mix", "fogd mix D=400")):
+        values = PLANNED[case] | ({"rounds": 600} if name == "mix" else {"max_iterations": 150})
+        whole = remote.ask("learn", values, 0)
+        cutting = threading.Thread(target=_cut, args=(remote.hosts, 0.4 * whole["seconds"], None))
+        cutting.start()
+        found = remote.ask("learn", values, 2)
+        cutting.join()
+        _tell(f"{name}, cut off for good", whole, found)
+
+
+def _cut(hosts: Hosts, after: float, seconds: float | None) -> None:
+    time.sleep(after)
+    hosts.cut(WORKERS[0])
+    if seconds is not None:
+        time.sleep(seconds)
+        hosts.mend(WORKERS[0])
+
+
+def _tell(what: str, whole: dict[str, Any], found: dict[str, Any]) -> None:
+    same = found.get("bits") == whole["bits"]
+    took = f"{found['seconds']:.1f} s against {whole['seconds']:.1f}" if "seconds" in found else str(found)
+    print(f"{what}: {'same bits' if same else 'OTHER BITS'}, {took}", flush=True)
+
+
+def main(part: str = "all") -> None:
+    """Print the parts."""
+    with tempfile.TemporaryDirectory(prefix="okl-hosts-") as folder:
+        larger(Path(folder))
+        with cluster(Path(folder)) as remote:
+            if part in ("solvers", "all"):
+                every_solver(remote)
+            if part in ("plan", "all"):
+                planned(remote, Path(folder))
+            if part in ("cuts", "all"):
+                cuts(remote)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,110 @@
+"""The process on the driver's host: runs solvers on the cluster, as it is told line by line, and answers in JSON.
+
+python -m tests.benchmarks.hosts_driver SCHEDULER FOLDER
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from distributed import Client
+
+from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.execution.dask import DaskExecution
+from okl.execution.local import LocalExecution
+from okl.execution.protocol import Execution
+from okl.planning import learnt_columns, make_solver
+from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
+from okl.store.manifest import open_dataset
+from okl.types import Task
+from tests.execution.every_solver import made, solver_of
+from tests.solver_cases import bits, last_state
+
+ROWS, COLUMNS, SHARD_ROWS = 48_000, 20, 4_000
+
+
+def larger(folder: Path) -> Dataset:
+    """Rows that take some work: two classes, twelve shards."""
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.4 * random.normal(size=ROWS)
+    table = {f"x{j}": inputs[:, j] for j in range(COLUMNS)} | {"y": (curve > 0.2).astype(int)}
+    source = folder / "larger.parquet"
+    pq.write_table(pa.table(table), source)
+    options = IngestSettings(rows_per_shard=SHARD_ROWS, rows_per_group=SHARD_ROWS, scale="standard")
+    return ingest(source, folder / "larger", options).dataset
+
+
+def run(solver: Any, data: Dataset, execution: Execution) -> dict[str, Any]:
+    """Learn; digest of the bits, seconds, rounds and bytes."""
+    before, begun = execution.traffic, time.perf_counter()
+    state = last_state(solver, data, execution)
+    seconds, after = time.perf_counter() - begun, execution.traffic
+    return {
+        "bits": hashlib.sha256(repr(bits(solver, state)).encode()).hexdigest()[:12],
+        "seconds": seconds,
+        "rounds": after.rounds - before.rounds,
+        "sent": after.bytes_sent - before.bytes_sent,
+        "received": after.bytes_received - before.bytes_received,
+    }
+
+
+def settings_of(values: dict[str, Any], data: Dataset) -> TrainSettings:
+    """Of a run on data."""
+    return settings_from(TrainSettings, {"data": str(data.folder)} | values, "hosts")
+
+
+class Driver:
+    """Answers commands. there, here : where runs go; small, big : data"""
+
+    def __init__(self, there: dict[int, Execution], here: Execution, folder: Path) -> None:
+        self._there, self._here = there, here
+        self._small: dict[Task, Dataset] = made(folder)
+        self._big = open_dataset(folder / "larger")
+
+    def case(self, name: str, workers: int) -> dict[str, Any]:
+        """A case of the contract of all solvers, on workers and here."""
+        solver, columns = solver_of(name, self._small)
+        found = run(solver, columns, self._there[workers])
+        solver, columns = solver_of(name, self._small)
+        return found | {"expected": run(solver, columns, self._here)["bits"]}
+
+    def learn(self, values: dict[str, Any], workers: int) -> dict[str, Any]:
+        """A run on the larger data; workers 0: in this process."""
+        settings = settings_of(values, self._big)
+        columns = learnt_columns(settings, self._big)
+        execution = self._there[workers] if workers else self._here
+        return run(make_solver(settings, columns), columns, execution)
+
+
+def main(scheduler: str, folder: str) -> None:
+    """Answer lines [name, arguments] until there are no more."""
+    with Client(scheduler, timeout=60.0, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60.0)
+    with (
+        DaskExecution(address=scheduler, n_threads=1, patience_seconds=60.0) as two,
+        DaskExecution(address=scheduler, n_threads=1, most_workers=1) as one,
+        LocalExecution(1) as here,
+    ):
+        driver = Driver({1: one, 2: two}, here, Path(folder))
+        print(json.dumps({"workers": two.n_workers}), flush=True)
+        for line in sys.stdin:
+            name, arguments = json.loads(line)
+            try:
+                answer = getattr(driver, name)(*arguments)
+            except Exception as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
