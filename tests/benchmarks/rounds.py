@@ -1,4 +1,4 @@
-"""What a round costs beside its work: Dask tasks against handlers, interleaved, at D = 1000 on two processes.
+"""What a round costs beside its work: Dask tasks, handlers and lines, interleaved, at D = 1000 on two processes.
 
     python -m tests.benchmarks.rounds [ROUNDS] [ITERATIONS]
 
@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from okl import spans
 from okl.accelerated.solver import AcceleratedSolver
-from okl.execution.batches import Call
 from okl.execution.dask import DaskExecution
-from okl.execution.dask.courier import Answer, Carrier
+from okl.execution.dask.courier import Carrier
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution
 from okl.online.maps import FourierChoice
@@ -31,7 +31,8 @@ from tests.accelerated.sharded_cases import last_state, solver
 from tests.benchmarks.sharded import made_up
 from tests.execution.works import add_up
 
-D, N_SHARDS, IN_A_ROW, CARRIERS = 1000, 8, 10, ("task", "handler", "auto")
+D, N_SHARDS, IN_A_ROW = 1000, 8, 10
+CARRIERS: dict[str, Carrier] = {"task": "task", "handler": "handler", "line": "auto"}
 
 Vector = NDArray[np.float64]
 
@@ -48,19 +49,17 @@ class Watch:
         self.worked: list[float] = []
 
     @contextmanager
-    def over(self, execution: DaskExecution) -> Iterator[None]:
-        """While the execution is used."""
-        courier = execution._courier
-        before = courier._deliver
+    def watching(self) -> Iterator[None]:
+        """While rounds are asked for."""
+        before = spans.waited
 
-        async def seen(call: Call, batches: object) -> list[Answer]:
-            answers = await before(call, batches)  # type: ignore[arg-type]
-            self.worked.append(max(reply.seconds for _, reply in answers))
-            return answers
+        def seen(begun: float, worked_seconds: float) -> None:
+            self.worked.append(worked_seconds)
+            before(begun, worked_seconds)
 
-        courier._deliver = seen  # type: ignore[method-assign]
+        spans.waited = seen
         yield
-        del courier._deliver
+        spans.waited = before
 
 
 def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:
@@ -71,7 +70,7 @@ def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:
     for name in list(found) * (rounds // IN_A_ROW):
         execution: Execution = here
         if name != "one process":
-            execution, there._courier.carrier = there, name  # type: ignore[assignment]
+            execution, there._courier.carrier = there, CARRIERS[name]
         for _ in range(IN_A_ROW):
             begun = time.perf_counter()
             total = execution.sum(echo, shards, point, add_up)
@@ -95,17 +94,16 @@ def accelerated(iterations: int, there: DaskExecution, folder: Path) -> None:
     data = made_up(folder, 20_000)
     there._courier.carrier = "auto"
     last_state(learning(3), data, there)  # workers compile
-    carriers: tuple[Carrier, ...] = ("task", "auto")
-    for carrier in carriers:
+    for name, carrier in CARRIERS.items():
         there._courier.carrier, watch = carrier, Watch()
         before, begun = there.traffic.rounds, time.perf_counter()
-        with watch.over(there):
+        with watch.watching():
             state = last_state(learning(iterations), data, there)
         seconds, rounds = time.perf_counter() - begun, there.traffic.rounds - before
         lost = seconds - sum(watch.worked)
         each = 1e3 * lost / rounds
         print(
-            f"FAPG by {carrier:8} {state.iterations} iterations, {rounds} rounds: {seconds:.2f} s, of which workers "
+            f"FAPG by {name:8} {state.iterations} iterations, {rounds} rounds: {seconds:.2f} s, of which workers "
             f"work {sum(watch.worked):.2f} s; lost to engine and caller {lost:.2f} s, {each:.2f} ms a round",
             flush=True,
         )

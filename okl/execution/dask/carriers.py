@@ -18,6 +18,7 @@ from distributed import KilledWorker, get_worker
 from distributed.core import clean_exception
 
 from okl.execution.batches import Reply, run_batch
+from okl.execution.lines import open_line
 from okl.provenance import processor
 from okl.runlog import Told
 
@@ -124,13 +125,27 @@ async def by_handler(client: Any, address: str, parcel: Parcel, installed: set[s
 
 
 async def _install(worker: Any) -> None:
+    await _run_there(worker, install)
+
+
+async def open_line_at(client: Any, address: str, folder: str) -> str:
+    """Have a worker answer at a socket in a folder, see `okl.execution.lines`; its path.
+
+    Raises UnreachableError, or whatever is raised there.
+    """
+    path: str = await _run_there(client.rpc(address), open_line, folder, address)
+    return path
+
+
+async def _run_there(worker: Any, function: Any, *arguments: Any) -> Any:
     try:
-        done = await worker.run(function=pickle.dumps(install), wait=True)
+        done = await worker.run(function=pickle.dumps(function), args=pickle.dumps(arguments), wait=True)
     except (OSError, TimeoutError) as error:
         raise UnreachableError from error
     if done["status"] != "OK":
         _, failure, _ = clean_exception(**done)
         raise failure or UnreachableError(done)
+    return done["result"]
 
 
 def install(dask_worker: Any) -> None:

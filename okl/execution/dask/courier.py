@@ -19,9 +19,10 @@ from okl.execution.dask.carriers import (
     WorkerLostError,
     by_handler,
     by_task,
+    open_line_at,
     warm_up,
 )
-from okl.execution.dask.cluster import why
+from okl.execution.dask.cluster import CONNECT_SECONDS, why
 from okl.execution.dask.delivery import Delivery, Pace, SplitError
 from okl.execution.dask.roster import Roster
 from okl.execution.placement import Batch, one_by_one
@@ -44,7 +45,7 @@ class Courier:
     client : of distributed; address : of its scheduler
     patience_seconds : how long to wait when there is no worker at all
     straggler_seconds : a batch is never given to a second worker sooner
-    carrier : "auto": tasks at first, then handlers for work that is short; "task", "handler": always these
+    carrier : "auto": tasks at first, then lines or handlers for work that is short; "task", "handler": always these
     most_workers : to use of those who are there; None: all
     """
 
@@ -132,7 +133,7 @@ class Courier:
         return [answer for some in answers for answer in some]
 
     async def _deliver_one(self, call: Call, batch: Batch, deaths: int = 0) -> list[Answer]:
-        pace = self._pace(call.packed.digest)
+        pace = self.pace(call.packed.digest)
         delivery = Delivery(self._carry, self._roster, call, batch, pace, self._straggler_seconds, deaths)
         try:
             return [(batch, await delivery.run())]
@@ -158,7 +159,7 @@ class Courier:
         raise WorkerLostError
 
     async def _by_either(self, address: str, parcel: Parcel) -> Reply:
-        short = self.carrier == "handler" or (self.carrier == "auto" and self._pace(parcel.digest).short())
+        short = self.carrier == "handler" or (self.carrier == "auto" and self.pace(parcel.digest).short())
         if not short or address in self._unreachable:
             return await by_task(self._client, address, parcel)
         try:
@@ -174,7 +175,23 @@ class Courier:
             "Check that it runs, and start again."
         )
 
-    def _pace(self, digest: str) -> Pace:
+    def by_line(self, digest: str) -> bool:
+        """Whether work is short enough for a line, and any way will do."""
+        return self.carrier == "auto" and self.pace(digest).short()
+
+    def open_line(self, address: str, folder: str) -> str | None:
+        """Have a worker answer at a socket in a folder: its path; None if it cannot be reached."""
+        opening = open_line_at(self._client, address, folder)
+        future = asyncio.run_coroutine_threadsafe(opening, self._client.loop.asyncio_loop)
+        try:
+            return future.result(CONNECT_SECONDS)
+        except (UnreachableError, WorkerLostError, TimeoutError, OSError, ImportError):
+            return None
+        finally:
+            future.cancel()
+
+    def pace(self, digest: str) -> Pace:
+        """How long the latest batches of some work took."""
         pace = self._paces.setdefault(digest, Pace())
         self._paces.move_to_end(digest)
         while len(self._paces) > _HELD_PACES:

@@ -48,6 +48,18 @@ class Pace:
         return seconds > STRAGGLER_TIMES * statistics.median(self.taken)
 
 
+def answered(call: Call, batch: Batch, reply: Reply, taken: float, pace: Pace) -> None:
+    """Note an answer, `taken` seconds after its batch was sent: pace, where its time went, what the worker tells."""
+    pace.worked.append(reply.seconds)
+    pace.taken.append(taken)
+    spans.worked(reply.worker, taken, reply.seconds, reply.phases)
+    for level, text in reply.told:
+        logger.log(level, "%s (worker %s)", text, reply.worker)
+    if logger.isEnabledFor(logging.DEBUG):
+        named = call.named(batch)
+        logger.debug("%s: %s on %s, %.4f s there, %.4f s in all", call.label, named, reply.worker, reply.seconds, taken)
+
+
 class SplitError(Exception):
     """A worker died over a batch of several shards: they are done one by one, so that the one that kills is found."""
 
@@ -125,18 +137,10 @@ class Delivery:
         except WorkerLostError as loss:
             self._lost(address, loss.deaths)
             return None
-        self._pace.worked.append(reply.seconds)
-        self._pace.taken.append(taken)
-        spans.worked(reply.worker, taken, reply.seconds, reply.phases)
-        for level, text in reply.told:
-            logger.log(level, "%s (worker %s)", text, reply.worker)
+        answered(self._call, self._batch, reply, taken, self._pace)
         for other, where in self._attempts.items():
             self._roster.slow(other, where)
         self._attempts.clear()
-        logger.debug(
-            "%s: %s on %s, %.4f s there, %.4f s in all",
-            self._call.label, self._call.named(self._batch), reply.worker, reply.seconds, taken,
-        )  # fmt: skip
         return reply
 
     def _lost(self, address: str, deaths: int) -> None:

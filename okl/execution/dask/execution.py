@@ -17,12 +17,15 @@ from typing import Any
 
 import dask
 
+from okl import spans
 from okl.checks import check_at_least
 from okl.errors import ConfigError
 from okl.execution.batches import Call, Packed, counted, in_order, pack
 from okl.execution.clusterfile import read_cluster_file
 from okl.execution.dask.cluster import CONFIG, open_client, silenced, start_cluster
 from okl.execution.dask.courier import Answer, Carrier, Courier
+from okl.execution.dask.express import Express
+from okl.execution.dask.holding import hold, hold_as_before, memory_limit
 from okl.execution.dask.managed import start_managed
 from okl.execution.dask.performance import PerformanceReport
 from okl.execution.dask.security import check_encrypted, security_from
@@ -30,7 +33,6 @@ from okl.execution.dask.versions import check_versions, versions
 from okl.execution.local import LocalExecution
 from okl.execution.placement import Homes, in_sequence
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
-from okl.spans import Span, waited
 from okl.store.dataset import Dataset, Shard
 from okl.store.order import Window
 from okl.timeline import WAIT
@@ -51,7 +53,8 @@ class DaskExecution:
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
     patience_seconds : how long to wait when there is no worker at all
     straggler_seconds : work that takes this long, and several times as long as elsewhere, is also done elsewhere
-    carrier : "auto": rounds go by Dask tasks at first, then by handlers if they are short; "task", "handler": always
+    carrier : "auto": rounds go by Dask tasks at first, then, if they are short, by lines to workers that were started
+        here, by handlers to others; "task", "handler": always
     most_workers : int >= 1, to use of those who are there; None: all
     run : name of the run, for the log
 
@@ -90,9 +93,12 @@ class DaskExecution:
             stack.enter_context(dask.config.set(CONFIG))
             stack.enter_context(silenced())
             security = security_from(tls)
-            wanted = n_workers or 1
+            wanted, folder = n_workers or 1, None
             if n_workers is not None:
-                started = self._start_here(stack, n_workers, security if tls else None)
+                folder = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True)
+                )
+                started = self._start_here(stack, n_workers, folder, security if tls else None)
                 address = started.scheduler_address
             elif cluster is not None:
                 file = read_cluster_file(cluster)
@@ -104,17 +110,21 @@ class DaskExecution:
             self.address = str(address)
             client = open_client(self.address, security, tls)
             stack.callback(client.close)
+            self._client = client
             self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
             stack.callback(self._courier.close)
             self._courier.open(wanted)
+            # whoever asks for certificates wants them at every connection
+            self._express = None if folder is None or tls else Express(self._courier, folder)
+            if self._express is not None:
+                stack.callback(self._express.close)
             self._performance = PerformanceReport(client)
             check_versions(client.run(versions, workers=list(self._courier.slots)))
             self._stack = stack.pop_all()
 
     @staticmethod
-    def _start_here(stack: ExitStack, n_workers: int, security: Any) -> Any:
+    def _start_here(stack: ExitStack, n_workers: int, folder: str, security: Any) -> Any:
         check_at_least("workers", n_workers, 1)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True))
         started = start_cluster(n_workers, folder, security)
         stack.callback(started.close)
         return started
@@ -128,6 +138,16 @@ class DaskExecution:
     def n_threads(self) -> int:
         """Threads of this process for `stream` and the learner behind it."""
         return self._local.n_threads
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """Of the worker with the least; None if they have none."""
+        return memory_limit(self._client, list(self._courier.slots))
+
+    def hold(self, limit_bytes: int) -> None:
+        """Bound the decoded rows that each worker, here or to come, holds between rounds, as long as this is open."""
+        hold(self._client, limit_bytes)
+        self._stack.callback(hold_as_before, self._client)
 
     @property
     def traffic(self) -> Traffic:
@@ -174,7 +194,7 @@ class DaskExecution:
                     waiting.append(self._courier.send(call, [batch]))
                 if not waiting:
                     return
-                with Span(WAIT):
+                with spans.Span(WAIT):
                     answers = waiting.popleft().result()
                 for _, reply in sorted(answers, key=lambda answer: answer[0].positions):
                     yield from pickle.loads(reply.results)
@@ -197,12 +217,16 @@ class DaskExecution:
         call = Call(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
         courier.look()
         begun = time.perf_counter()
-        sent = courier.send(call, self._homes.place(shards, courier.slots))
-        try:
-            answers = sent.result()
-        finally:
-            sent.cancel()
-        waited(begun, max((reply.seconds for _, reply in answers), default=0.0))
+        batches, answers = self._homes.place(shards, courier.slots), list[Answer]()
+        if self._express is not None:
+            answers, batches = self._express.deliver(call, batches)
+        if batches:
+            sent = courier.send(call, batches)
+            try:
+                answers += sent.result()
+            finally:
+                sent.cancel()
+        spans.waited(begun, max((reply.seconds for _, reply in answers), default=0.0))
         self._homes.note(shards, ((batch, reply.worker) for batch, reply in answers))
         with one_blas_thread():
             return merge(in_order(answers, len(shards)))
