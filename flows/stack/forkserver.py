@@ -26,6 +26,7 @@ from typing import Any
 from flows.stack.code import code_on_disk
 from flows.stack.handoff import ANSWER_SECONDS, SOCKET, STREAMS
 from flows.stack.mortal import begin, end_with, heed_signals
+from flows.stack.rehearsal import rehearse
 
 WARM = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.runner.storage", "prefect.artifacts", "flows.train",
@@ -195,6 +196,7 @@ def main(parent: int) -> None:
     begin(parent)
     for module in WARM:
         import_module(module)
+    rehearse()
     server = ForkServer()
     mine = os.getpid()
     if (request := server.serve()) is not None:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from flows.stack.mortal import begin
+from flows.stack.rehearsal import rehearse
 
 
 def main(role: str, parent: int, options: dict[str, Any]) -> None:
@@ -17,6 +18,7 @@ def main(role: str, parent: int, options: dict[str, Any]) -> None:
     if role == "scheduler":
         serve_scheduler(**options)
     else:
+        rehearse()
         serve_worker(**options)
 
 
