@@ -106,13 +106,13 @@ class OnlineSolver:
 
         Parameters
         ----------
-        state : finished; data : of the same inputs and labels, scaled by the same statistics
+        state : finished, or not begun; data : of the same inputs and labels, scaled by the same statistics
 
         Raises
         ------
         ConfigError : the state is in the middle of a pass
         """
-        if self.finished(state) is None:
+        if (state.pass_index, state.step) != (0, 0) and self.finished(state) is None:
             raise ConfigError("A run goes on with other rows once it has finished with its own; it has not.")
         rounds = 0 if self.mode == "stream" else state.rounds_before + state.pass_index * state.steps_per_pass
         return self._laid_out(replace(state, pass_index=0, step=0, rounds_before=rounds), data)

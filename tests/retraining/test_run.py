@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.errors import ConfigError, ConflictError, DataError
+from okl.registry.registry import Registry
+from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.retraining.settings import RetrainSettings
+from okl.retraining.shardstore import ShardStore
+from tests.retraining.shards import ROWS, content, land
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def settings(place: Path, **values: Any) -> RetrainSettings:
+    train = {"frequencies": 50, "seed": 1, "step_size": 0.1, "order": "stored", "threads": 1} | values.pop("train", {})
+    given: dict[str, Any] = {
+        "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
+        "train": train, "ingest": {"scale": "standard", "keys": ["hour"]}, "publish_if": "not worse",
+    }  # fmt: skip
+    return RetrainSettings.model_validate(given | values)
+
+
+def shards(place: Path, *days: int, **options: Any) -> None:
+    for day in days:
+        land(place / "in", f"day-{day:02d}.parquet", content(day, **options))
+
+
+def champion(place: Path) -> Any:
+    return Registry(place / "registry").model("m").version()
+
+
+def arrays(place: Path) -> dict[str, Any]:
+    return champion(place).load().predictor.arrays()  # type: ignore[no-any-return]
+
+
+def lineage(place: Path) -> list[str]:
+    model = Registry(place / "registry").model("m")
+    return [shard["name"] for one in model.ancestry(champion(place)) for shard in one.lineage.shards]
+
+
+def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    first = retrain(settings(place, publish_if="better"))
+    assert (first["outcome"], first["version"], first["parent"]) == ("published", 1, None)
+    assert "better than the majority class" in first["reason"]
+    again = retrain(settings(place))
+    assert (again["outcome"], again["reason"], again["version"]) == ("nothing new", "No shard is new.", None)
+    shards(place, 4, 5)
+    second = retrain(settings(place))
+    assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
+    assert [one["shard"] for one in second["progressive"]] == ["day-04.parquet", "day-05.parquet"]
+    assert all(one["error"] < one["constant"] for one in second["progressive"])
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+    assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+    files = champion(place).folder
+    assert sorted(path.name for path in files.iterdir()) == ["model", "report.md", "result.json", "state"]
+    assert len(Registry(place / "registry").model("m").versions()) == 2
+
+
+def test_shards_learnt_night_by_night_are_learnt_as_at_once(place: Path) -> None:
+    for days in ((1, 2), (3,), (4, 5)):
+        shards(place, *days)
+        assert retrain(settings(place))["outcome"] == "published"
+    nightly, counts = arrays(place), champion(place).load().schema.class_counts
+    backfill = settings(place, name="b", registry=str(place / "other"), max_shards=2)
+    first = retrain(backfill)
+    while first["outcome"] == "published":
+        first = retrain(backfill)
+    at_once = Registry(place / "other").model("b").version().load()
+    assert first["outcome"] == "nothing new"
+    # scaling is that of the shards that were there first: two of them, and five
+    assert at_once.schema.features == champion(place).load().schema.features
+    shards_read = ShardStore(place / "registry" / "m" / "data").accepted()
+    assert sum(record.train_rows for record in shards_read) == sum(counts)
+    two = settings(place, name="m", registry=str(place / "third"), source=str(place / "two"))
+    for day in (1, 2):
+        land(place / "two", f"day-{day:02d}.parquet", content(day))
+    assert retrain(two)["outcome"] == "published"
+    for day in (3, 4, 5):
+        land(place / "two", f"day-{day:02d}.parquet", content(day))
+    assert retrain(two)["outcome"] == "published"
+    other = Registry(place / "third").model("m").version().load()
+    for key, array in nightly.items():
+        np.testing.assert_array_equal(other.predictor.arrays()[key], array)
+
+
+def test_flipped_labels_are_caught_before_they_are_learnt_and_can_be_released(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    retrain(settings(place))
+    shards(place, 4, flipped=True)
+    shards(place, 5)
+    result = retrain(settings(place))
+    assert result["outcome"] == "published"
+    (bad,) = result["shards"]["rejected"]
+    assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["contradiction"])
+    assert "day-04.parquet" not in lineage(place)
+    assert retrain(settings(place))["outcome"] == "nothing new"
+    released = retrain(settings(place, release=[bad["sha256"][:16]]))
+    assert [one["name"] for one in released["shards"]["learnt"]] == ["day-04.parquet"]
+    assert released["how"] == "gone on with 1 new shards"
+    assert released["progressive"][0]["contradicts"]
+
+
+def test_a_bad_shard_does_not_stop_the_others_unless_it_is_to(place: Path) -> None:
+    shards(place, 1, 2)
+    (place / "in" / "day-03.parquet").write_bytes(b"PAR1 and then nothing")
+    result = retrain(settings(place))
+    assert (result["outcome"], [one["kinds"] for one in result["shards"]["rejected"]]) == (
+        "published",
+        [["unreadable"]],
+    )
+    shards(place, 4)
+    for _ in range(2):  # and again, as long as it is there
+        with pytest.raises(DataError, match="on_bad = stop"):
+            retrain(settings(place, on_bad="stop"))
+    assert champion(place).number == 1
+    (place / "in" / "day-03.parquet").unlink()
+    assert retrain(settings(place, on_bad="stop"))["version"] == 2
+
+
+def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    hard = settings(place, publish_if="better", margin=0.5)
+    kept = retrain(hard)
+    assert (kept["outcome"], kept["version"]) == ("kept", None)
+    assert "not better than the champion by the margin of 0.5" in kept["reason"]
+    again = retrain(hard)
+    assert (again["outcome"], again["how"]) == ("judged before", None)
+    assert kept["reason"] in again["reason"]
+    shards(place, 4)
+    assert [one["name"] for one in retrain(hard)["shards"]["learnt"]] == ["day-03.parquet", "day-04.parquet"]
+    assert retrain(settings(place))["outcome"] == "published"  # by another rule
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 5)]
+
+
+def test_a_dry_run_publishes_nothing(place: Path) -> None:
+    shards(place, 1, 2)
+    result = retrain(settings(place, dry_run=True))
+    assert result["outcome"] == "dry run"
+    assert result["decision"]["kind"] == "publish"
+    assert Registry(place / "registry").model("m").state().champion is None
+    assert retrain(settings(place))["version"] == 1
+
+
+def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    slow, fast = RetrainingRun(settings(place)), RetrainingRun(settings(place, margin=0.1))
+    for stage in RETRAIN_STAGES[:-2]:
+        getattr(slow, stage)()
+    for stage in RETRAIN_STAGES:
+        getattr(fast, stage)()
+    published = slow.publish()  # the same shards from the same parent: the same version, found
+    assert (published["version"], published["new"], fast.result()["version"]) == (2, False, 2)
+    slow.close()
+    fast.close()
+    shards(place, 4)
+    late = RetrainingRun(settings(place))
+    for stage in RETRAIN_STAGES[:-2]:
+        getattr(late, stage)()
+    shards(place, 5)
+    assert retrain(settings(place))["version"] == 3
+    with pytest.raises(ConflictError, match="champion"):
+        late.publish()
+    late.close()
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+
+
+def test_a_window_of_time_is_learnt_alone(place: Path) -> None:
+    shards(place, 1, 2, 3, 4)
+    windowed = settings(place, time_column="hour", window_from="48", window_to="96")
+    assert [one["name"] for one in retrain(windowed)["shards"]["learnt"]] == ["day-02.parquet", "day-03.parquet"]
+    rest = retrain(settings(place, time_column="hour"))
+    assert [one["name"] for one in rest["shards"]["learnt"]] == ["day-01.parquet", "day-04.parquet"]
+    nameless = settings(place, name="n", window_from="2026-11-01")
+    with pytest.raises(ConfigError, match="no shard tells its time"):
+        retrain(nameless)
+
+
+def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
+    batch = settings(place, train=train, window_shards=2)
+    first = retrain(batch)
+    assert first["outcome"] == "published"
+    assert first["certificate"]["relative_gap"] <= 1e-2
+    shards(place, 4)
+    second = retrain(batch)
+    assert second["how"].startswith("solved anew over the latest 2 shards")
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 5)]
+
+
+def test_slices_are_judged_by_themselves(place: Path) -> None:
+    shards(place, 1, 2)
+    result = retrain(settings(place, slices=("x3", "x0")))
+    names = set(result["decision"]["slices"])
+    assert {"x3 = 0", "shard day-01.parquet", "shard day-02.parquet"} <= names
+    assert sum(name.startswith("x0 = ") for name in names) == 4
+    rows = result["decision"]["overall"]["rows"]
+    assert sum(one["rows"] for name, one in result["decision"]["slices"].items() if name.startswith("x0")) == rows
+    with pytest.raises(ConfigError, match="nowhere"):
+        retrain(settings(place, name="other", slices=("nowhere",)))
+
+
+def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    state = champion(place).folder / "state" / "state.json"
+    state.write_text("{}")
+    shards(place, 3)
+    result = retrain(settings(place))
+    assert (result["outcome"], result["version"]) == ("published", 2)
+    assert result["how"] == "begun anew on 3 shards"
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
+    assert sum(champion(place).load().schema.class_counts) == sum(
+        record.train_rows for record in ShardStore(place / "registry" / "m" / "data").accepted()
+    )
+    assert 0.7 < sum(champion(place).load().schema.class_counts) / (3 * ROWS) < 0.9
