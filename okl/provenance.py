@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import resource
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -44,6 +46,14 @@ def peak_memory_bytes() -> int:
     """Largest resident memory of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def memory_bytes() -> int:
+    """Of the machine, or of the control group that this process is in, if that is less."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return found
 
 
 def version_of(name: str) -> str:

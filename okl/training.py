@@ -28,6 +28,7 @@ from okl.online.constraints.grammar import parse_constraints
 from okl.online.constraints.measuring import measure_constraints
 from okl.online.solver import OnlineSolver
 from okl.planning import check, check_workers, learnt_columns, make_solver, mode_of, run_folder
+from okl.planning.memory import settle_memory
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import peak_memory_bytes, provenance
@@ -120,7 +121,7 @@ class TrainingRun:
         self._notes.enter_context(naming(self.folder.name))
         self._timeline.stage("ingest")
         about = open_folder(self._place, self.settings, self.resume)
-        data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress)
+        data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._open)
         self.data = learnt_columns(self.settings, data)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
@@ -132,7 +133,9 @@ class TrainingRun:
         """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
         self._timeline.stage("plan")
         settings = self.settings
-        self._execution = open_for(settings, self.folder.name)
+        execution = self._open()
+        self.memory = settle_memory(settings, self.data, self._running())
+        _LOG.info("%s: %s", self.folder.name, self.memory.sentence(self._running().n_workers))
         self.solver = self._make_solver()
         self._keeper = RunKeeper(
             self._place.beside,
@@ -144,7 +147,7 @@ class TrainingRun:
             self._begun,
         )
         kept = self._keeper.resume()
-        self._begin: Any = self.solver.start(self.data, self._execution) if kept is None else kept
+        self._begin: Any = self.solver.start(self.data, execution) if kept is None else kept
         return self.solver.chosen(self._begin if kept is None else kept.state)
 
     def learn(self) -> dict[str, Any]:
@@ -273,6 +276,12 @@ class TrainingRun:
             for split, shards in splits.items()
         }
 
+    def _open(self) -> Execution:
+        """Start workers, unless that was done."""
+        if self._execution is None:
+            self._execution = open_for(self.settings, self.folder.name)
+        return self._execution
+
     def _running(self) -> Execution:
         assert self._execution is not None, "plan comes first"
         return self._execution
@@ -295,6 +304,7 @@ class TrainingRun:
             "total_seconds": self._keeping().total_seconds(),
             "rows_per_second": rows * settings.passes / max(learnt.seconds, 1e-9),
             "peak_memory_bytes": peak_memory_bytes(),
+            "memory_plan": self.memory.as_json(),
             **figures(schema, self.tallies, "model", learnt),
             "baselines": baselines,
             "weights_sha256": self.weights_sha256,

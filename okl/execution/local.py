@@ -9,14 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import current_thread
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from okl.checks import check_at_least
 from okl.errors import ExecutionError
 from okl.execution.protocol import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.execution.readahead import ReadAhead
 from okl.execution.readinturn import ReadInTurn
-from okl.provenance import processor
+from okl.execution.resident import process_cache
+from okl.provenance import memory_bytes, processor
 from okl.runlog import at_shard
 from okl.spans import Span, summed, worked
 from okl.store.dataset import Dataset, Shard
@@ -60,8 +61,20 @@ class LocalExecution:
         self.n_threads = default_threads() if n_threads is None else check_at_least("threads", n_threads, 1)
         self._rounds = 0
         self._closed = False
+        self._held_before: int | None = None
         self._reader: ReadAhead | ReadInTurn | None = None
         self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """What the machine has, or the control group of this process may use."""
+        return memory_bytes()
+
+    def hold(self, limit_bytes: int) -> None:
+        """Bound the decoded rows that this process holds between rounds, until this is closed."""
+        cache = process_cache()
+        self._held_before = self._held_before or cache.limit_bytes
+        cache.limit(min(limit_bytes, self._held_before))
 
     @property
     def traffic(self) -> Traffic:
@@ -166,13 +179,16 @@ class LocalExecution:
     def close(self) -> None:
         """Join all threads: work that has not begun is dropped, work that runs is waited for."""
         self._closed = True
+        if self._held_before is not None:
+            process_cache().limit(self._held_before)
+            self._held_before = None
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
         if self._reader is not None:
             self._reader.close()
         self._pool = self._reader = None
 
-    def __enter__(self) -> LocalExecution:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

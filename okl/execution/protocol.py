@@ -63,6 +63,15 @@ class Execution(Protocol):
         ...
 
     @property
+    def memory_limit_bytes(self) -> int | None:
+        """That each process which works may use; None if nobody limits them."""
+        ...
+
+    def hold(self, limit_bytes: int) -> None:
+        """Bound the decoded rows that each of them holds between rounds: others are read again, to the same bits."""
+        ...
+
+    @property
     def traffic(self) -> Traffic:
         """Rounds and bytes so far."""
         ...

@@ -9,7 +9,6 @@ import resource
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from okl.execution.protocol import Execution
 from okl.home import okl_home
-from okl.provenance import RECORDED, processor, version_of
+from okl.provenance import RECORDED, memory_bytes, processor, version_of
 from okl.store.dataset import Dataset, Shard
 from okl.store.reading import read_rows
 
@@ -58,14 +57,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def memory_bytes() -> int:
-    """Of the machine, or of the control group that this process is in, if that is less."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return found
-
-
 def machine(recalibrate: bool = False) -> Machine:
     """The constants: as kept, or measured now."""
     path = okl_home() / FOLDER / FILE
@@ -85,12 +76,23 @@ def machine(recalibrate: bool = False) -> Machine:
 def _measured() -> Machine:
     from okl.execution.dask import DaskExecution
 
-    with DaskExecution(2, n_threads=1, carrier="handler") as two:
+    with DaskExecution(2, n_threads=1) as started:
+        return measured_on(started.address)
+
+
+def measured_on(scheduler: str) -> Machine:
+    """Constants of a cluster of two workers or more, of which two are used; latency between hosts is among them.
+
+    scheduler : its address
+    """
+    from okl.execution.dask import DaskExecution
+
+    with DaskExecution(address=scheduler, n_threads=1, carrier="handler", most_workers=2) as two:
         of_two = _round_seconds(two, 2, 1)
         big = _round_seconds(two, 2, BIG)
-        with DaskExecution(address=two.address, n_threads=1, carrier="handler", most_workers=1) as one:
+        with DaskExecution(address=scheduler, n_threads=1, carrier="handler", most_workers=1) as one:
             of_one = _round_seconds(one, 1, 1)
-        with DaskExecution(address=two.address, n_threads=1, carrier="task", most_workers=1) as one:
+        with DaskExecution(address=scheduler, n_threads=1, carrier="task", most_workers=1) as one:
             by_task = _round_seconds(one, 1, 1)
         worker_bytes = max(two.map(_memory, [0, 1, 2, 3]))
     return Machine(
@@ -133,13 +135,14 @@ def _memory(_: int) -> int:
 
 def read_row_seconds(data: Dataset) -> float:
     """Seconds to read a row of a data set's own shards, from a few row groups; the first one is not counted."""
-    begun, seconds, rows = time.perf_counter(), [], 0
+    begun, seconds = time.perf_counter(), []
     groups = [(shard, group) for shard in data.split("train") for group in range(len(shard.row_groups))]
     for shard, group in groups[: 1 + 8]:
         entered = time.perf_counter()
         read_rows(data, shard, (group,), "float32")
         seconds.append((time.perf_counter() - entered) / max(1, shard.row_groups[group]))
-        rows += shard.row_groups[group]
-        if time.perf_counter() - begun > READ_SECONDS:
+        if len(seconds) == 1:
+            begun = time.perf_counter()  # the first one compiles, and looks at the files' digests
+        elif time.perf_counter() - begun > READ_SECONDS:
             break
     return median(seconds[1:] or seconds or [0.0])

@@ -8,10 +8,13 @@ from typing import Any
 from okl.accelerated.sharded.rows import SEGMENT
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
+from okl.execution.protocol import Execution
+from okl.execution.resident import process_cache
 from okl.online.budget.strategies import STRATEGIES
 from okl.planning.beforehand import mode_of
 from okl.planning.laws import law_of
-from okl.planning.standin import Scene
+from okl.planning.standin import Scene, scene_of
+from okl.store.dataset import Dataset
 from okl.store.order import WINDOW_BYTES
 
 PROCESS_BYTES = 360 * 2**20  # of a worker that has imported what it needs, and compiled
@@ -60,6 +63,7 @@ class MemoryPlan:
             "held_bytes": self.held,
             "wanted_bytes": self.wanted,
             "driver_bytes": self.driver,
+            "read_again_share": self.missing_share,
         }
 
     def sentence(self, workers: int) -> str:
@@ -120,6 +124,20 @@ def plan_memory(
     }
     driver = PROCESS_BYTES + int(2 * part * (scene.shards + 2)) + (48 * columns**2 if law.unit == "moment" else 0)
     return _fitted(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
+
+
+def settle_memory(settings: TrainSettings, data: Dataset, execution: Execution) -> MemoryPlan:
+    """Plan what a run takes where it runs, and have fewer rows held there if that is what it takes.
+
+    Raises
+    ------
+    ConfigError : see `plan_memory`; nothing has been read then
+    """
+    usual = process_cache().limit_bytes
+    plan = plan_memory(settings, scene_of(data), execution.n_workers, execution.memory_limit_bytes, usual)
+    if plan.held < min(plan.wanted, usual):
+        execution.hold(plan.held)
+    return plan
 
 
 def _fitted(fixed: dict[str, int], held: int, wanted: int, driver: int, limit: int | None, workers: int) -> MemoryPlan:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from okl.store.dataset import Shard
 
 SEGMENT_BYTES, HEADER_BYTES = 1448, 52  # of TCP over Ethernet: payload, and headers with time stamps
-HANDLER_DOWN, HANDLER_UP = 330.0, 190.0
+ACKNOWLEDGED_BYTES = 17_000  # by one segment without payload; from 8,000 to 40,000 were seen
+HANDLER_DOWN, HANDLER_UP = 250.0, 180.0
 TASK_DOWN, TASK_UP = 5200.0, 4200.0
 """Bytes that Dask adds to a batch to a handler and its reply, and to a task and its result, counted on the wire at the
 caller's link with distributed 2026.8: see tests/benchmarks/hosts.py."""
@@ -38,7 +39,7 @@ class Network:
 
 def on_the_wire(payload: float, back: float = 0.0) -> float:
     """Bytes of a payload in one direction, with headers, and with acknowledgements of what came back meanwhile."""
-    return payload + HEADER_BYTES * (payload / SEGMENT_BYTES + back / SEGMENT_BYTES / 2.0)
+    return payload + HEADER_BYTES * (payload / SEGMENT_BYTES + back / ACKNOWLEDGED_BYTES)
 
 
 def described_bytes(shards: tuple[Shard, ...] | None) -> tuple[float, float]:

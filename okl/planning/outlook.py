@@ -16,12 +16,12 @@ from okl.execution.resident import process_cache
 from okl.home import okl_home
 from okl.planning.beforehand import learnt_columns, mode_of
 from okl.planning.forecast import Cluster, Forecast, Setting, forecast
-from okl.planning.machine import FOLDER, Machine, identity, machine, memory_bytes, read_row_seconds
+from okl.planning.machine import FOLDER, Machine, identity, machine, read_row_seconds
 from okl.planning.memory import MemoryPlan, plan_memory
 from okl.planning.network import Network, described_bytes
 from okl.planning.rehearsal import Kind, Rehearsed, rehearse
 from okl.planning.standin import Scene, scene_of, scene_on_paper
-from okl.provenance import version_of
+from okl.provenance import memory_bytes, version_of
 from okl.store.dataset import Dataset
 from okl.store.manifest import open_dataset
 from okl.types import Task
@@ -56,6 +56,7 @@ def outlook(
     every_solver: bool = False,
     recalibrate: bool = False,
     worker_memory_bytes: int | None = None,
+    constants: Machine | None = None,
 ) -> Outlook:
     """Foresee what the settings would take, without reading the data set but for a sample.
 
@@ -66,6 +67,7 @@ def outlook(
     every_solver : of all, in place of the settings' own
     recalibrate : measure machine and solvers again
     worker_memory_bytes : limit of a worker; None: an equal share of this machine's
+    constants : in place of those that are kept or measured
 
     Raises
     ------
@@ -73,7 +75,7 @@ def outlook(
     """
     data = None if paper else learnt_columns(settings, open_dataset(settings.data))
     scene = _scene(settings, data, paper)
-    constants = machine(recalibrate)
+    constants = constants or machine(recalibrate)
     threads = default_threads() if settings.threads == "auto" else settings.threads
     cluster = Cluster(settings.workers, threads, network, constants)
     read = 0.0 if data is None else read_row_seconds(data)

@@ -56,9 +56,6 @@ class Recorder(LocalExecution):
         self.inside_seconds = 0.0
         self._packed: dict[int, tuple[Any, str, int]] = {}
 
-    def __enter__(self) -> Recorder:
-        return self
-
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Work on the items, all of them before the first result is handed out."""
         begun = time.perf_counter()

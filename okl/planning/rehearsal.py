@@ -37,7 +37,7 @@ from okl.subgradient.solver import SubgradientSolver
 ROUNDS = 4  # of a rehearsed pass
 SMALL, LARGE = 128, 1024  # rows of a shard in a round
 UNREACHED = 1e-14  # a gap that no rehearsal comes to
-LONG, SHORT = 40, 10  # iterations
+LONG, SHORT = 60, 10  # iterations
 MOST_HARDER = 100.0
 
 Solver = OnlineSolver | AcceleratedSolver | SubgradientSolver
@@ -169,8 +169,9 @@ class _Runs:
         if law_of(self.settings.solver).unit == "moment":
             held = self._log(self.small, change(SHORT, SHORT)), self._log(self.large, change(SHORT, SHORT))
             return _rehearsed(_counted((held[0],)), held, held, 1)
-        logs = [self._log(self.small, change(*pace)) for pace in ((LONG, SHORT), (LONG, LONG), (SHORT, SHORT))]
-        held = logs[1], self._log(self.large, change(SHORT, SHORT))
+        # on the larger data: how many rounds a search takes is a matter of rows, too
+        logs = [self._log(self.large, change(*pace)) for pace in ((LONG, SHORT), (LONG, LONG), (SHORT, SHORT))]
+        held = self._log(self.small, change(LONG, LONG)), logs[1]
         with _nothing_held():
             unheld = self._log(self.small, change(SHORT, SHORT)), self._log(self.large, change(SHORT, SHORT))
         del first
@@ -193,13 +194,14 @@ class _Runs:
             except DivergedError:
                 begin_seconds = 0.0  # a handful of rows may; what was counted until then is as good
             own = perf_counter() - entered - (recorder.inside_seconds - before)
-            return Log(tuple(recorder.asked), at, steps, begin_seconds, max(0.0, own))
+            checks = steps if isinstance(solver, AcceleratedSolver) else 0
+            return Log(tuple(recorder.asked), at, checks, begin_seconds, max(0.0, own))
 
 
 def _as_hard(cost: float | str, rows: int) -> float:
     """C for a handful of rows that leaves the losses about the weight that those of all rows have."""
     given = cost if isinstance(cost, float) else 1.0
-    return given * min(MOST_HARDER, max(1.0, rows / (N_SHARDS * SMALL)))
+    return given * min(MOST_HARDER, max(1.0, rows / (N_SHARDS * LARGE)))
 
 
 def _as_it_is(solver: Solver) -> Solver:

@@ -269,3 +269,19 @@ def test_surviving_workers_keep_their_slots() -> None:
         kept = [slot for slot in slots if slot in alive]
         assert [slot for slot in after if slot in kept] == kept
         slots = after or ("w",)
+
+
+def test_workers_hold_as_few_rows_as_they_are_told_until_the_run_is_over() -> None:
+    """Those that come later, too; whoever uses them next finds what there was."""
+    from okl.execution.dask import DaskExecution
+
+    with DaskExecution(1, n_threads=1) as mine:
+        before = set(mine.map(works.held_limit, [0]))
+        with DaskExecution(address=mine.address, n_threads=1) as run:
+            limit = run.memory_limit_bytes
+            assert limit is not None
+            assert limit > 2**28
+            run.hold(12345)
+            assert set(run.map(works.held_limit, [0, 1])) == {12345}
+        assert set(mine.map(works.held_limit, [0, 1])) == before
+        assert before != {12345}

@@ -172,3 +172,10 @@ class WriteTooMuch:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         return item
+
+
+def held_limit(item: int) -> int:
+    """Bytes of decoded rows that this process may hold."""
+    from okl.execution.resident import process_cache
+
+    return process_cache().limit_bytes
