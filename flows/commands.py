@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,13 +13,14 @@ from flows.options import (
     KEYS,
     STORE,
     TRAIN,
+    WORKERS,
     Given,
     accepts,
     help_for,
     resumed_settings,
     train_settings,
 )
-from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.configuration import IngestSettings, TrainSettings, WhereSettings, settings_from
 from okl.store.places import absolute_location
 
 if TYPE_CHECKING:
@@ -75,11 +77,12 @@ def okl(
 
 
 @app.command(short_help="Turn a source into a sharded data set with a manifest.")
-@accepts(given=STORE)
+@accepts(given=STORE, where=WORKERS)
 def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
     destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to make.")],
     given: Given,
+    where: Given,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a data set made from another source or otherwise.")
     ] = False,
@@ -87,23 +90,32 @@ def ingest(
 ) -> None:
     """Turn a source into a sharded data set with a manifest.
 
-    The same source and settings again change nothing.
+    The same source and settings again change nothing. On workers, which all see SOURCE and DEST under these very paths,
+    the same bytes come of it.
     """
     settings = settings_from(IngestSettings, given, "okl ingest")
+    places = settings_from(WhereSettings, where, "okl ingest")
+    from okl.execution import open_for
     from okl.store.describe import describe as description_of
     from okl.store.describe import describe_text
     from okl.store.ingest import ingest as make
 
+    if where:
+        from okl.planning import check_workers
+
+        check_workers(places)
     observer = _observer()
     try:
         observer.stage("ingest")
-        made = make(
-            source,
-            destination,
-            settings,
-            overwrite=overwrite,
-            progress=lambda done, total: observer.advance(done, total or 0, {}),
-        )
+        with open_for(places, "ingest") if where else nullcontext() as execution:
+            made = make(
+                source,
+                destination,
+                settings,
+                overwrite=overwrite,
+                progress=lambda done, total: observer.advance(done, total or 0, {}),
+                execution=execution,
+            )
     finally:
         observer.finish()
     show(description_of(made.dataset) | {"changed": made.changed}, json, describe_text(made.dataset))

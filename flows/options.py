@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic import BaseModel
 
-from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.configuration import IngestSettings, TrainSettings, WhereSettings, settings_from
 from okl.errors import ConfigError
 from okl.store.places import absolute_location
 
@@ -84,6 +84,7 @@ TRAIN = Options(
 )  # fmt: skip
 STORE = Options(IngestSettings, (*INGEST.fields, "compression"))
 EXECUTION = Options(TrainSettings, WHERE)
+WORKERS = Options(WhereSettings, WHERE[:-1])
 KEYS = Options(IngestSettings, ("keys",))
 
 

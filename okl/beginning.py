@@ -10,6 +10,7 @@ from typing import Any
 from okl.checkpoints.origin import refuse_other_settings
 from okl.checkpoints.unfinished import newest_head
 from okl.configuration import IngestSettings, TrainSettings
+from okl.execution.protocol import Execution
 from okl.runfolder import CHECKPOINT, RunFolder, name_of, resumable_in
 from okl.runlog import run_logger
 from okl.store.dataset import Dataset
@@ -58,8 +59,12 @@ def open_data(
     settings: TrainSettings,
     resumed: bool,
     progress: Callable[[int, int | None], None],
+    opened: Callable[[], Execution],
 ) -> Dataset:
-    """Open the data set of a run, or make one from its source in the run's folder, or verify what was made there."""
+    """Open the data set of a run, or make one from its source in the run's folder, or verify what was made there.
+
+    opened : opens the place where work runs; called where a source is ingested, which its workers then do
+    """
     if is_dataset(settings.data):
         return open_dataset(settings.data)
     here = place.beside / "data"
@@ -67,4 +72,5 @@ def open_data(
         made = open_dataset(here)
         verify(made)
         return made
-    return ingest(settings.data, here, settings.ingest or IngestSettings(), progress=progress).dataset
+    asked = settings.ingest or IngestSettings()
+    return ingest(settings.data, here, asked, progress=progress, execution=opened()).dataset

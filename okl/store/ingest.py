@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
 
 from okl.configuration import IngestSettings
 from okl.errors import ConfigError, DataError
+from okl.execution.protocol import Execution
 from okl.store.columns import Roles, assign_roles
 from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.store.destination import check_destination, written_beside
@@ -19,14 +16,12 @@ from okl.store.findings import find_warnings
 from okl.store.manifest import is_dataset, open_dataset, read_manifest, write_manifest
 from okl.store.places import Place, place_of
 from okl.store.reference import classes_by, reader_by, roles_by, schema_by, settings_by
-from okl.store.shards import ShardWriter, group_rows, part_schema
-from okl.store.sources import Source, SourceBatch, open_source
-from okl.store.splitting import held_out
+from okl.store.rowcopying import RowCopier, RowReader
+from okl.store.shards import Written, shard_writers
+from okl.store.sources import Source, open_source
+from okl.store.spreading import Counts, Progress, copy_on_workers, fingerprint_on_workers
 from okl.store.statistics import column_statistics
 from okl.store.targets import Classes, TargetReader
-from okl.store.values import fill_inputs, missing_message, settle_inputs
-
-Progress = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -37,13 +32,6 @@ class IngestResult:
     changed: bool
 
 
-class Counts(NamedTuple):
-    """Rows that were read and rows that were dropped for a missing value."""
-
-    read: int
-    dropped: int
-
-
 def ingest(
     source: str | Place,
     destination: str | Place,
@@ -51,6 +39,7 @@ def ingest(
     overwrite: bool = False,
     progress: Progress | None = None,
     reference: Schema | None = None,
+    execution: Execution | None = None,
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
 
@@ -61,6 +50,7 @@ def ingest(
     overwrite : replace a data set made from another source or with other settings
     progress : is told the rows done and the rows in all (None where only reading tells)
     reference : schema that decides inputs, labels and scaling, in place of the settings and of what the rows hold
+    execution : whose workers, if it has any, read the source and write the shards; the same bytes come of it
 
     Raises
     ------
@@ -72,17 +62,17 @@ def ingest(
     opened = check_source(source, settings, reference)
     roles, reader = _roles_and_reader(opened, settings, reference)
     check_destination(destination)
-    fingerprint = opened.fingerprint()
+    spread = execution if execution is not None and execution.n_workers > 0 else None
+    fingerprint = opened.fingerprint() if spread is None else fingerprint_on_workers(opened, spread)
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     with written_beside(destination) as folder:
-        writers = _writers(folder, opened, roles, settings)
-        try:
-            counts = _copy_rows(opened, roles, settings, reader, writers, progress)
-        finally:
-            for writer in writers:
-                writer.abandon()
-        _finish(folder, opened, fingerprint, roles, settings, reader, writers, counts, reference)
+        asked = (opened, roles, settings, reader, folder)
+        if spread is None:
+            counts, train, test = _copy_here(*asked, progress)
+        else:
+            counts, train, test = copy_on_workers(*asked, spread, progress)
+        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference)
     return IngestResult(open_dataset(destination), changed=True)
 
 
@@ -123,78 +113,29 @@ def _same_or_error(
     return manifest.dataset
 
 
-def _writers(folder: Path, source: Source, roles: Roles, settings: IngestSettings) -> tuple[ShardWriter, ShardWriter]:
-    types = {name: source.schema.field(name).type for name in roles.keys}
-    schema, n_features = part_schema(roles.features, roles.target, types), len(roles.features)
-    rows_per_group = group_rows(min(settings.rows_per_group, settings.rows_per_shard), n_features)
-    train, test = (
-        ShardWriter(
-            folder,
-            split,
-            schema,
-            n_features,
-            settings.rows_per_shard,
-            rows_per_group,
-            settings.compression,
-            settings.compression_level,
-            with_moments=split == "train",
-        )
-        for split in ("train", "test")
-    )
-    return train, test
-
-
-def _copy_rows(
+def _copy_here(
     source: Source,
     roles: Roles,
     settings: IngestSettings,
     reader: TargetReader,
-    writers: tuple[ShardWriter, ShardWriter],
+    folder: Path,
     progress: Progress | None,
-) -> Counts:
-    """Read all rows and hand those that stay to the writer of their split."""
-    done = dropped = 0
-    buffer = np.empty((len(roles.features), 0), dtype=np.float32)
-    for rows in source.batches(roles.needed, exact=roles.keys):
-        n = rows.batch.num_rows
-        if n > buffer.shape[1]:
-            buffer = np.empty((len(roles.features), n), dtype=np.float32)
-        inputs = buffer[:, :n]
-        fill_inputs(inputs, rows.batch, roles.features)
-        complete = settle_inputs(inputs, roles.features, settings.missing, rows.file, rows.first_row)
-        targets = reader.values(rows)
-        keep = _kept(targets, complete, reader.name, settings, rows)
-        test = held_out(roles, rows, done, settings.seed)
-        keys = [rows.batch.column(name) for name in roles.keys]
-        numbers = np.arange(rows.first_row, rows.first_row + n)
-        if keep is not None:
-            inputs, targets, numbers = inputs[:, keep], targets[keep], numbers[keep]
-            keys = [column.take(np.flatnonzero(keep)) for column in keys]
-            test = None if test is None else test[keep]
-            dropped += n - len(targets)
-        reader.count(targets, test, rows.file, numbers)
-        if test is None:
-            writers[0].append(inputs, targets, keys)
-        else:
-            for writer, mask in zip(writers, (~test, test), strict=True):
-                at = np.flatnonzero(mask)
-                writer.append(inputs.take(at, axis=1), targets[at], [column.take(at) for column in keys])
-        done += n
-        if progress is not None:
-            progress(done, source.rows)
-    for writer in writers:
-        writer.close()
-    return Counts(done, dropped)
-
-
-def _kept(targets: Any, complete: Any, name: str, settings: IngestSettings, rows: SourceBatch) -> Any:
-    """Which rows stay, or None for all; a target that is missing is an error unless rows may be dropped."""
-    absent = np.isnan(targets)
-    if not absent.any():
-        return complete
-    if settings.missing != "drop":
-        raise DataError(missing_message(rows.file, name, rows.first_row + int(absent.argmax()), zero=False))
-    return ~absent if complete is None else complete & ~absent
+) -> tuple[Counts, Written, Written]:
+    """Read all rows in this process and hand those that stay to the writer of their split."""
+    writers = shard_writers(folder, source.schema, roles, settings)
+    copier = RowCopier(RowReader(roles, settings, reader, roles.features), writers)
+    try:
+        for piece in source.pieces():
+            for _ in copier.copy(piece):
+                if progress is not None:
+                    progress(copier.at.rows, source.rows)
+        for writer in writers:
+            writer.close()
+    finally:
+        for writer in writers:
+            writer.abandon()
+    train, test = (Written(writer.shards, writer.moments, writer.target_moments) for writer in writers)
+    return Counts(copier.at.rows, copier.at.rows - train.rows - test.rows), train, test
 
 
 def _finish(
@@ -204,12 +145,12 @@ def _finish(
     roles: Roles,
     settings: IngestSettings,
     reader: TargetReader,
-    writers: tuple[ShardWriter, ShardWriter],
+    written: tuple[Written, Written],
     counts: Counts,
     reference: Schema | None,
 ) -> None:
     """Name the shards, settle the task and write the manifest."""
-    train, test = writers
+    train, test = written
     if train.rows == 0:
         left = " after rows with missing values were dropped" if counts.dropped else ""
         raise DataError(f"{source.location} has no training rows{left}; expected at least one.")
@@ -230,7 +171,7 @@ def _finish(
     write_manifest(folder, schema, shards, origin, settings.model_dump(mode="json"), found)
 
 
-def _schema(roles: Roles, settings: IngestSettings, classes: Classes, train: ShardWriter) -> Schema:
+def _schema(roles: Roles, settings: IngestSettings, classes: Classes, train: Written) -> Schema:
     target: ColumnStatistics | None = None
     if classes.task == "regression":
         (target,) = column_statistics(train.target_moments)

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from okl.configuration import IngestSettings
+from okl.store.columns import Roles
 from okl.store.dataset import Shard
 from okl.store.order import WINDOW_BYTES
 from okl.store.statistics import Moments, empty_moments, merge_moments, moments_of
@@ -34,11 +36,26 @@ def group_rows(asked: int, n_features: int) -> int:
     return max(1, min(asked, WINDOW_BYTES // (4 * max(1, n_features))))
 
 
+@dataclass(frozen=True)
+class Written:
+    """What was written of a split: its shards, in order, and the moments of inputs and target over them."""
+
+    shards: list[Shard]
+    moments: Moments
+    target_moments: Moments
+
+    @property
+    def rows(self) -> int:
+        """Rows of all shards."""
+        return sum(shard.rows for shard in self.shards)
+
+
 @dataclass
 class ShardWriter:
     """Writes rows of one split to part files named after it; buffers one row group.
 
     moments, target_moments : of the inputs and of the target over what is written, where statistics are wanted
+    groups : the same of each row group by itself, collected instead where this is a list
     """
 
     folder: Path
@@ -53,6 +70,7 @@ class ShardWriter:
     shards: list[Shard] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.groups: list[tuple[Moments, Moments]] | None = None
         self.moments: Moments = empty_moments(self.n_features)
         self.target_moments: Moments = empty_moments(1)
         self._inputs = np.empty((self.n_features, min(self.rows_per_group, self.rows_per_shard)), dtype=np.float32)
@@ -114,12 +132,18 @@ class ShardWriter:
             )  # fmt: skip
         self._file.write_table(pa.Table.from_arrays(columns, schema=self.schema), row_group_size=rows)
         if self.with_moments:
-            self.moments = merge_moments(self.moments, moments_of(inputs))
-            self.target_moments = merge_moments(self.target_moments, moments_of(targets[np.newaxis]))
+            self._add_moments(moments_of(inputs), moments_of(targets[np.newaxis]))
         self._groups.append(rows)
         self._filled = 0
         if sum(self._groups) == self.rows_per_shard:
             self._finish_file()
+
+    def _add_moments(self, inputs: Moments, targets: Moments) -> None:
+        if self.groups is not None:
+            self.groups.append((inputs, targets))
+            return
+        self.moments = merge_moments(self.moments, inputs)
+        self.target_moments = merge_moments(self.target_moments, targets)
 
     def _finish_file(self) -> None:
         assert self._file is not None
@@ -130,3 +154,27 @@ class ShardWriter:
             Shard(len(self.shards), path.name, self.split, tuple(self._groups), path.stat().st_size, written(path))
         )
         self._groups = []
+
+
+def shard_writers(
+    folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings
+) -> tuple[ShardWriter, ShardWriter]:
+    """Writers of train and test rows into a folder; columns : of the source."""
+    types = {name: columns.field(name).type for name in roles.keys}
+    schema, n_features = part_schema(roles.features, roles.target, types), len(roles.features)
+    rows_per_group = group_rows(min(settings.rows_per_group, settings.rows_per_shard), n_features)
+    train, test = (
+        ShardWriter(
+            folder,
+            split,
+            schema,
+            n_features,
+            settings.rows_per_shard,
+            rows_per_group,
+            settings.compression,
+            settings.compression_level,
+            with_moments=split == "train",
+        )
+        for split in ("train", "test")
+    )
+    return train, test

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ class Piece:
     path : absolute path, or URL; first_row : number of its first row in the file; rows : None if only reading tells
     row_groups : of a Parquet file; schema : columns and their types; zero_based : of a svmlight file
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
+    span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
     """
 
     path: str
@@ -46,6 +47,7 @@ class Piece:
     zero_based: bool = False
     size_bytes: int = 0
     sha256: str = ""
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,17 +87,34 @@ class Source:
 
     def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
         """SHA-256 of the names and contents of the files, hexadecimal; progress is told the bytes read so far."""
-        total, done = hashlib.sha256(), 0
-        for file in self.files:
-            digest = hashlib.sha256()
-            with open_binary(file) as stream:
-                while block := stream.read(2**20):
-                    digest.update(block)
-                    done += len(block)
-                    if progress is not None:
-                        progress(done)
-            total.update(f"{file.name}\0{digest.hexdigest()}\n".encode())
-        return total.hexdigest()
+        done = 0
+
+        def advance(read: int) -> None:
+            nonlocal done
+            done += read
+            if progress is not None:
+                progress(done)
+
+        return combined_digest(self.files, (file_digest(file, advance) for file in self.files))
+
+
+def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file, hexadecimal; advance is told the bytes of each block."""
+    digest = hashlib.sha256()
+    with open_binary(file) as stream:
+        while block := stream.read(2**20):
+            digest.update(block)
+            if advance is not None:
+                advance(len(block))
+    return digest.hexdigest()
+
+
+def combined_digest(files: Iterable[Place], digests: Iterable[str]) -> str:
+    """SHA-256 of the names and digests of files, hexadecimal."""
+    total = hashlib.sha256()
+    for file, digest in zip(files, digests, strict=True):
+        total.update(f"{file.name}\0{digest}\n".encode())
+    return total.hexdigest()
 
 
 def open_source(location: str | Place, n_columns: int = 0) -> Source:
@@ -166,10 +185,24 @@ def read_piece(
     if piece.kind == "parquet":
         stream = parquetfiles.read(place, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
     elif piece.kind == "csv":
-        stream = csvfiles.read(place, piece.schema, names, limit, exact)
+        stream = csvfiles.read(place, piece.schema, names, limit, exact, piece.span, piece.first_row)
     else:
         stream = svmlightfiles.read(place, piece.schema, piece.zero_based, names, limit)
     row = piece.first_row
     for batch in stream:
         yield SourceBatch(piece.path, row, batch)
         row += batch.num_rows
+
+
+def in_stretches(source: Source) -> list[Piece]:
+    """The pieces of a source, those of CSV files cut into stretches of whole lines, whose rows only reading tells."""
+    if source.kind != "csv":
+        return list(source.pieces())
+    return [replace(piece, span=span) for piece in source.pieces() for span in csvfiles.stretches(place_of(piece.path))]
+
+
+def count_rows(piece: Piece) -> int:
+    """Rows of a piece."""
+    if piece.rows is not None:
+        return piece.rows
+    return csvfiles.count_rows(place_of(piece.path), piece.schema, piece.span)

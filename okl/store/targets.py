@@ -116,6 +116,22 @@ class TargetReader:
                 if len(self.only_test) <= MAX_LABELS:
                     self.only_test.setdefault(value, (file, int(where[at])))
 
+    def fresh(self) -> TargetReader:
+        """A reader of the same target, with the same codes, that has seen nothing."""
+        return TargetReader(self.name, self.kind, self.task, dict(self.codes))
+
+    def add(self, other: TargetReader) -> None:
+        """Take over what another reader of the same target, with the same codes, has found in rows that follow."""
+        self.rows += other.rows
+        if self.counting:
+            self.counts.update(other.counts)
+        self.whole = self.whole and other.whole
+        if other.task == "regression":
+            self.task = "regression"
+        for value, where in other.only_test.items():
+            if len(self.only_test) <= MAX_LABELS:
+                self.only_test.setdefault(value, where)
+
     def check_kind(self, where: str) -> None:
         """Raise DataError early if no value of the column's type can be such a target."""
         if self.text and self.task == "regression":

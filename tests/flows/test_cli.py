@@ -133,7 +133,7 @@ def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: P
         "id",
     ]
     assert terminal.okl_json(*ingest)["changed"]
-    assert not terminal.okl_json(*ingest)["changed"]
+    assert not terminal.okl_json(*ingest, "--workers", "1")["changed"]
     learn: list[str | Path] = ["train", tmp_path / "set", "--mode", "mix", "--rounds", "5", "--frequencies", "20"]
     learn += ["--class-weights", "balanced", "--precision", "float64"]
     here = terminal.okl_json(*learn, "--out", tmp_path / "here")
