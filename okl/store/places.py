@@ -244,6 +244,8 @@ def _file_system(made: Any, kind: str, account: tuple[tuple[str, Any], ...]) -> 
     if EXTRAS.get(kind) == "s3":
         options["config_kwargs"] = {"retries": {"total_max_attempts": 1}} | conf.get("s3", {}).get("config_kwargs", {})
     fs = made(skip_instance_cache=True, **options)
+    # threads share it: a listing that one of them made a moment ago would hide from another what is there by now
+    fs.dircache.use_listings_cache = False
     if EXTRAS.get(kind) == "s3":
         fs.retries = 1
     return fs

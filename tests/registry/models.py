@@ -54,7 +54,7 @@ def writer(number: float) -> Callable[[Path], None]:
 def lineage(number: float, parent: int | None = None, **more: Any) -> Lineage:
     """Of a version that learnt one shard, of that number."""
     shard = {"sha256": f"{int(number):064x}", "name": f"day-{number}.parquet", "rows": 100}
-    return Lineage(parent=parent, shards=(shard,), settings={"solver": "fogd", "seed": 1}, **more)
+    return Lineage(parent=parent, shards=(shard,), settings={"solver": "fogd", "number": number}, **more)
 
 
 def publish(model: RegisteredModel, number: float, parent: int | None = None, **how: Any) -> Version:
