@@ -1,0 +1,126 @@
+"""Nightly retraining on real rows in their order, against training once and against refits from all shards.
+
+    python -m tests.benchmarks.retraining FOLDER [electricity] [--poison]     (FOLDER/NAME.parquet, its last column y)
+
+Thirty shards, of which the first three are there from the beginning. Every night the champion scores the new shard
+before it is learnt. With --poison, the labels of one shard are flipped.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from okl.execution import open_execution
+from okl.progress import NullObserver
+from okl.registry.registry import Registry
+from okl.retraining.challenger import learn_shards, same_place
+from okl.retraining.progressive import progressive
+from okl.retraining.run import retrain
+from okl.retraining.settings import RetrainSettings
+from okl.retraining.shardstore import ShardStore
+from okl.store.manifest import open_dataset
+from tests.benchmarks.contract import SHARDS, cut
+
+FIRST, POISONED = 3, 15
+
+
+def nightly(place: Path, content: pa.Table, poison: bool, **values: Any) -> list[dict[str, Any]]:
+    """Results of all nights: a shard arrives, the model is retrained."""
+    days = place / "days"
+    days.mkdir(parents=True)
+    (place / "in").mkdir()
+    cut(content, days)
+    train = {"frequencies": 200, "order": "stored", "seed": 1, "threads": 1}
+    given: dict[str, Any] = {
+        "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
+        "train": train, "ingest": {"scale": "standard", "target": "y"},
+    }  # fmt: skip
+    settings = RetrainSettings.model_validate(given | values)
+    results = []
+    for day, path in enumerate(sorted(days.iterdir())):
+        table = pq.read_table(path)
+        if poison and day == POISONED:
+            table = table.set_column(table.schema.names.index("y"), "y", pa.array(-table["y"].to_numpy()))
+        pq.write_table(table, place / "in" / path.name)
+        if day >= FIRST - 1:
+            results.append(retrain(settings))
+    return results
+
+
+def told(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Progressive error of the champions, what was published, seconds and bytes."""
+    scored = [one for result in results for one in result["progressive"] if not one["contradicts"]]
+    latest = {one["shard"]: one for one in reversed(scored)}  # before it was learnt for the first time
+    rows = sum(one["rows"] for one in latest.values())
+    outcomes = [result["outcome"] for result in results]
+    return {
+        "error": round(sum(one["rows"] * one["error"] for one in latest.values()) / rows, 4),
+        "nights": len(results),
+        "published": outcomes.count("published"),
+        "kept": outcomes.count("kept"),
+        "rejected": [one["name"] + " " + ",".join(one["kinds"]) for r in results for one in r["shards"]["rejected"]],
+        "learning seconds": round(sum(result["seconds"] for result in results), 2),
+        "seconds": round(sum(result["total_seconds"] for result in results), 2),
+        "megabytes": round(sum(result["bytes_read"] for result in results) / 1e6, 2),
+    }
+
+
+def others(place: Path, result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Once: the first version scores all later shards; refits: every night all shards so far are learnt anew."""
+    settings = RetrainSettings.model_validate(result["settings"])
+    store = ShardStore(place / "registry" / "m" / "data")
+    train, records = same_place(settings.train, str(store.place)), store.accepted()
+    first = Registry(place / "registry").model("m").version(1).load()
+    wrong, rows, size = {"once": 0.0, "refit": 0.0}, 0, 0
+    learning = 0.0
+    begun = time.perf_counter()
+    with open_execution(threads=1) as execution:
+        for night in range(FIRST, len(records)):
+            data = open_dataset(store.place / records[night].key)
+            refit = learn_shards(train, store, None, records[:night], execution, NullObserver())
+            size, learning = size + refit.bytes_read, learning + refit.seconds
+            for name, predictor in (("once", first.predictor), ("refit", refit.predictor)):
+                found = progressive(data, first.schema, predictor, execution)
+                wrong[name] += found.error * found.rows
+            rows += found.rows
+    seconds = time.perf_counter() - begun
+    refits = {"learning seconds": round(learning, 2), "seconds": round(seconds, 2), "megabytes": round(size / 1e6, 2)}
+    return {
+        "once": {"error": round(wrong["once"] / rows, 4)},
+        "refit": {"error": round(wrong["refit"] / rows, 4)} | refits,
+    }
+
+
+def main(folder: str, name: str = "electricity", poison: str = "") -> None:
+    """Print a line for each way."""
+    content = pq.read_table(Path(folder) / f"{name}.parquet")
+    content = content.slice(0, min(content.num_rows, 90_000))
+    for rule in ("better", "not worse"):
+        with tempfile.TemporaryDirectory() as place:
+            results = nightly(Path(place), content, bool(poison), publish_if=rule)
+            print(f"{name}, {SHARDS} shards, published if {rule}:", told(results))
+            agreements = [one["agreement"] for result in results for one in result["progressive"]]
+            print("    agreement with the champion: least", round(float(np.min(agreements)), 3))
+            for one in [result["reason"] for result in results if result["outcome"] == "kept"][:3]:
+                print("    ", one)
+            for result in results:
+                print(
+                    *(f"    {one.get('reason', one['kinds'])}" for one in result["shards"]["rejected"]),
+                    sep="\n",
+                    end="",
+                )
+            print()
+            if rule == "not worse" and not poison:
+                print("   ", others(Path(place), results[-1]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
