@@ -53,3 +53,17 @@ def test_searches_side_by_side_find_each_its_own_root() -> None:
         return np.stack([values, np.ones_like(values), 1.0 + np.abs(candidates)], axis=2)
 
     np.testing.assert_allclose(find_roots([RootSearch(0.0, 1.0, 4), RootSearch(0.0, 9.0, 4)], ask), [2.0, -7.0])
+
+
+@pytest.mark.parametrize("error", [-3.9e-16, 3.9e-16, -1e-13])
+def test_where_rounding_keeps_a_plateau_from_the_total_searches_one_after_the_other_stay(error: float) -> None:
+    def ask(candidates: FloatArray) -> FloatArray:
+        # everything is at its upper bound left of 1, and adds up to the total but for rounding
+        values = error - np.maximum(candidates - 1.0, 0.0)
+        return np.stack([values, candidates > 1.0, np.ones_like(values)], axis=2)
+
+    root, reach = 0.5, 1.0
+    for _ in range(300):
+        (found,) = find_roots([RootSearch(root, reach, 16)], ask)
+        root, reach = found, max(abs(found - root), 1e-3 * reach)
+    assert abs(root) <= 1.0

@@ -44,9 +44,12 @@ class RootSearch:
         """Take in values, slopes and sizes (n_candidates, 3) at the candidates, and choose the next ones."""
         if self.done:
             return
-        before = self._error
+        before, start = self._error, self.root
         for place, (value, slope, size) in zip(self.candidates, answers, strict=True):
-            if abs(value) < self._error:
+            # of places that are as good, the one that is nearest: where rounding keeps a plateau from 0, the roots of a
+            # sequence of searches, each of which begins where the one before ended, would run away along it
+            nearer = abs(value) == self._error and abs(place - start) < abs(self.root - start)
+            if abs(value) < self._error or nearer:
                 self.root, self._error, self._size = float(place), abs(value), size
             if value >= 0.0 and place > self._low[0]:
                 self._low = (float(place), float(value), float(slope))
@@ -60,8 +63,9 @@ class RootSearch:
         if narrow and np.isfinite(size) and not found:  # a jump: its end with the smaller error
             self.root = min(self._low, self._high, key=lambda end: abs(end[1]))[0]
         self.done = bool(found or stuck or (narrow and np.isfinite(size)))
-        self._reach *= _STRETCH ** max(1, self._n // 4)
-        self.candidates = self._next()
+        if not self.done:
+            self._reach *= _STRETCH ** max(1, self._n // 4)
+            self.candidates = self._next()
 
     def _next(self) -> NDArray[np.float64]:
         low, high = self._low[0], self._high[0]
