@@ -137,6 +137,12 @@ def _step_of(rule: Rule, row: float) -> float:
 
 
 @compiled_sum
+def _copy(target: Vector, source: Vector) -> None:
+    for i in range(target.shape[0]):  # not a slice: see fourier.fourier_transform
+        target[i] = source[i]
+
+
+@compiled_sum
 def _reach(reach: Vector, values: Vector, rows: FloatArray, left: FloatArray, right: FloatArray, factor: float) -> None:
     """Overwrite reach by C (w + factor z); values : C w."""
     width = left.shape[0]
@@ -210,10 +216,10 @@ def learn_constrained_block(
             _reach(reach, watched.values, limits.rows, left, right, np.float64(factor))
             counts[UPDATES] += 1
         elif outside:
-            reach[:] = watched.values
+            _copy(reach, watched.values)
         if g != 0.0 or outside:
             if _within(small, squared):
-                watched.values[:] = reach
+                _copy(watched.values, reach)
             else:
                 squared = _correct(w_left, w_right, watched, limits, found, small, squared)
         if sample_every > 0 and counts[ROWS] % sample_every == 0:

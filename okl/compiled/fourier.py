@@ -74,8 +74,10 @@ def fourier_transform(
         last = min(first + size, inputs.shape[0])
         part = Block(block.left[: last - first], block.right[: last - first])
         map_block(part, inputs[first:last], waves)
-        features[first:last, :width] = part.left
-        features[first:last, width:] = part.right
+        for i in range(last - first):
+            for j in range(width):  # slices would compile numba's message about unequal shapes, for seconds
+                features[first + i, j] = part.left[i, j]
+                features[first + i, width + j] = part.right[i, j]
 
 
 @compiled

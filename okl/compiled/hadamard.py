@@ -178,5 +178,7 @@ def structured_transform(
         left, right = block.left[: last - first], block.right[: last - first]
         project_structured(left, inputs[first:last], structured, buffers)
         sines_and_cosines(left, right, structured.amplitude)
-        features[first:last, :width] = left
-        features[first:last, width:] = right
+        for i in range(last - first):
+            for j in range(width):  # not slices: see fourier.fourier_transform
+                features[first + i, j] = left[i, j]
+                features[first + i, width + j] = right[i, j]

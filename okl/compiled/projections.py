@@ -207,10 +207,11 @@ def join(v: Doubles, low: Doubles, high: Doubles, gathered: Gathered, sign: int)
         n_minus = gathered.counts[block, 1] if sign <= 0 else 0
         begin, end = block * BLOCK, (block + 1) * BLOCK
         for first, n_terms in ((begin, n_plus), (end - n_minus, n_minus)):
-            v[size : size + n_terms] = gathered.v[first : first + n_terms]
-            low[size : size + n_terms] = gathered.low[first : first + n_terms]
-            high[size : size + n_terms] = gathered.high[first : first + n_terms]
-            size += n_terms
+            for term in range(first, first + n_terms):  # not slices: see fourier.fourier_transform
+                v[size] = gathered.v[term]
+                low[size] = gathered.low[term]
+                high[size] = gathered.high[term]
+                size += 1
     return size
 
 
