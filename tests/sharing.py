@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # how the names of files begin, and the name of what they share: the first that fits
 TOGETHER = (
@@ -36,7 +36,7 @@ def place_of(item: pytest.Item) -> int:
     return next((place for place, start in enumerate(EARLY) if unit.startswith(start)), len(EARLY))
 
 
-class UnitScheduling(LoadScopeScheduling):
+class UnitScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives units to processes in the order of collection, each to the first that has nothing left to do."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
