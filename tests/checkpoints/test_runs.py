@@ -17,7 +17,7 @@ from okl.runfolder import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.training import train
 from tests.rows import curved, train_settings
 
-TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds")
+TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")
 
 
 class Breaker(NullObserver):
@@ -84,6 +84,7 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
         "model",
         "report.html",
         "result.json",
+        "timeline.parquet",
     ]
     with pytest.raises(CheckpointError, match="later is complete: there is nothing left to resume"):
         find_unfinished(str(tmp_path / "later"))

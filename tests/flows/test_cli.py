@@ -76,7 +76,7 @@ def test_train_prints_what_it_promises(configured: OwnServer, tmp_path: Path, te
     assert set(tree(tmp_path)) == {
         "rows.parquet",
         *("run", "run/model", "run/model/model.json", "run/model/weights.safetensors", "run/result.json"),
-        *("run/report.html", "run/data", "run/data/manifest.json"),
+        *("run/report.html", "run/timeline.parquet", "run/data", "run/data/manifest.json"),
         *(f"run/data/{shard.path}" for shard in open_dataset(tmp_path / "run" / "data").shards),
     }
     assert json.loads((tmp_path / "run" / "result.json").read_text()) == result
@@ -119,7 +119,25 @@ def test_regression_without_test_rows(configured: OwnServer, tmp_path: Path, ter
     assert (data.schema.scale, data.schema.scale_target, data.rows("test")) == ("minmax", True, 0)
 
 
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "secret-of-the-store",
+    "FSSPEC_S3_SECRET": "secret-of-fsspec",
+    "PREFECT_API_KEY": "secret-of-the-server",
+}
+
+
+def assert_no_secret_is_kept(*folders: Path) -> None:
+    """In no file: run folder, model, report, Prefect's database with its artifacts, parameters and logs."""
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert {".db", ".html", ".json", ".parquet", ".safetensors"} <= {path.suffix for path in files}
+    for path in files:
+        content = path.read_bytes()
+        assert not [name for name, secret in SECRETS.items() if secret.encode() in content], path
+
+
 def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:
+    for name, secret in SECRETS.items():
+        terminal.patch.setenv(name, secret)
     rows = curved(1200, "multiclass", id=np.arange(1200))
     write(tmp_path, rows)
     assert set(rows.column("y").to_pylist()) == {5, 6, 7}
@@ -164,6 +182,11 @@ def test_workers_rounds_weights_and_precision(configured: OwnServer, tmp_path: P
     assert scores.column("id").to_pylist() == rows.column("id").to_pylist()
     assert set(scores.column("prediction").to_pylist()) == {5, 6, 7}
     assert processes_of(configured.home) == []
+    assert_no_secret_is_kept(tmp_path, configured.home)
+    url = f"s3://me:{SECRETS['AWS_SECRET_ACCESS_KEY']}@bucket/rows.parquet"
+    refused = terminal.okl("train", url, "--workers", "2")
+    assert refused.code == 2
+    assert not any(secret in refused.err for secret in SECRETS.values())
 
 
 def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_path: Path, terminal: Terminal) -> None:

@@ -14,7 +14,9 @@ import pytest
 
 from flows.interrupts import FIRST, SECOND
 from flows.server import OwnServer, prefect_home
-from tests.execution.processes import heed_interrupts, soon
+from infra.tls.make import main as make_certificates
+from tests.execution.processes import descendants, heed_interrupts, listening, soon
+from tests.execution.test_lifecycle import LOOPBACK
 from tests.flows.commandline import Terminal, copy_database, end_started, processes_of, start, tree, wait
 from tests.flows.conftest import child_environment, query
 from tests.rows import curved, write
@@ -51,9 +53,18 @@ def is_learning(home: Path) -> bool:
     return ("RUNNING",) in rows
 
 
-def test_ctrl_c_while_learning_is_recorded_and_leaves_nothing(home: Path, source: Path, tmp_path: Path) -> None:
-    process = start(home, "train", source, *ENDLESS, "--json")
+def test_ctrl_c_while_learning_is_recorded_and_leaves_nothing(
+    home: Path, source: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    certificates = tmp_path_factory.mktemp("certificates")
+    assert make_certificates([str(certificates)]) == 0
+    guarded = ["--workers", "1", "--tls", str(certificates / "client")]
+    process = start(home, "train", source, *ENDLESS, *guarded, "--json")
     assert soon(lambda: (home / "runs").exists() and is_learning(home), 90.0)
+    # the whole stack: the command with Dask's scheduler, Prefect's server, the worker and its nanny
+    addresses = listening({process.pid, *descendants(process.pid)})
+    assert len(addresses) >= 4
+    assert set(addresses) <= LOOPBACK
     assert [name.split(".unfinished-")[0][:5] for name in os.listdir(home / "runs")] == [".rows"]
     interrupt(process)
     outcome = wait(process)

@@ -129,15 +129,19 @@ def test_a_run_from_and_to_urls_is_the_run_from_and_to_folders_while_one_request
     assert there[1]["model"] == f"{bucket}/run/model"
     assert there[1]["dataset"]["folder"] == f"{bucket}/set"
     assert here[2]["predictions"] == there[2]["predictions"]
-    assert names(bucket / "run") == ["model/model.json", "model/weights.safetensors", "report.html", "result.json"]
+    kept = ["model/model.json", "model/weights.safetensors", "report.html", "result.json", "timeline.parquet"]
+    assert names(bucket / "run") == kept
     assert names(bucket / "scores") == ["_scores.json", "part-00000.parquet"]
     (bucket / "scores" / "part-00000.parquet").read_bytes()
     (tmp_path / "copy.parquet").write_bytes((bucket / "scores/part-00000.parquet").read_bytes())
     assert pq.read_table(tmp_path / "copy.parquet") == scores_of(tmp_path / "scores")
     assert server.failed >= 5
-    told = (bucket / "run" / "result.json").read_text() + (bucket / "run" / "model" / "model.json").read_text()
-    assert "SECRETOFTESTS" not in told
-    assert "KEYOFTESTS" not in told
+    written = [file for folder in ("set", "run", "scores") for file, _ in (bucket / folder).files(below=True)]
+    assert len(written) >= 10
+    for file in written:
+        content = file.read_bytes()
+        assert b"SECRETOFTESTS" not in content
+        assert b"KEYOFTESTS" not in content
 
 
 def test_a_shard_that_changed_under_its_url_is_an_error_that_names_it(
