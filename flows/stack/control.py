@@ -26,6 +26,7 @@ READY_SECONDS = 180.0  # a fresh home migrates its database, which takes long on
 POLL_SECONDS = 0.1
 STOP_SECONDS = 4.2
 SWEEP_SECONDS = 0.5
+HOPELESS_RESTARTS = 3
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
 Told = Callable[[dict[str, str]], None]
 
@@ -114,6 +115,7 @@ def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None
         if state is None and process is None and supervisor_of(folder) is None:
             raise ExecutionError("The stack went down meanwhile. Run okl up again.")
         if state is not None and state.phase == "up":
+            _refuse_hopeless(state)
             found = health(state, folder)
             told(found)
             if all(one == "ok" for one in found.values()):
@@ -121,6 +123,15 @@ def wait_ready(folder: Path, told: Told, process: subprocess.Popen[bytes] | None
         time.sleep(POLL_SECONDS)
     missing = ", ".join(f"{name} ({why})" for name, why in found.items() if why != "ok") or "the supervisor"
     raise ExecutionError(f"Not everybody answers within {READY_SECONDS:.0f} s: {missing}. The logs are in {folder}.")
+
+
+def _refuse_hopeless(state: StackState) -> None:
+    """Raise ExecutionError if somebody ends again and again: waiting for them would be in vain."""
+    for child in state.children:
+        if child.pid is None and child.restarts >= HOPELESS_RESTARTS:
+            raise ExecutionError(
+                f"The {child.name} of the stack {child.ended}, again and again; its log is {child.log}."
+            )
 
 
 def down(home: Path) -> bool:
