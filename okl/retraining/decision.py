@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from scipy import stats
 
-from okl.retraining.pairs import ALL, Pairs
+from okl.retraining.pairs import ALL, SHARD, Pairs
 from okl.types import Task
 
 FEWEST_ROWS = 30  # of a slice that counts
@@ -44,12 +44,15 @@ class Rule:
         and what it is worse by may be chance
     margin : of the mistake rate, of regression as a share of the champion's squared error
     level : of the tests; slice_margin : by which no slice may be worse beyond chance, as the margin
+    shards : whether each shard is such a slice; otherwise shards are only told, as what changes in time is learnt by
+        forgetting what was
     """
 
     needed: Literal["better", "not worse"] = "better"
     margin: float = 0.0
     level: float = 0.05
     slice_margin: float = 0.02
+    shards: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,13 +111,14 @@ def decide(
         name: verdict_of(task, one) for name, one in sorted(pairs.items()) if name != ALL and one.rows >= FEWEST_ROWS
     }
     scale = overall.champion if task == "regression" else 1.0
-    level = rule.level / max(1, len(named))  # Bonferroni
-    worse = tuple(name for name, one in named.items() if -one.gain > rule.slice_margin * scale and one.p_worse <= level)
+    bound = {name: one for name, one in named.items() if rule.shards or not name.startswith(SHARD)}
+    level = rule.level / max(1, len(bound))  # Bonferroni
+    worse = tuple(name for name, one in bound.items() if -one.gain > rule.slice_margin * scale and one.p_worse <= level)
     figures = _figures(task, overall, other)
     lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
     if worse:
         told = "; ".join(f"{name}: {_rates(task, named[name])}" for name in worse[:3])
-        reason = f"Kept: the challenger is worse on {len(worse)} of {len(named)} slices ({told}). {figures}{lacking}"
+        reason = f"Kept: the challenger is worse on {len(worse)} of {len(bound)} slices ({told}). {figures}{lacking}"
         return Decision("keep", reason, test, overall, named, worse)
     publish, why = _by_rule(overall, rule, rule.margin * scale, other)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}{lacking}"

@@ -10,7 +10,7 @@ from okl.evaluation import predictor_tallies
 from okl.execution.protocol import Execution
 from okl.predictors import Predictor
 from okl.retraining.decision import Decision, Rule, decide
-from okl.retraining.pairs import ALL, Pairs, compare, merged
+from okl.retraining.pairs import ALL, SHARD, Pairs, compare, merged
 from okl.retraining.record import ShardRecord
 from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import Dataset, Schema
@@ -57,7 +57,7 @@ def judge(
         if not data.split("test"):
             continue
         found = compare(data, data.split("test"), first, second, precision, execution, slices)
-        pairs = merged(pairs, found | {f"shard {record.name}": found[ALL]})
+        pairs = merged(pairs, found | {f"{SHARD}{record.name}": found[ALL]})
     whole = store.union(list(records))
     missing = () if ALL not in pairs else _missing(whole.schema, pairs[ALL])
     decision = decide(whole.schema.task, pairs, rule, other, missing)

@@ -19,7 +19,7 @@ from okl.retraining.settings import RetrainSettings
 from okl.store.model import Model
 
 LEARNING = ("holdout", "window_shards")
-JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards")
+JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards", "guard_shards")
 
 
 @dataclass(frozen=True, eq=False)

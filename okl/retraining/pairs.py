@@ -24,7 +24,7 @@ from okl.store.reading import load_window
 from okl.store.values import is_number, numbers
 from okl.types import FloatArray, Precision
 
-ALL = ""
+ALL, SHARD = "", "shard "  # names of slices
 MOST_VALUES = 20  # of a column that rows are told apart by; a column of more is cut at its mean and one spread about it
 Doubles = NDArray[np.float64]
 

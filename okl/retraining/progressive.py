@@ -17,7 +17,7 @@ from okl.retraining.record import Finding
 from okl.store.dataset import Dataset, Schema
 from okl.types import Task
 
-LEAST_AGAINST = 0.1  # of the agreement below chance that counts
+LEAST_AGAINST = 0.05  # of the agreement below chance that counts
 
 
 @dataclass(frozen=True)

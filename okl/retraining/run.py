@@ -158,7 +158,8 @@ class RetrainingRun:
         first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
         other = "the champion" if champion else self._constant(schema)
         if chosen:
-            rule = Rule(self.settings.publish_if, self.settings.margin, self.settings.level, self.settings.slice_margin)
+            one = self.settings
+            rule = Rule(one.publish_if, one.margin, one.level, one.slice_margin, one.guard_shards)
             parts = (self._running(), self.settings.slices, other)
             self._judgement = judge(self.store, chosen, first, challenger.predictor, rule, *parts)
         else:

@@ -57,7 +57,7 @@ class RetrainSettings(BaseModel):
         default_factory=IngestSettings, description="how the first shards are read; later ones are held to the champion"
     )
     holdout: float = Field(0.2, gt=0, lt=1, description="share of the rows of each shard that are never learnt")
-    holdout_shards: Count = Field(5, description="latest shards whose reserved rows models are judged on")
+    holdout_shards: Count = Field(3, description="latest shards whose reserved rows models are judged on")
     window_shards: Count = Field(10, description="latest shards that a batch solver learns")
     max_shards: Count | None = Field(None, description="new shards learnt at most in one run; none: all that are there")
     contract: ContractSettings = Field(default_factory=ContractSettings, description="what shards are held to")
@@ -72,6 +72,7 @@ class RetrainSettings(BaseModel):
     level: float = Field(0.05, gt=0, lt=1, description="of the paired tests of champion and challenger")
     slices: tuple[str, ...] = Field((), description="columns by whose values models are compared, too")
     slice_margin: float = Field(0.02, ge=0, description="by which a slice may become worse in error")
+    guard_shards: bool = Field(False, description="whether each shard judged on is a slice that may not become worse")
     settle_seconds: float = Field(2.0, ge=0, description="a file changed so recently is left to the next run")
     dry_run: bool = Field(False, description="do everything but publish, and change nothing")
 

@@ -8,15 +8,15 @@ from okl.comparison.significance import exact_mcnemar
 from okl.retraining.decision import Rule, decide, verdict_of
 from okl.retraining.pairs import ALL, Pairs
 from okl.retraining.progressive import Progressive, agreement_of, contradiction
+from okl.store.values import Mask
 
 NOTHING = np.zeros((2, 2))
 RANDOM = np.random.default_rng(8)
 
 
-def of_classes(rows: int, champion: float, challenger: float) -> tuple[Pairs, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    wrong = [RANDOM.random(rows) < rate for rate in (champion, challenger)]
-    first, second = (one.astype(float) for one in wrong)
-    return Pairs(rows, first.sum(), second.sum(), np.square(first - second).sum(), NOTHING), *wrong
+def of_classes(rows: int, champion: float, challenger: float) -> tuple[Pairs, Mask, Mask]:
+    first, second = RANDOM.random(rows) < champion, RANDOM.random(rows) < challenger
+    return Pairs(rows, first.sum(), second.sum(), (first ^ second).sum(), NOTHING), first, second
 
 
 def test_the_test_of_classes_is_mcnemars() -> None:
@@ -68,6 +68,9 @@ def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chanc
     kept = decide("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, Rule())
     assert (kept.kind, kept.worse_slices) == ("keep", ("hour = 3",))
     assert "worse on 1 of 2 slices (hour = 3: 40.00% wrong, the champion 10.00%)" in kept.reason
+    yesterday = {ALL: better, "shard day-1": bad}
+    assert decide("binary", yesterday, Rule()).publish
+    assert decide("binary", yesterday, Rule(shards=True)).worse_slices == ("shard day-1",)
     assert decide("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, Rule()).publish
 
 
