@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from okl.execution.protocol import Execution
 from okl.home import okl_home
+from okl.planning.network import HANDLER_TRIPS, TASK_TRIPS, Network
 from okl.provenance import RECORDED, memory_bytes, processor, version_of
 from okl.store.dataset import Dataset, Shard
 from okl.store.reading import read_rows
@@ -80,13 +81,14 @@ def _measured() -> Machine:
         return measured_on(started.address)
 
 
-def measured_on(scheduler: str) -> Machine:
-    """Constants of a cluster of two workers or more, of which two are used; latency between hosts is among them.
+def measured_on(scheduler: str, latency_ms: float = 0.0) -> Machine:
+    """Constants of a cluster of two workers or more, of which two are used.
 
-    scheduler : its address
+    scheduler : its address; latency_ms : from host to host there, one way, which is not counted among the constants
     """
     from okl.execution.dask import DaskExecution
 
+    network = Network(None, latency_ms)
     with DaskExecution(address=scheduler, n_threads=1, carrier="handler", most_workers=2) as two:
         of_two = _round_seconds(two, 2, 1)
         big = _round_seconds(two, 2, BIG)
@@ -100,8 +102,8 @@ def measured_on(scheduler: str) -> Machine:
         cores(),
         memory_bytes(),
         worker_bytes,
-        of_one,
-        by_task,
+        max(0.0, of_one - network.waiting(HANDLER_TRIPS)),
+        max(0.0, by_task - network.waiting(TASK_TRIPS)),
         max(0.0, of_two - of_one),
         max(0.0, big - of_two) / (4.0 * 8.0 * BIG),
     )

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
+from okl.applicable import OPTIONS
 from okl.configuration import IngestSettings, SolverName, TrainSettings
 from okl.errors import ConfigError
 from okl.execution.local import default_threads
@@ -96,10 +97,18 @@ def outlook(
     refused: list[tuple[str, str]] = []
     for name in get_args(SolverName):
         try:
-            found.append(foreseen(settings.model_copy(update={"solver": name})))
+            found.append(foreseen(_of_solver(settings, name)))
         except ConfigError as error:
             refused.append((name, str(error)))
     return Outlook(scene, network, constants, tuple(found), tuple(refused))
+
+
+def _of_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:
+    """The same for another solver, but for options that it does not take."""
+    known = frozenset().union(*OPTIONS.values())
+    default = TrainSettings(data=settings.data)
+    dropped = {field: getattr(default, field) for field in known - OPTIONS[name]}
+    return settings.model_copy(update=dropped | {"solver": name})
 
 
 def _scene(settings: TrainSettings, data: Dataset | None, paper: Paper | None) -> Scene:

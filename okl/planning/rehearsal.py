@@ -35,7 +35,7 @@ from okl.subgradient.catalogue import CUTTING_NAMES
 from okl.subgradient.solver import SubgradientSolver
 
 ROUNDS = 4  # of a rehearsed pass
-SMALL, LARGE = 128, 1024  # rows of a shard in a round
+SMALL, LARGE = 128, 2048  # rows of a shard in a round
 UNREACHED = 1e-14  # a gap that no rehearsal comes to
 LONG, SHORT = 60, 10  # iterations
 MOST_HARDER = 100.0

@@ -128,10 +128,8 @@ def idle(remote: Remote) -> tuple[float, float]:
 def planned(remote: Remote, folder: Path) -> None:
     """Bytes and seconds foreseen and measured, of runs that workers have not seen before."""
     data = open_dataset(folder / "larger")
-    remote.hosts.latency(0.0)
-    constants = Machine(**remote.ask("calibrate", f"tcp://{remote.hosts.address(SCHEDULER)}:8786"))
-    print(f"rounds without latency: {constants}", flush=True)
-    remote.hosts.latency(LATENCY_MS)
+    constants = Machine(**remote.ask("calibrate", f"tcp://{remote.hosts.address(SCHEDULER)}:8786", LATENCY_MS))
+    print(f"rounds beside waiting: {constants}", flush=True)
     quiet = idle(remote)
     print(f"nothing done: {quiet[0]:.0f} bytes/s out, {quiet[1]:.0f} back; not counted below")
     found: list[tuple[float, str]] = []
@@ -149,10 +147,6 @@ def planned(remote: Remote, folder: Path) -> None:
                 settings, None, Network(100.0, latency), ITERATIONS, recalibrate=not number, constants=constants
             ).forecasts[0]
             wire = [after[i] - before[i] - quiet[i] * taken["seconds"] for i in (0, 1)]
-            rounds = taken["rounds"] * workers
-            added = [(wire[i] - taken[way]) / rounds for i, way in enumerate(("sent", "received"))]
-            acknowledged = [taken[way] / rounds for way in ("received", "sent")]
-            print(f"    a batch: {added[0]:.0f} more out, {added[1]:.0f} back, of {acknowledged} from the other side")
             found.append((told.seconds / taken["seconds"], f"{name}, {workers} workers, {latency:g} ms"))
             print(
                 f"{name:16} {workers} workers {latency:4g} ms: rounds {told.rounds:6.0f} {taken['rounds']:6}  "

@@ -85,9 +85,9 @@ class Driver:
         solver, columns = solver_of(name, self._small)
         return found | {"expected": run(solver, columns, self._here)["bits"]}
 
-    def calibrate(self, scheduler: str) -> dict[str, Any]:
-        """What rounds take here."""
-        return asdict(measured_on(scheduler))
+    def calibrate(self, scheduler: str, latency_ms: float) -> dict[str, Any]:
+        """What rounds take here, beside waiting."""
+        return asdict(measured_on(scheduler, latency_ms))
 
     def learn(self, values: dict[str, Any], workers: int) -> dict[str, Any]:
         """A run on the larger data; workers 0: in this process."""
