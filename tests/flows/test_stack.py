@@ -1,0 +1,199 @@
+"""The local stack, started once for all: found by commands, its dead replaced, ended whole however it was started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.stack.control import down, prepare
+from flows.stack.finding import stack_server, workers_offered
+from flows.stack.plan import StackOptions
+from flows.stack.probing import health
+from flows.stack.processes import marked
+from flows.stack.state import live_state, read_state, stack_folder, supervisor_of
+from okl.errors import ConfigError
+from okl.execution.standing import VARIABLE
+from tests.execution.processes import descendants, listening, soon
+from tests.flows.blobs import write_blobs
+from tests.flows.commandline import Outcome, end_started, start, wait
+from tests.flows.conftest import child_environment, query
+
+LOOPBACK = "0100007F"
+WORKERS = 1
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A fresh home folder, and a source beside it."""
+    folder = tmp_path_factory.mktemp("stack")
+    (folder / "home").mkdir()
+    write_blobs(folder / "rows.parquet")
+    try:
+        yield folder / "home"
+    finally:
+        okl(folder / "home", "down")
+        end_started()
+
+
+def okl(home: Path, *words: str) -> Outcome:
+    """Run a command with no server configured."""
+    os.environ.pop("PREFECT_API_URL", None)
+    return wait(start(home, *words))
+
+
+@pytest.fixture(scope="module")
+def up(home: Path) -> Outcome:
+    """What `okl up` says in a script that ignores signals, has no standard input, and leads a session of its own."""
+    environment = child_environment(OKL_HOME=str(home))
+    environment.pop("PREFECT_API_URL", None)
+    command = f"trap '' INT TERM HUP; exec 0<&-; {sys.executable} -m flows.cli up --workers {WORKERS}"
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment, cwd=home, capture_output=True, text=True, start_new_session=True,
+        check=False,
+    )  # fmt: skip
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def status(home: Path) -> dict[str, Any]:
+    outcome = okl(home, "status", "--json")
+    assert outcome.code == 0, outcome
+    return outcome.result
+
+
+def all_well(home: Path) -> bool:
+    state = live_state(stack_folder(home))
+    return state is not None and set(health(state, stack_folder(home)).values()) == {"ok"}
+
+
+def pid_of(home: Path, name: str) -> int | None:
+    state = live_state(stack_folder(home))
+    assert state is not None
+    return next(child.pid for child in state.children if child.name == name)
+
+
+def test_up_prints_the_line_that_prefect_needs(home: Path, up: Outcome) -> None:
+    state = live_state(stack_folder(home))
+    assert state is not None
+    assert (up.code, up.out) == (0, f"export PREFECT_API_URL={state.url}\n")
+    assert up.err.startswith("okl is up (")
+
+
+def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome) -> None:
+    pid = supervisor_of(stack_folder(home))
+    again = okl(home, "up")
+    assert (again.code, again.out) == (0, up.out)
+    assert "already, since" in again.err
+    assert supervisor_of(stack_folder(home)) == pid is not None
+
+
+@pytest.mark.usefixtures("up")
+def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path) -> None:
+    told = status(home)
+    assert [one["name"] for one in told["processes"]] == [
+        "supervisor", "server", "scheduler", "fork-server", "prefect-worker", "worker-1"
+    ]  # fmt: skip
+    assert all(one["pid"] and one["memory_bytes"] > 2**20 and one["restarts"] == 0 for one in told["processes"])
+    assert {one["health"] for one in told["processes"][1:]} == {"ok"}
+    supervisor = told["processes"][0]["pid"]
+    tree = {supervisor} | descendants(supervisor)
+    assert tree >= {one["pid"] for one in told["processes"]}
+    assert set(listening(tree)) == {LOOPBACK}
+    assert stack_folder(home).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.usefixtures("up")
+def test_a_deployment_without_further_setting_learns_in_a_copy_on_warm_workers(home: Path) -> None:
+    source = str(home.parent / "rows.parquet")
+    deployed = okl(home, "deploy", source, "--target", "y", "--frequencies", "20", "--workers", str(WORKERS), "--json")
+    assert deployed.result["deployments"] == ["okl-train/default", "okl-score/default"]
+    from prefect.client.orchestration import get_client
+    from prefect.settings import temporary_settings
+
+    server = stack_server(home)
+    assert server is not None
+    with temporary_settings({"api.url": server.url}), get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("okl-train/default")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        asked = f"select state_type from flow_run where id = '{run.id}'"
+        assert soon(lambda: query(home, asked) == [("COMPLETED",)], 60.0)
+    log = (stack_folder(home) / "prefect-worker.log").read_text()
+    assert "started cold" not in log
+    told = (stack_folder(home) / "worker-1.log").read_text()
+    assert "versions" in told, "the run came to the worker that was there"
+
+
+@pytest.mark.usefixtures("up")
+def test_a_command_uses_the_running_server(home: Path) -> None:
+    source = str(home.parent / "rows.parquet")
+    runs = len(query(home, "select id from flow_run"))
+    outcome = okl(home, "train", source, "--target", "y", "--frequencies", "20", "--json")
+    assert outcome.code == 0, outcome.err
+    assert len(query(home, "select id from flow_run")) == runs + 1
+    assert not (home / "prefect" / "server.log").exists(), "it has started no server of its own"
+
+
+@pytest.mark.usefixtures("up")
+def test_the_dead_are_replaced_and_the_fact_is_told(home: Path) -> None:
+    before = {name: pid_of(home, name) for name in ("worker-1", "scheduler")}
+    for pid in before.values():
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+    assert soon(lambda: all(pid_of(home, name) not in (None, pid) for name, pid in before.items()))
+    assert soon(lambda: all_well(home), 60.0)
+    told = {one["name"]: one for one in status(home)["processes"]}
+    assert told["scheduler"]["restarts"] >= 1
+    assert told["worker-1"]["restarts"] >= 1
+    assert told["scheduler"]["ended"].startswith("ended by SIGKILL after")
+
+
+@pytest.mark.usefixtures("up")
+def test_down_leaves_no_process_within_five_seconds_even_in_the_middle_of_a_run(home: Path) -> None:
+    state = live_state(stack_folder(home))
+    assert state is not None
+    running = start(home, "train", str(home.parent / "rows.parquet"), "--target", "y", "--passes", "100000")
+    assert soon(lambda: ("RUNNING",) in query(home, "select state_type from task_run where name = 'learn'"), 60.0)
+    begun = time.monotonic()
+    assert okl(home, "down").code == 0
+    assert time.monotonic() - begun < 5.0 + 1.0  # the command itself takes a part of a second to be imported
+    assert marked(state.instance) == []
+    assert read_state(stack_folder(home)) is None
+    assert okl(home, "status").code == 1
+    running.kill()
+    running.communicate()
+
+
+@pytest.mark.usefixtures("up")
+def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path) -> None:
+    both = [start(home, "up", "--workers", "0") for _ in range(2)]
+    assert soon(lambda: live_state(stack_folder(home)) is not None)
+    state = live_state(stack_folder(home))
+    assert state is not None
+    assert soon(lambda: len(marked(state.instance)) == 4)
+    os.kill(state.pid, signal.SIGKILL)
+    assert soon(lambda: marked(state.instance) == [], 10.0), "an orphan was left behind"
+    assert stack_server(home) is None
+    with workers_offered(home):
+        assert VARIABLE not in os.environ, "a dead stack offers nothing"
+    assert {one.wait(60) for one in both} <= {0, 1}
+    okl(home, "down")
+    for one in both:
+        one.communicate()
+    assert read_state(stack_folder(home)) is None
+
+
+def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--port 70000, but it takes"):
+        prepare(StackOptions(tmp_path, port=70000))
+    with pytest.raises(ConfigError, match=r"--workers -1, but it takes"):
+        prepare(StackOptions(tmp_path, workers=-1))
+    with pytest.raises(ConfigError, match=r"ca\.pem is missing; --tls takes a folder"):
+        prepare(StackOptions(tmp_path, tls=tmp_path))
+    assert not down(tmp_path), "there was nothing to end"
