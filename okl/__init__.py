@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from okl.configuration import IngestSettings, TrainSettings
     from okl.errors import (
+        CheckpointError,
         ConfigError,
         ConflictError,
         DataError,
@@ -64,6 +65,7 @@ __all__ = [
     "BudgetKernelClassifier",
     "BudgetKernelRegressor",
     "CSVMClassifier",
+    "CheckpointError",
     "ConfigError",
     "ConflictError",
     "ConstrainedFOGDClassifier",
@@ -107,6 +109,7 @@ __all__ = [
 _MODULES = {
     "configuration": ("IngestSettings", "TrainSettings"),
     "errors": (
+        "CheckpointError",
         "ConfigError",
         "ConflictError",
         "DataError",

@@ -38,7 +38,7 @@ class Roster:
         self._patience_seconds = patience_seconds
         self._alive: set[str] = set()
         self._lost: dict[str, float] = {}
-        self._told = False
+        self._told, self._wanted = False, 1
         self._looked = -1.0
         self._looking = asyncio.Lock()
 
@@ -58,7 +58,7 @@ class Roster:
             for address in sorted(set(found) - self._alive) if self._alive else ():
                 logger.info("Worker %s has come.", address)
             self._alive = set(found)
-            self._told = self._told and not found
+            self._told = self._told and len(found) < self._wanted
         self._settle()
 
     def stale(self) -> bool:
@@ -67,12 +67,13 @@ class Roster:
 
     async def gather(self, n_workers: int) -> None:
         """Wait until so many workers are there. Raises ExecutionError if they do not come."""
-        begun = time.monotonic()
+        begun, self._wanted = time.monotonic(), n_workers
         await self.look()
         while len(self._alive) < n_workers:
             self._wait_on(time.monotonic() - begun)
             await asyncio.sleep(LOOK_SECONDS / 10)
             await self.look(again_after=0.0)
+        self._wanted = 1
 
     def _wait_on(self, waited: float) -> None:
         """Say that nobody is there, once, and raise ExecutionError after a while."""
