@@ -24,7 +24,8 @@ class PerformanceReport:
         self._begun = time.time()
         self._last: int | None = None
         if find_spec("bokeh") is not None:
-            self._last = client.run_on_scheduler(_monitored)
+            # by value, as a function without a name travels: a scheduler need not have okl
+            self._last = client.run_on_scheduler(lambda dask_scheduler: int(dask_scheduler.monitor.count))
             client.get_task_stream(start=0, stop=0)  # the scheduler keeps no tasks unless it has been asked for them
 
     def page(self) -> str | None:
@@ -43,7 +44,3 @@ class PerformanceReport:
             logger.warning("Dask made no performance report (%s); the run itself is whole.", error)
             return None
         return page
-
-
-def _monitored(dask_scheduler: Any) -> int:
-    return int(dask_scheduler.monitor.count)
