@@ -2,10 +2,13 @@
 
     python -m tests.benchmarks.resume [KILLS [SOLVER ...]]
 
-Each solver learns once undisturbed, then in processes that are killed (SIGKILL) at random moments of its learning, each
-gone on with by the next; KILLS are spread over the solvers. A line a solver: kills, seconds of the undisturbed process,
-seconds that all processes took beyond that, checkpoints that were found, those of them that were not whole, and whether
-bits and curve are the same.
+Each solver learns once undisturbed, then in processes that are killed (SIGKILL) at random moments, drawn evenly from
+the first step of learning to the end of the process, report and all; each is gone on with by the next, and where a run
+is over before its share of the KILLS (20 unless said otherwise) has fallen into it, another one begins. After each kill
+all checkpoints are read to the last byte; after each run, every file of its folder and of okl's home is: none may be
+torn or temporary, and the model scores rows. A line a solver: kills, runs, seconds of the undisturbed process, median
+seconds of work that a kill adds (start of a process included), checkpoints found, those not whole, files looked at,
+those torn or left over, and whether bits and curve are the same.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,16 +26,21 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
 from okl.checkpoints.folder import read_head
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import CheckpointError
 from okl.runfolder import checkpoints_in, resumable_in
 from okl.store.ingest import ingest
+from okl.store.model import load_model
 from okl.store.shards import file_sha256
 from tests.rows import curved, write
 
 KILLS = 20
 ROWS = 30_000
+TEMPORARY = re.compile(r"\.(tmp|partial|going|unfinished-[0-9a-f]+)(/|$)")
 SOLVERS: dict[str, dict[str, Any]] = {
     "fogd stream": {"passes": 30, "frequencies": 200},
     "fogd mix": {"passes": 4, "frequencies": 100, "mode": "mix", "rounds": 100},
@@ -56,13 +66,15 @@ train(TrainSettings.model_validate_json(sys.argv[1]), Told(), Path(sys.argv[2]) 
 
 
 class Verdict(NamedTuple):
-    """How a run went that was killed, beside one that was not."""
+    """How runs went that were killed, beside one that was not."""
 
     kills: int
-    whole_seconds: float
+    runs: int
     added_seconds: float
     checkpoints: int
     damaged: int
+    files: int
+    torn: list[str]
     same: bool
 
 
@@ -91,57 +103,113 @@ def damaged(folder: Path) -> tuple[int, int]:
     return len(found), broken
 
 
-def disturbed(settings: TrainSettings, folder: Path, whole: dict[str, Any], kills: int, draw: random.Random) -> Verdict:
-    """Learn in processes that are killed at random moments of the run."""
-    looked = broken = killed = 0
+def torn_files(*folders: Path) -> tuple[int, list[str]]:
+    """How many files some folders hold, and those that are temporary, or cannot be read to their end."""
+    found = [path for folder in folders if folder.exists() for path in folder.rglob("*") if path.is_file()]
+    torn = [str(path) for path in found if TEMPORARY.search(str(path.relative_to(path.anchor))) or not whole(path)]
+    return len(found), torn
+
+
+def whole(path: Path) -> bool:
+    """Whether a file is all there, as far as its kind can tell."""
+    try:
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+        elif path.suffix == ".safetensors":
+            load_file(path)
+        elif path.suffix == ".jsonl":
+            [json.loads(line) for line in path.read_text().splitlines()]
+        elif path.suffix == ".html":
+            return path.read_text().rstrip().endswith("</html>")
+        return path.stat().st_size > 0
+    except (ValueError, OSError, SafetensorError):
+        return False
+
+
+def killed_run(
+    settings: TrainSettings, folder: Path, seconds: float, kills: int, draw: random.Random
+) -> tuple[int, int, int, bool]:
+    """One run to its end, through kills: how many fell into it, checkpoints found and not whole, and if it ended."""
+    killed = looked = broken = 0
     resume: Path | None = None
-    begun = time.perf_counter()
     while not (folder / "result.json").exists():
         process = process_of(settings, resume)
         if killed < kills:
             assert process.stdout is not None
             while process.stdout.readline() not in (b"learn\n", b""):  # which stages begin
                 pass
-            time.sleep(draw.uniform(0.0, 1.1 * whole["seconds"]))
+            time.sleep(draw.uniform(0.0, seconds))
             killed += process.poll() is None
             process.send_signal(signal.SIGKILL)
         elif process.wait() != 0:
-            return Verdict(killed, whole["process_seconds"], float("nan"), looked, broken, False)
+            return killed, looked, broken, False
         process.wait()
         resume = next((one for one in resumable_in(folder.parent) if folder.name in one.name), None)
         if resume is not None:
             more, bad = damaged(resume)
             looked, broken = looked + more, broken + bad
-    added, result = time.perf_counter() - begun - whole["process_seconds"], result_of(folder)
-    same = all(
-        result.get(name) == whole.get(name) for name in ("weights_sha256", "test", "chosen", "curve", "convergence")
-    )
-    return Verdict(killed, whole["process_seconds"], added, looked, broken, same)
+    return killed, looked, broken, True
+
+
+def disturbed(settings: TrainSettings, place: Path, whole: dict[str, Any], kills: int, draw: random.Random) -> Verdict:
+    """Learn until so many kills have fallen into runs."""
+    looked = broken = killed = runs = files = 0
+    same, torn, added = True, list[str](), list[float]()
+    while killed < kills and same:
+        folder, begun = place / f"killed-{runs}", time.perf_counter()
+        out = settings.model_copy(update={"out": str(folder)})
+        here, more, bad, ended = killed_run(out, folder, whole["learn_seconds"], kills - killed, draw)
+        runs, killed, looked, broken = runs + 1, killed + here, looked + more, broken + bad
+        if here:
+            added.append((time.perf_counter() - begun - whole["process_seconds"]) / here)
+        seen, left = torn_files(place, Path(os.environ["OKL_HOME"]))
+        files, torn = seen, torn + left
+        same = ended and same_as(whole, folder)
+    return Verdict(killed, runs, statistics.median(added), looked, broken, files, torn, same)
+
+
+def same_as(whole: dict[str, Any], folder: Path) -> bool:
+    """Whether a run has told what the undisturbed one has, and its model loads."""
+    result = result_of(folder)
+    load_model(folder / "model")
+    names = ("weights_sha256", "test", "chosen", "curve", "convergence")
+    return all(result.get(name) == whole.get(name) for name in names)
+
+
+def undisturbed(settings: TrainSettings, folder: Path) -> dict[str, Any]:
+    """The result of a run that nobody kills, with the seconds of its process, and those from its first step on."""
+    begun = time.perf_counter()
+    process = process_of(settings, None)
+    assert process.stdout is not None
+    while process.stdout.readline() not in (b"learn\n", b""):
+        pass
+    learning = time.perf_counter()
+    process.wait()
+    ended = time.perf_counter()
+    return result_of(folder) | {"process_seconds": ended - begun, "learn_seconds": ended - learning}
 
 
 def main(kills: int = KILLS, *solvers: str) -> None:
     """Print a line a solver."""
     chosen = {name: SOLVERS[name] for name in solvers or SOLVERS}
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     draw = random.Random(0)
-    print(f"{'solver':14} kills  seconds  added seconds  checkpoints  damaged  same bits")
+    print(f"{'solver':14} kills  runs  seconds  added a kill  checkpoints  damaged  files  torn  same bits")
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
+        os.environ |= {"PYTHONPATH": str(Path(__file__).parents[2]), "OKL_HOME": str(home / "okl-home")}
         settings = IngestSettings(rows_per_shard=10_000, rows_per_group=2_500)
         data = ingest(write(home, curved(ROWS)), home / "data", settings).dataset
         for number, (solver, values) in enumerate(chosen.items()):
             share = kills // len(chosen) + (number < kills % len(chosen))
             place = home / solver.replace(" ", "-")
             base = TrainSettings(data=str(data.folder), checkpoint_seconds=0.2, out=str(place / "whole"), **values)
-            begun = time.perf_counter()
-            process_of(base, None).wait()
-            whole = result_of(place / "whole") | {"process_seconds": time.perf_counter() - begun}
-            verdict = disturbed(
-                base.model_copy(update={"out": str(place / "killed")}), place / "killed", whole, share, draw
-            )
+            whole = undisturbed(base, place / "whole")
+            verdict = disturbed(base, place, whole, share, draw)
             print(
-                f"{solver:14} {verdict.kills:5}  {verdict.whole_seconds:7.2f}  {verdict.added_seconds:13.2f}  "
-                f"{verdict.checkpoints:11}  {verdict.damaged:7}  {'yes' if verdict.same else 'NO'}",
+                f"{solver:14} {verdict.kills:5}  {verdict.runs:4}  {whole['process_seconds']:7.2f}  "
+                f"{verdict.added_seconds:12.2f}  {verdict.checkpoints:11}  {verdict.damaged:7}  {verdict.files:5}  "
+                f"{len(verdict.torn):4}  {'yes' if verdict.same else 'NO'}",
+                *verdict.torn,
                 flush=True,
             )
 
