@@ -171,24 +171,18 @@ class Fapg:
 
     def _iterate(self, iterates: Iterates, pace: Pace) -> tuple[Pace, float]:
         proven, switches = self.method == "proven", self.switches
-        tried = switches.bt and (proven or pace.distrusted or pace.iteration % 10 == 1)
-        # the step before a trial is measured, at no read: the trial, which needs about as much, is seldom repeated
-        with_excess = tried or (switches.bt and pace.iteration % 10 == 0)
-        if tried and not proven:
-            pace = pace.warned(self.growth)
+        with_excess = switches.bt and (proven or pace.distrusted or pace.iteration % 10 == 1)
         iterates.extrapolate(pace.momentum)
         step = iterates.step(pace.lipschitz, with_excess)
         growths = 0
-        while tried and _is_too_long(step, pace) and growths < _MOST_GROWTHS:
-            # what this step would have needed is never more than the Lipschitz constant: the bounds still hold. Going
-            # growth times beyond, as backtracking may, spares the practical method a second trial
-            needed = min((1.0 if proven else self.growth) * _needed(step) / pace.lipschitz, _MOST_GROWTH)
+        while with_excess and _is_too_long(step, pace) and growths < _MOST_GROWTHS:
+            # what this step would have needed, which is never more than the Lipschitz constant: the bounds still hold
+            needed = min(2.0 * step.excess / step.squared_step / pace.lipschitz, _MOST_GROWTH)
             pace = pace.steeper(max(self.growth, needed), proven)
             if proven:
                 iterates.extrapolate(pace.momentum)
             step = iterates.step(pace.lipschitz, with_excess)
             growths += 1
-        pace = pace.measured(_needed(step) if with_excess else 0.0)
         residual = pace.lipschitz * math.sqrt(step.squared_step)
         uphill = switches.re and pace.may_restart(switches.mt) and step.uphill > 0.0
         # a proven step cannot; a practical one that does took too small a Lipschitz estimate, and may diverge
@@ -225,11 +219,6 @@ def solve(problem: Problem, method: Fapg, point: FloatArray | None = None) -> tu
         state = method.advance(state, problem)
         outcome = method.finished(state)
     return state, outcome
-
-
-def _needed(step: StepOutcome) -> float:
-    """The least Lipschitz estimate that lets a step pass."""
-    return 2.0 * step.excess / step.squared_step if step.squared_step > 0.0 else 0.0
 
 
 def _is_too_long(step: StepOutcome, pace: Pace) -> bool:

@@ -38,7 +38,6 @@ class Pace:
     objective : F of the current point; ceiling : F at the last restart, which Lemma 5 forbids to rise above;
         infinite after a change of objective, until a step is kept
     distrusted : whether the last step rose above it, so that the next one must prove itself
-    needed : the estimate that the last step needed, 0 if that was not measured
     """
 
     iteration: int
@@ -54,7 +53,6 @@ class Pace:
     objective: float = math.inf
     ceiling: float = math.inf
     distrusted: bool = False
-    needed: float = 0.0
 
     @property
     def momentum(self) -> float:
@@ -68,15 +66,6 @@ class Pace:
             return replace(self, lipschitz=lipschitz)
         acceleration = _next_acceleration(self.before_acceleration, lipschitz / self.before_lipschitz)
         return replace(self, lipschitz=lipschitz, acceleration=acceleration)
-
-    def measured(self, needed: float) -> Pace:
-        """With what the last step needed; not finite where that cannot be told."""
-        return replace(self, needed=needed if math.isfinite(needed) else 0.0)
-
-    def warned(self, growth: float) -> Pace:
-        """Before a step on trial of the practical method: growth times what the step before needed, or more."""
-        beyond = self.needed > self.lipschitz
-        return replace(self, lipschitz=growth * self.needed) if beyond else self
 
     def onward(self, objective: float, proven: bool, dec: bool) -> Pace:
         """After a step to a point of this objective that is kept: Steps 2 (2') and 'dec'."""

@@ -17,7 +17,6 @@ from okl.accelerated.operators import DenseRows, RowOperator
 from okl.accelerated.protocol import SweepArguments, Swept
 from okl.accelerated.regions import Box, BoxHyperplane, Region, SimplexPair
 from okl.accelerated.separable import Linear, Quadratic, Separable
-from okl.compiled.blocks import aligned_empty
 from okl.compiled.guessedsweeps import settle_points, sweep_guessed_segments
 from okl.compiled.rowpasses import add_listed_rows
 from okl.compiled.sweeps import sweep_box_segments, sweep_entropy_segments
@@ -56,7 +55,7 @@ class BoxSweep:
 
     @cached_property
     def _parts(self) -> FloatArray:
-        return _room_for_parts(self.rows)
+        return np.empty((self.rows.n_segments, self.rows.n_image))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +77,7 @@ class EntropySweep:
 
     @cached_property
     def _room(self) -> tuple[FloatArray, FloatArray]:
-        return _room_for_parts(self.rows), np.empty(self.rows.n_points)
+        return np.empty((self.rows.n_segments, self.rows.n_image)), np.empty(self.rows.n_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +145,6 @@ class GuessedSweep:
     @cached_property
     def _lists(self) -> tuple[NDArray[np.int64], FloatArray]:
         return np.empty(self.rows.n_points, dtype=np.int64), np.empty(self.rows.n_points)
-
-
-def _room_for_parts(rows: DenseRows) -> FloatArray:
-    # stores that straddle two cache lines took a thirtieth of a sweep
-    return aligned_empty((rows.n_segments, rows.n_image), np.float64)
 
 
 def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:

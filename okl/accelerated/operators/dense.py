@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.accelerated.operators.protocol import signs_of
-from okl.compiled.blocks import aligned_empty, as_compiled, run_threads
+from okl.compiled.blocks import as_compiled, run_threads
 from okl.compiled.segments import Claims, add_segments, multiply_segments, new_claims
 from okl.compiled.steps import inner, squared_distance
 from okl.errors import DataError
@@ -116,8 +116,8 @@ class DenseRows:
         return scale * image
 
     @cached_property
-    def _parts(self) -> FloatArray:
-        return aligned_empty((self.n_segments, self.n_image), np.float64)
+    def _parts(self) -> NDArray[np.float64]:
+        return np.empty((self.n_segments, self.n_image))
 
 
 def rows_of_segment(n_points: int) -> int:
