@@ -10,6 +10,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 # how the names of files begin, and the name of what they share: the first that fits
 TOGETHER = (
     ("tests/flows/test_cli", "commands"),  # they share a Prefect server
+    ("tests/flows/test_stack", "stack"),  # which has servers of its own
     ("tests/flows/", "server"),  # another one, as these wait for it for minutes
     ("tests/oco/", "rounds"),
     ("tests/execution/test_contract", "backends"),
@@ -21,7 +22,7 @@ TOGETHER = (
     ("tests/test_solvers", "two workers"),
 )
 # what waits most comes first, beside what compiles for many others; units or how their names begin
-EARLY = ("server", "tests/compiled/", "rounds", "commands", "tests/online/", "tests/execution/", "backends")
+EARLY = ("server", "stack", "tests/compiled/", "rounds", "commands", "tests/online/", "tests/execution/", "backends")
 
 
 def unit_of(nodeid: str) -> str:
