@@ -9,8 +9,8 @@ from typing import Any
 from okl.configuration import IngestSettings, TrainSettings, settings_from
 from okl.progress import NullObserver, Observer
 from okl.store.dataset import Dataset
-from okl.store.ingest import Progress
 from okl.store.ingest import ingest as ingest_source
+from okl.store.spreading import Progress
 
 Place = str | os.PathLike[str]
 
