@@ -34,8 +34,14 @@ def test_records_of_a_run_name_it(caplog: pytest.LogCaptureFixture) -> None:
     assert [getattr(record, "run", None) for record in caplog.records] == ["", "100%s-rye"]
 
 
-def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log, before = run_logger("okl.tests"), list(logging.getLogger("okl").handlers)
+    worker = logging.getLogger(WORKER_LOGGER)  # below Dask's, which keeps its records to itself once it is imported
+    monkeypatch.setattr(worker, "propagate", False)
+    monkeypatch.setattr(worker, "handlers", [caplog.handler])
+    monkeypatch.setattr(worker, "level", logging.INFO)
     try:
         with caplog.at_level(logging.INFO), at_call("run a, b, mix 3") as told:
             at_shard("part-00007.parquet")

@@ -105,10 +105,16 @@ def arithmetic_milliseconds(rows: DenseRows) -> tuple[float, float]:
 
 
 def iterations() -> None:
+    """Print how long an iteration is at the size of the other parts, and at ten times that, which fits no cache."""
+    for n_points in (ROWS, 10 * ROWS):
+        _iterations(n_points)
+
+
+def _iterations(n_points: int) -> None:
     """Print seconds of an iteration over those of the reads of the rows it needs, in the same run."""
-    inputs, labels = paper_rows(ROWS, COLUMNS)
+    inputs, labels = paper_rows(n_points, COLUMNS)
     rows = dense(inputs, labels)
-    products, image = np.empty(ROWS), np.random.default_rng(0).standard_normal(COLUMNS)
+    products, image = np.empty(n_points), np.random.default_rng(0).standard_normal(COLUMNS)
     cases = {
         "c-svm, no bias: one read": (CSVM(1.0, fit_intercept=False).problem(rows), 1),
         "logistic, no bias: one read": (LogisticRegression(1.0, fit_intercept=False).problem(rows), 1),

@@ -229,4 +229,4 @@ def test_deploy_without_a_server_says_what_to_do(tmp_path: Path, terminal: Termi
     terminal.patch.delenv("PREFECT_API_URL", raising=False)
     outcome = terminal.okl("deploy")
     assert outcome.code == 1
-    assert "Start one (prefect server start --host 127.0.0.1) and set PREFECT_API_URL" in outcome.sentence
+    assert "Start one by `okl up`, or set PREFECT_API_URL" in outcome.sentence
