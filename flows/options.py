@@ -24,6 +24,7 @@ MOST_METAVAR = 60  # characters; longer lists of choices stand in the help
 ONE_OF_MANY = {
     "keys": "key",
     "constraints": "constraint",
+    "slices": "slice",
 }  # an option that may be repeated is named for one of its values
 
 

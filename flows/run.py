@@ -25,6 +25,7 @@ from okl.progress import Observer
 
 if TYPE_CHECKING:
     from okl.configuration import TrainSettings
+    from okl.retraining.settings import RetrainSettings
     from okl.scoring import ScoreSettings
 
 RECORD_SECONDS = 60.0
@@ -66,6 +67,17 @@ def run_score(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
         from flows.score import okl_score
 
         return okl_score
+
+    return run_recorded(load, settings, observer)
+
+
+def run_retrain(settings: RetrainSettings, observer: Observer) -> dict[str, Any]:
+    """Retrain by the flow `okl-retrain`; see `run_train`."""
+
+    def load() -> Callable[[Any], Any]:
+        from flows.retrain import okl_retrain
+
+        return okl_retrain
 
     return run_recorded(load, settings, observer)
 

@@ -1,0 +1,98 @@
+"""The command `okl retrain`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands import Config, Json, Pairs, app, show
+from flows.options import INGEST, TRAIN, Given, Options, accepts, read_config, split_pairs
+from flows.progress import terminal_observer
+from okl.configuration import settings_from
+from okl.errors import ConfigError
+from okl.retraining.settings import RetrainSettings
+from okl.store.places import absolute_location
+
+RETRAIN = Options(
+    RetrainSettings,
+    (*("registry", "holdout", "holdout_shards", "window_shards", "max_shards", "on_bad", "time_column", "release"),
+     *("publish_if", "margin", "slices", "settle_seconds", "dry_run")),
+)  # fmt: skip
+# a retraining reserves rows by its own --holdout, and keeps its versions in the registry
+LEARNING = Options(
+    TRAIN.kind, tuple(name for name in TRAIN.fields if name not in ("out", "name", "certify") and "check" not in name)
+)
+READING = Options(
+    INGEST.kind, tuple(name for name in INGEST.fields if name not in ("holdout", "split_column", "rows_per_shard"))
+)
+TABLES = ("train", "ingest", "contract")
+
+
+@app.command(short_help="Learn what has arrived since the champion; publish the result if it is better.")
+@accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
+def retrain(
+    given: Given,
+    options: Given,
+    ingest_options: Given,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model in the registry.")],
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE", help="Folder, URL or glob where files arrive; each is a shard.", show_default=False
+        ),
+    ] = None,
+    window_from: Annotated[
+        str | None, typer.Option("--from", metavar="DATE", help="Only shards whose time is at least this.")
+    ] = None,
+    window_to: Annotated[
+        str | None, typer.Option("--to", metavar="DATE", help="Only shards whose time is below this.")
+    ] = None,
+    config: Config = None,
+    pairs: Pairs = None,
+    json: Json = False,
+) -> None:
+    """Learn what has arrived since the champion; publish the result if it is better; recorded by Prefect.
+
+    New files are held to a contract, what breaks it is quarantined with a reason. Online solvers go on from the
+    champion, others solve the latest shards again. Run twice, it learns nothing twice. In a TOML file, and for --set,
+    what belongs to training, ingest and contract stands below train, ingest and contract: --set contract.min_rows=10.
+    """
+    from okl.planning import check_workers
+    from okl.retraining.wording import summary_sentence
+
+    window = {"window_from": window_from, "window_to": window_to}
+    given |= {field: value for field, value in window.items() if value is not None}
+    values = _values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
+    settings = settings_from(RetrainSettings, values, "okl retrain")
+    check_workers(settings.train)
+    from flows.run import run_retrain
+
+    result = run_retrain(settings, terminal_observer())
+    show(result, json, summary_sentence(result))
+
+
+def _values(
+    name: str, source: str | None, given: Given, groups: dict[str, Given], config: str | None, pairs: list[str]
+) -> Given:
+    """Values of settings from a TOML file, then --set pairs, then options; paths are absolute."""
+    values = read_config(config) if config else {}
+    tables: dict[str, Any] = {table: values.pop(table, {}) for table in TABLES}
+    if wrong := [table for table in TABLES if not isinstance(tables[table], dict)]:
+        raise ConfigError(f"--config {config}: {wrong[0]} = {tables[wrong[0]]!r}, but it is a table: [{wrong[0]}].")
+    for key, value in split_pairs(pairs).items():
+        table, dot, field = key.partition(".")
+        if dot and table in TABLES:
+            tables[table] = tables[table] | {field: value}
+        else:
+            values[key] = value
+    for table, options in groups.items():
+        tables[table] = tables[table] | options
+    values |= given | {"name": name} | tables
+    place = source or values.get("source")
+    if not place:
+        raise ConfigError("Missing argument 'SOURCE': give the folder, URL or glob where files arrive.")
+    values["source"] = absolute_location(str(place))
+    if values.get("registry"):
+        values["registry"] = absolute_location(str(values["registry"]))
+    return values

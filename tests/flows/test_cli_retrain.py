@@ -1,0 +1,64 @@
+"""Retraining at the command: shards that arrive make versions, once each; what is bad is told; Prefect keeps it all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import okl
+from flows.server import OwnServer
+from tests.execution.processes import soon
+from tests.flows.commandline import Terminal
+from tests.flows.conftest import query
+from tests.retraining.shards import content, land
+
+WORDS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale", "standard", "--key", "hour",
+         "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
+    configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    inbox, registry = tmp_path / "inbox", tmp_path / "registry"
+    words = ["retrain", "hours", str(inbox), "--registry", str(registry), *WORDS]
+    for day in range(3):
+        land(inbox, f"day-{day}.parquet", content(day, rows=1200))
+    first = terminal.okl_json(*words)
+    assert (first["outcome"], first["version"], first["parent"]) == ("published", 1, None)
+
+    again = terminal.okl_json(*words)
+    assert (again["outcome"], again["version"]) == ("nothing new", None)
+
+    land(inbox, "day-3.parquet", content(3, rows=1200))
+    land(inbox, "day-4.parquet", content(4, rows=10))
+    second = terminal.okl_json(*words)
+    assert [one["name"] for one in second["shards"]["accepted"]] == ["day-3.parquet"]
+    (bad,) = second["shards"]["rejected"]
+    assert bad["name"] == "day-4.parquet"
+    assert bad["kinds"] == ["too-few-rows"]
+    assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
+
+    table = content(9)
+    model = okl.load("hours@champion", registry)
+    right = model.predict(np.column_stack([table[f"x{i}"].to_numpy() for i in range(4)])) == table["y"].to_numpy()
+    assert right.mean() > 0.8 > max((table["y"].to_numpy() == label).mean() for label in (-1, 1))
+    kept = query(configured.home, "select key from artifact where key like 'okl-retrain-%'")
+    assert {key for (key,) in kept} == {"okl-retrain-progress", "okl-retrain-metrics", "okl-retrain-report"}
+    promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.hours'"
+    assert soon(lambda: query(configured.home, promoted) == [(2,)]), "events are stored by and by"
+
+
+def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
+    outcome = terminal.okl("retrain", "hours")
+    assert (outcome.code, "give the folder, URL or glob where files arrive" in outcome.sentence) == (2, True)
+    outcome = terminal.okl("retrain", "no/name", tmp_path)
+    assert (outcome.code, "a name takes letters" in outcome.sentence) == (2, True)
+    outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
+    assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
