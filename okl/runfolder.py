@@ -173,6 +173,15 @@ def checkpoints_in(folder: Path) -> list[Path]:
     return list((folder / CHECKPOINT).glob("[!.]*"))
 
 
+def sync(path: Path) -> None:
+    """Have the system write down a file, or the names in a folder, so that they outlast a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def name_of(beside: Path) -> str:
     """The name that an unfinished folder is to take."""
     match = UNFINISHED.fullmatch(beside.name)

@@ -24,7 +24,7 @@ from safetensors.numpy import load_file, save_file
 
 from okl.checkpoints.tree import PutTogether, TakenApart
 from okl.errors import CheckpointError
-from okl.runfolder import CHECKPOINT
+from okl.runfolder import CHECKPOINT, sync
 from okl.store.shards import file_sha256
 
 FORMAT_VERSION = 1
@@ -72,7 +72,7 @@ def write_checkpoint(
         raise OSError(f"{partial / ARRAYS} cannot be written: {error}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    _sync(home)
+    sync(home)
     for one in older:  # first out of sight: a process that is killed meanwhile must not leave half of one
         going = one.rename(home / f".{one.name}.going")
         shutil.rmtree(going, ignore_errors=True)
@@ -152,8 +152,8 @@ def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[
     }
     (partial / HEAD).write_bytes(_render(head))
     for name in (STATE, ARRAYS, HEAD):
-        _sync(partial / name)
-    _sync(partial)
+        sync(partial / name)
+    sync(partial)
 
 
 def _keep_beside(source: Path, place: Path) -> dict[str, int]:
@@ -165,9 +165,9 @@ def _keep_beside(source: Path, place: Path) -> dict[str, int]:
             _link(path, place / path.name)
         except FileNotFoundError:  # replaced meanwhile by a later one: nobody needs it
             continue
-        _sync(place / path.name)
+        sync(place / path.name)
         sizes[path.name] = (place / path.name).stat().st_size
-    _sync(place)
+    sync(place)
     return sizes
 
 
@@ -178,15 +178,6 @@ def _link(source: Path, place: Path) -> None:
         raise
     except OSError:  # a file system without links
         shutil.copyfile(source, place)
-
-
-def _sync(path: Path) -> None:
-    """Have the system write a file, or the names in a folder, down."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _number(folder: Path) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.errors import RegistryError
+from okl.runfolder import sync
 from okl.store.places import EXTRAS, Place, RemotePath, file_system
 from okl.store.trying import persistently, status_of
 
@@ -44,15 +45,6 @@ def folders(place: Place) -> list[Place]:
     return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and folder.name[0] != "."]
 
 
-def sync_folder(folder: Path) -> None:
-    """Have the names in a folder outlast a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def unwritable(place: Place, error: OSError) -> RegistryError:
     """The sentence for what this machine's system refused."""
     return RegistryError(
@@ -73,7 +65,7 @@ def _create_here(path: Path, content: bytes) -> bool:
         except FileExistsError:  # on a network's file system perhaps our own, made by a call whose answer was lost
             return path.read_bytes() == content
         for folder in (path.parent, path.parent.parent):
-            sync_folder(folder)
+            sync(folder)
         return True
     except OSError as error:
         if error.errno in NO_LINKS and beside.exists():

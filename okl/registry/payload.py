@@ -6,7 +6,6 @@ So a reader never meets a part of a version. What a killed writer leaves is name
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import secrets
 import shutil
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from okl.errors import DataError, RegistryError
-from okl.registry.exclusive import sync_folder, unwritable
-from okl.runfolder import RunFolder
+from okl.registry.exclusive import unwritable
+from okl.runfolder import RunFolder, sync
 from okl.store.destination import PLACE_FAULTS
 from okl.store.model import load_model
 from okl.store.places import Place, RemotePath
@@ -116,15 +115,10 @@ def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
     load_model(folder / MODEL)
     found = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in found:
-        _sync(path)
+        sync(path)
     for parent in sorted({folder.parent, folder, *(path.parent for path in found)}):
-        sync_folder(parent)
+        sync(parent)
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         for path in found
     }
-
-
-def _sync(path: Path) -> None:
-    with open(path, "rb") as stream:
-        os.fsync(stream.fileno())

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from okl.retraining.profile import Profile
 from okl.retraining.record import DIGITS, Finding, ShardRecord, Status, record_from, record_text
 from okl.retraining.settings import ContractSettings
 from okl.retraining.union import union
+from okl.runfolder import sync
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset
@@ -171,7 +171,7 @@ class ShardStore:
         try:
             with file_beside(place) as beside:
                 beside.write_text(text, encoding="utf-8")
-                _sync(beside)
+                sync(beside)
         except OSError as error:
             raise DataError(f"{place} cannot be written: {error.strerror}. Nothing was changed.") from None
 
@@ -210,11 +210,3 @@ def _record(arrival: Arrival, sha256: str, held: Held, status: Status, schema: S
         columns=profile.columns,
         target=profile.target if schema.task == "regression" else None,
     )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -285,7 +285,7 @@ def test_a_full_disk_at_any_write_leaves_the_registry_as_it_was(
         RegistryError, match=r"cannot be written: No space left on device\. Nothing was changed; make r"
     ):
         model.publish(fills, lineage(2, 1), promote=True)
-    for module, name in ((payload, "_sync"), (os, "fsync")):
+    for module, name in ((payload, "sync"), (os, "fsync")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, full)
             with pytest.raises(RegistryError, match="No space left on device"):
