@@ -1,0 +1,251 @@
+"""What infra/compose.yaml says of its services, mapped to processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # no stubs
+import yaml  # type: ignore[import-untyped]  # no stubs
+
+ROOT = Path(__file__).parents[2]
+INFRA = ROOT / "infra"
+POSTGRES = Path("/usr/lib/postgresql/15/bin")
+HEALTHY_SECONDS = 240.0
+SHARED_PORTS = ("4200", "5432", "8786")  # of services that others talk to; the rest are a container's own
+OWN_PORTS = ("8080", "8787", "8788", "8789")
+VARIABLE = re.compile(r"\$\{(\w+)(?::?[-?]([^}]*))?\}")
+Service = dict[str, Any]
+
+
+class Composed:
+    """The services of compose.yaml, as processes.
+
+    Parameters
+    ----------
+    place : folder for volumes, secrets, certificates and logs
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.data = place / "data"
+        values = {"OKL_UID": str(os.getuid()), "OKL_GID": str(os.getgid()), "OKL_DATA": str(self.data)}
+        text = VARIABLE.sub(lambda found: values.get(found[1], found[2] or ""), (INFRA / "compose.yaml").read_text())
+        self.services: dict[str, Service] = yaml.safe_load(text)["services"]
+        self.ports = {port: str(free_port()) for port in SHARED_PORTS}
+        self.running: dict[str, list[tuple[subprocess.Popen[bytes], dict[str, str]]]] = {}
+        for name in ("database-password", "prefect-login"):
+            (place / "secrets").mkdir(exist_ok=True)
+            (place / "secrets" / name).write_text(f"okl:{secrets.token_hex(16)}")
+        subprocess.run(
+            [sys.executable, str(INFRA / "tls" / "make.py"), str(place / "certificates")],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def order(self) -> list[str]:
+        """Names of services, each after those that it depends on."""
+        ordered: list[str] = []
+
+        def add(name: str) -> None:
+            for other in self.services[name].get("depends_on", {}):
+                add(other)
+            if name not in ordered:
+                ordered.append(name)
+
+        for name in self.services:
+            add(name)
+        return ordered
+
+    def start(self, name: str) -> None:
+        """Start a service in all its replicas, and wait until it is healthy, or until it has ended well."""
+        service = self.services[name]
+        replicas = service.get("deploy", {}).get("replicas", 1)
+        for number in range(replicas):
+            if name == "database":
+                self._start_database(service)
+                continue
+            self._spawn(name, number, service)
+        if service.get("healthcheck", {}).get("disable"):
+            (process, _), *_ = self.running[name]
+            if process.wait(HEALTHY_SECONDS) != 0:
+                raise RuntimeError(f"{name} ended with code {process.returncode}: {self.log(name)}")
+            return
+        for process, environment in self.running[name]:
+            self._wait(name, process, environment)
+
+    def condition(self, name: str) -> str:
+        """What `start` waited for."""
+        return "completed" if self.services[name].get("healthcheck", {}).get("disable") else "healthy"
+
+    def run_in(self, name: str, words: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+        """Run a command as `docker compose exec` would: in the environment of a service that runs."""
+        _, environment = self.running[name][0]
+        words = [self._mapped(word, name, 0, environment) for word in words]
+        command = ["sh", str(INFRA / "image" / "with-secrets"), *words]
+        return subprocess.run(
+            command, env=environment, cwd=environment["TMPDIR"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
+        )  # fmt: skip
+
+    def psql(self, question: str) -> list[str]:
+        """Rows that the database answers with."""
+        words = [
+            str(POSTGRES / "psql"),
+            "-XAt",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            self.ports["5432"],
+            "-U",
+            "prefect",
+            "-c",
+            question,
+        ]
+        password = (self.place / "secrets" / "database-password").read_text()
+        found = subprocess.run(
+            [*words, "prefect"], env=os.environ | {"PGPASSWORD": password}, capture_output=True, text=True, check=True
+        )
+        return found.stdout.splitlines()
+
+    def processes(self) -> list[psutil.Process]:
+        """Of all services that run."""
+        return [psutil.Process(one.pid) for some in self.running.values() for one, _ in some if one.poll() is None]
+
+    def log(self, name: str) -> str:
+        """What a service has printed."""
+        return "".join(path.read_text() for path in sorted(self.place.glob(f"{name}-*.log")))
+
+    def stop(self) -> None:
+        """End all, the last first."""
+        for some in reversed(self.running.values()):
+            for process, _ in some:
+                process.terminate()
+            for process, _ in some:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(15)
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, 9)
+                process.wait()
+
+    def _spawn(self, name: str, number: int, service: Service) -> None:
+        environment = self._environment(name, number, service)
+        words = [self._mapped(str(word), name, number, environment) for word in service["command"]]
+        command = ["sh", str(INFRA / "image" / "with-secrets"), *words]
+        self._open(name, number, command, environment)
+
+    def _open(self, name: str, number: int, command: list[str], environment: dict[str, str], **more: Any) -> None:
+        with (self.place / f"{name}-{number}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=environment, cwd=environment["TMPDIR"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, **more,
+            )  # fmt: skip
+        self.running.setdefault(name, []).append((process, environment))
+
+    def _environment(self, name: str, number: int, service: Service) -> dict[str, str]:
+        """That of the image, then the service's own; secrets are put into a folder, as a container has them."""
+        own = self.place / f"{name}-{number}"
+        for part in ("tmp", "scratch", "secrets"):
+            (own / part).mkdir(parents=True, exist_ok=True)
+        for secret in service.get("secrets", []):
+            target = own / "secrets" / (secret["target"] if isinstance(secret, dict) else secret)
+            shutil.copyfile(self.place / "secrets" / (secret["source"] if isinstance(secret, dict) else secret), target)
+        ports = {f"PORT_{port}": str(free_port()) for port in OWN_PORTS}
+        environment = image_environment() | {key: str(value) for key, value in service.get("environment", {}).items()}
+        mapped = {key: self._mapped(value, name, number, ports) for key, value in environment.items()}
+        mapped |= {
+            key: "127.0.0.1" for key, value in environment.items() if key.endswith("_HOST") and value in self.services
+        }
+        path = os.pathsep.join([str(Path(sys.executable).parent), str(INFRA / "image"), os.environ["PATH"]])
+        return mapped | ports | {"PATH": path, "SECRETS": str(own / "secrets")}
+
+    def _mapped(self, text: str, name: str, number: int, ports: dict[str, str]) -> str:
+        own = self.place / f"{name}-{number}"
+        bound = {
+            volume["target"]: volume["source"]
+            for volume in self.services[name].get("volumes", [])
+            if "source" in volume
+        }
+        certificates = str(bound.get("/run/certificates", "")).replace("./", f"{self.place}/")
+        places = {
+            "/run/certificates": certificates, "/var/lib/okl": str(self.place / "home"), "/data": str(self.data),
+            "/scratch": str(own / "scratch"), "/tmp": str(own / "tmp"),
+        }  # fmt: skip
+        text = re.sub(rf"(?<![\w/.-])({'|'.join(places)})(?![\w-])", lambda found: places[found[1]], text)
+        for host in self.services:
+            text = re.sub(rf"(?<=//){host}(?=:)", "127.0.0.1", text)
+        text = text.replace("0.0.0.0", "127.0.0.1")
+        for port in OWN_PORTS:
+            text = re.sub(rf"\b{port}\b", ports[f"PORT_{port}"], text)
+        for port, free in self.ports.items():
+            text = re.sub(rf"\b{port}\b", free, text)
+        return text
+
+    def _wait(self, name: str, process: subprocess.Popen[bytes], environment: dict[str, str]) -> None:
+        kind, *words = self.services[name]["healthcheck"]["test"]
+        assert kind == "CMD"
+        words = [self._mapped(word, name, 0, environment) for word in words]
+        deadline = time.monotonic() + HEALTHY_SECONDS
+        while subprocess.run(words, env=environment, capture_output=True, check=False).returncode != 0:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{name} is not healthy ({process.poll()}): {self.log(name)[-4000:]}")
+            time.sleep(0.5)
+
+    def _start_database(self, service: Service) -> None:
+        """What the entrypoint of PostgreSQL's image does with these variables."""
+        variables, port = service["environment"], self.ports["5432"]
+        folder = self.place / "database"
+        folder.mkdir()
+        as_whom: dict[str, Any] = {}
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+            as_whom = {"user": "postgres", "group": "postgres", "extra_groups": []}
+        password = folder / "password"
+        shutil.copyfile(self.place / "secrets" / "database-password", password)
+        if as_whom:
+            shutil.chown(password, "postgres")
+        environment = {"PATH": f"{POSTGRES}:/usr/bin:/bin", "PGPORT": port, "TMPDIR": str(folder)}
+        words = [
+            "initdb",
+            "--username",
+            variables["POSTGRES_USER"],
+            "--pwfile",
+            str(password),
+            "--pgdata",
+            str(folder / "data"),
+        ]
+        words += variables["POSTGRES_INITDB_ARGS"].split()
+        subprocess.run(words, env=environment, cwd=folder, check=True, capture_output=True, **as_whom)
+        server = ["postgres", "-D", str(folder / "data"), "-h", "127.0.0.1", "-p", port, "-k", str(folder)]
+        self._open("database", 0, server, environment, **as_whom)
+        environment |= {f"PORT_{own}": own for own in OWN_PORTS}
+        process = self.running["database"][0][0]
+        admin = ["createdb", "-h", "127.0.0.1", "-U", variables["POSTGRES_USER"], variables["POSTGRES_DB"]]
+        deadline = time.monotonic() + HEALTHY_SECONDS
+        secret = {"PGPASSWORD": (self.place / "secrets" / "database-password").read_text()}
+        while subprocess.run(admin, env=environment | secret, capture_output=True, check=False).returncode != 0:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL does not take connections: {self.log('database')}")
+            time.sleep(0.2)
+
+
+def image_environment() -> dict[str, str]:
+    """The variables that infra/Dockerfile sets in the last stage."""
+    text = (INFRA / "Dockerfile").read_text().replace("\\\n", " ")
+    last = [line for line in text.split("\nFROM ")[-1].splitlines() if line.startswith("ENV ")]
+    return dict(word.split("=", 1) for line in last for word in line.removeprefix("ENV ").split())
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody has."""
+    with socket.socket() as opened:
+        opened.bind(("127.0.0.1", 0))
+        return int(opened.getsockname()[1])
