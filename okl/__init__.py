@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         SCSRegressor,
         UnifiedClassifier,
     )
+    from okl.exporting.export import export
     from okl.functions import evaluate, ingest, predict, train
     from okl.registry.reference import load
     from okl.registry.registry import Registry
@@ -99,6 +100,7 @@ __all__ = [
     "UnifiedClassifier",
     "__version__",
     "evaluate",
+    "export",
     "ingest",
     "load",
     "open_dataset",
@@ -144,6 +146,7 @@ _MODULES = {
         "SCSRegressor",
         "UnifiedClassifier",
     ),
+    "exporting.export": ("export",),
     "functions": ("evaluate", "ingest", "predict", "train"),
     "registry.reference": ("load",),
     "registry.registry": ("Registry",),

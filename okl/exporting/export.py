@@ -1,0 +1,138 @@
+"""Write a model for other programs, held against okl's own scores before the file is there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from okl.checks import check_choice
+from okl.errors import ConfigError, ModelError
+from okl.registry.reference import load
+from okl.store.model import Model
+from okl.store.places import place_of
+from okl.types import FloatArray
+
+Format = Literal["onnx", "skops"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+EXTRAS = {"onnx": ("onnx", "onnxruntime"), "skops": ("skops",)}
+N_CHECKED = 4096  # rows
+TOLERANCE = 1e-5  # of the largest score, at least 1
+Scorer = Callable[[FloatArray], FloatArray]
+Location = str | os.PathLike[str]
+
+
+def export(model: Location, out: Location, format: Format = "onnx", registry: Location | None = None) -> dict[str, Any]:
+    """Write a model as one file that other programs score raw rows with: `okl export`.
+
+    Before the file is there, it scores made-up rows, spread as the training rows were, and okl does; scores that are
+    more than 1e-5 of the largest one apart (of 1, if none is larger) are an error.
+
+    Parameters
+    ----------
+    model : folder or URL of a model, or NAME@WHICH of a registry; out : file or URL to make
+    format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
+        scikit-learn's own estimators, as `skops.io.load` opens it)
+
+    Returns
+    -------
+    model, out, format, bytes, rows (checked), largest_difference, rows_per_second (of that file's runtime, one thread)
+
+    Raises
+    ------
+    ConfigError : a package is missing, the file exists, or the format cannot say the model's kernel
+    ModelError : the model cannot be read or said; or scores differ
+    """
+    check_choice("format", format, FORMATS)
+    missing = [name for name in EXTRAS[format] if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"--format {format} needs {' and '.join(missing)}. Install them: pip install 'okl[{format}]'."
+        )
+    place = place_of(os.fspath(out))
+    if place.exists():
+        raise ConfigError(f"{place} exists already, and is not replaced. Remove it, or choose another name.")
+    opened = load(model, registry)
+    content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
+    rows = rows_like_training(opened)
+    begun = time.perf_counter()
+    theirs = scorer(rows)
+    seconds = time.perf_counter() - begun
+    difference = largest_difference(opened.scores(rows), theirs)
+    if not difference <= TOLERANCE:
+        raise ModelError(
+            f"The exported model's scores are {difference:.2g} of the largest score away from okl's, more than "
+            f"{TOLERANCE:g}; nothing was written. Train with --precision float64, or with --scale standard."
+        )
+    _write(place, content)
+    return {
+        "model": os.fspath(model),
+        "out": str(place),
+        "format": format,
+        "bytes": len(content),
+        "rows": len(rows),
+        "largest_difference": difference,
+        "rows_per_second": len(rows) / seconds,
+    }
+
+
+def rows_like_training(model: Model, n_rows: int = N_CHECKED) -> FloatArray:
+    """Made-up raw rows (n_rows, n_features): normal about the training mean, within the training range."""
+    columns = model.schema.feature_statistics
+    mean, spread, low, high = (
+        np.array([getattr(column, name) for column in columns])
+        for name in ("mean", "standard_deviation", "minimum", "maximum")
+    )
+    draws = np.random.default_rng(0).standard_normal((n_rows, len(columns)))
+    return np.clip(mean + spread * draws, low, high)
+
+
+def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
+    """Of scores of the same rows, as a share of the largest of ours, or of 1."""
+    apart = np.abs(np.asarray(theirs, dtype=np.float64).reshape(ours.shape) - ours)
+    return float(apart.max() / max(1.0, float(np.abs(ours).max())))
+
+
+def _as_onnx(model: Model) -> tuple[bytes, Scorer]:
+    from onnxruntime import InferenceSession, SessionOptions
+
+    from okl.exporting.onnxmodel import INPUT, SCORES, to_onnx
+
+    content: bytes = to_onnx(model).SerializeToString()
+    options = SessionOptions()
+    options.intra_op_num_threads = 1
+    session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    session.run([SCORES], {INPUT: rows_like_training(model, 1)})  # what it prepares once is not timed
+    return content, lambda rows: np.asarray(session.run([SCORES], {INPUT: rows})[0])
+
+
+def _as_skops(model: Model) -> tuple[bytes, Scorer]:
+    from skops.io import dumps, loads
+
+    from okl.exporting.sklearnmodel import to_sklearn
+
+    content: bytes = dumps(to_sklearn(model))
+    pipeline = loads(content)  # without any trusted type: the file holds scikit-learn's own only
+    if model.schema.task == "regression":
+        shift, factor = model.schema.target_shift_and_factor
+        return content, lambda rows: (np.asarray(pipeline.predict(rows)) - shift) * (factor or 1.0)
+    return content, lambda rows: np.asarray(pipeline.decision_function(rows))
+
+
+def _write(place: Any, content: bytes) -> None:
+    """A file, whole or not at all."""
+    if not isinstance(place, Path):
+        place.write_bytes(content)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = place.with_name(f"{place.name}.partial-{os.getpid()}")
+    try:
+        beside.write_bytes(content)
+        beside.rename(place)
+    finally:
+        beside.unlink(missing_ok=True)

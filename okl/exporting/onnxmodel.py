@@ -1,0 +1,106 @@
+"""A model as ONNX: raw rows in, scores and what they say out, with the scaling and the labels inside."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, checker, helper
+
+from okl.errors import ModelError
+from okl.exporting.graph import ROWS, Graph, values_of
+from okl.exporting.predictors import score_nodes
+from okl.store.dataset import Schema
+from okl.store.model import Model
+
+OPSET = 18
+IR_VERSION = 8  # of the oldest runtimes that know the opset
+INPUT, SCORES, LABELS, PREDICTIONS = "rows", "scores", "labels", "predictions"
+
+
+def to_onnx(model: Model) -> ModelProto:
+    """The model as an ONNX graph of standard operators, which scores rows as okl does, up to rounding.
+
+    Its input `rows` is (n, n_features), double, raw values in the order of schema.features: scaling is done inside.
+    Its outputs are `scores` before the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or
+    for regression `predictions` (n,), double, in the target's own unit. A value that is not finite is no error there,
+    as it is in okl: it makes scores that are no numbers.
+
+    Raises
+    ------
+    ModelError, ConfigError : ONNX has no way to say what the model computes
+    """
+    schema, graph = model.schema, Graph()
+    if model.predictor.n_inputs != schema.n_features:
+        raise ModelError(f"The model scores {model.predictor.n_inputs} inputs, but its schema has {schema.n_features}.")
+    inputs = _prepared(graph, schema, model.precision)
+    scores = score_nodes(graph, model.predictor, inputs)
+    single = model.predictor.n_outputs == 1
+    if single:
+        scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
+    graph.add("Identity", scores, name=SCORES)
+    told = _said(graph, schema)
+    shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
+    finished = graph.finished(
+        "okl",
+        [values_of(INPUT, np.float64, [ROWS, schema.n_features])],
+        [values_of(SCORES, model.precision, shape), told],
+    )
+    return _sealed(finished, model)
+
+
+def _prepared(graph: Graph, schema: Schema, precision: str) -> str:
+    """Inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
+    values = INPUT
+    if schema.missing == "zero":
+        values = graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array(0.0)), values)
+    shift, factor = schema.shift_and_factor
+    if schema.scale != "none":
+        values = graph.add("Sub", values, graph.constant(shift[None, :]))
+        values = graph.add("Mul", values, graph.constant(factor[None, :]))
+    return graph.cast(values, precision)
+
+
+def _said(graph: Graph, schema: Schema) -> Any:
+    """What scores say, as `okl.store.model.predictions` has it."""
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        wide = graph.cast(SCORES, np.float64)
+        own = graph.add("Div", wide, graph.constant(np.array(factor or 1.0)))
+        graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
+        return values_of(PREDICTIONS, np.float64, [ROWS])
+    if schema.task == "multiclass":
+        chosen = graph.add("ArgMax", SCORES, axis=1, keepdims=0)
+    else:
+        chosen = graph.cast(graph.add("Not", graph.add("Less", SCORES, _zero(graph))), np.int64)
+    labels = np.array(schema.labels)
+    if labels.dtype.kind == "U":
+        labels = labels.astype(object)
+    graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
+    return values_of(LABELS, labels.dtype, [ROWS])
+
+
+def _zero(graph: Graph) -> str:
+    return graph.add("CastLike", graph.constant(np.array(0.0)), SCORES)
+
+
+def _sealed(graph: Any, model: Model) -> ModelProto:
+    """With what people want to know of it, and looked at by ONNX's own checker."""
+    schema = model.schema
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="okl")
+    made.ir_version = IR_VERSION
+    made.doc_string = (
+        f"{schema.task} of {schema.target!r} from {schema.n_features} raw columns, in the order of the property "
+        f"'features'. Finite values are expected."
+    )
+    told = {
+        "features": json.dumps(schema.features),
+        "target": schema.target,
+        "task": schema.task,
+        "labels": json.dumps(schema.labels),
+        "provenance": json.dumps(model.provenance),
+    }
+    helper.set_model_props(made, told)
+    checker.check_model(made, full_check=True)
+    return made

@@ -1,0 +1,142 @@
+"""A model as a pipeline of scikit-learn's own estimators, which needs no okl: what skops stores and loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import LinearRegression, SGDClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from okl.errors import ConfigError, ModelError
+from okl.expansions import KernelExpansion
+from okl.exporting.predictors import dense_frequencies
+from okl.features.fourier import FourierFeatures
+from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import NystromFeatures
+from okl.features.structured import StructuredFeatures
+from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+from okl.predictors import LinearPredictor
+from okl.store.dataset import Schema
+from okl.store.model import Model
+from okl.types import FloatArray
+
+WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
+
+
+def to_sklearn(model: Model) -> Pipeline:
+    """The model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
+
+    It computes in double precision, and takes raw rows (n, n_features) in the order of schema.features.
+    `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
+
+    Raises
+    ------
+    ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own)
+    ModelError : the model has a map that its estimators cannot say
+    """
+    schema, predictor = model.schema, model.predictor
+    if isinstance(predictor, KernelExpansion):
+        n_outputs = predictor.n_outputs
+        feature_map = _nystroem(predictor.kernel, predictor.supports, predictor.coefficients)
+        return _pipeline(schema, feature_map, np.eye(n_outputs), np.zeros(n_outputs))
+    if not isinstance(predictor, LinearPredictor):
+        raise ModelError(
+            f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to scikit-learn."
+        )
+    weights = predictor.weights.astype(np.float64)
+    offsets = np.zeros(len(weights)) if predictor.offsets is None else predictor.offsets.astype(np.float64)
+    mapped = predictor.feature_map
+    if isinstance(mapped, StandardisedLinear):
+        shift, factor = mapped.shift.astype(np.float64), mapped.factor.astype(np.float64)
+        slopes = weights[:, :-1] * factor
+        return _pipeline(schema, None, slopes, offsets + weights[:, -1] * mapped.constant - slopes @ shift)
+    if isinstance(mapped, NystromFeatures):
+        return _pipeline(schema, _nystroem(mapped.kernel, mapped.landmarks, mapped.projection.T), weights, offsets)
+    if isinstance(mapped, FourierFeatures):
+        return _pipeline(schema, _sampler(mapped.frequencies), weights, offsets)
+    if isinstance(mapped, StructuredFeatures):
+        return _pipeline(schema, _sampler(dense_frequencies(mapped)), weights, offsets)
+    raise ModelError(f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn.")
+
+
+def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:
+    steps: list[tuple[str, BaseEstimator]] = []
+    if schema.missing == "zero":
+        zeros = np.zeros((1, schema.n_features))
+        steps.append(
+            ("missing", SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True).fit(zeros))
+        )
+    if schema.scale != "none":
+        steps.append(("scale", _scaler(schema)))
+    if feature_map is not None:
+        steps.append(("map", feature_map))
+    return Pipeline([*steps, ("linear", _linear(schema, slopes, offsets))])
+
+
+def _scaler(schema: Schema) -> StandardScaler:
+    shift, factor = schema.shift_and_factor
+    with np.errstate(divide="ignore"):
+        scale = 1.0 / factor  # infinite where a column never changed: it stays out, as it did in training
+    return _fitted(StandardScaler(), schema.n_features, mean_=shift, scale_=scale, var_=scale**2)
+
+
+def _sampler(frequencies: FloatArray) -> RBFSampler:
+    """Sines and cosines as cosines with offsets: both have the factor n_frequencies^(-1/2)."""
+    wide = frequencies.astype(np.float64)
+    n_inputs, n_frequencies = wide.shape
+    offsets = np.repeat([-WAVES_TO_COSINES, 0.0], n_frequencies)
+    attributes = {
+        "random_weights_": np.hstack([wide, wide]),
+        "random_offset_": offsets,
+        "_n_features_out": 2 * n_frequencies,
+    }
+    return _fitted(RBFSampler(n_components=2 * n_frequencies), n_inputs, **attributes)
+
+
+def _nystroem(kernel: Kernel, vectors: FloatArray, normalization: FloatArray) -> Nystroem:
+    wide, turned = vectors.astype(np.float64), normalization.astype(np.float64)
+    return _fitted(
+        Nystroem(n_components=len(wide), **_kernel_by_name(kernel)),
+        wide.shape[1],
+        components_=wide,
+        component_indices_=np.arange(len(wide)),
+        normalization_=turned,
+        _n_features_out=len(turned),
+    )
+
+
+def _kernel_by_name(kernel: Kernel) -> dict[str, Any]:
+    if isinstance(kernel, Gaussian):
+        return {"kernel": "rbf", "gamma": 0.5 / kernel.bandwidth**2}
+    if isinstance(kernel, Laplacian):
+        return {"kernel": "laplacian", "gamma": 1.0 / kernel.bandwidth}
+    if isinstance(kernel, Polynomial):
+        return {"kernel": "polynomial", "gamma": kernel.scale, "coef0": kernel.offset, "degree": kernel.degree}
+    if isinstance(kernel, Linear):
+        return {"kernel": "linear"}
+    raise ConfigError(
+        f"scikit-learn does not know the kernel {kernel.name!r} by a name, and a file that is loaded holds no code. "
+        "Export to ONNX, which takes it, or train with gaussian, laplacian, polynomial or linear."
+    )
+
+
+def _linear(schema: Schema, slopes: FloatArray, offsets: FloatArray) -> BaseEstimator:
+    n_columns = slopes.shape[1]
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        factor = factor or 1.0
+        attributes = {"coef_": slopes[0] / factor, "intercept_": float(offsets[0] / factor + shift)}
+        return _fitted(LinearRegression(), n_columns, **attributes)
+    return _fitted(SGDClassifier(), n_columns, coef_=slopes, intercept_=offsets, classes_=np.array(schema.labels))
+
+
+def _fitted(estimator: Any, n_features: int, **attributes: Any) -> Any:
+    """An estimator that has been fitted already, as these attributes say."""
+    for name, value in (attributes | {"n_features_in_": n_features}).items():
+        setattr(estimator, name, value)
+    return estimator

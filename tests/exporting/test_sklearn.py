@@ -1,0 +1,39 @@
+"""Pipelines of scikit-learn's own estimators score raw rows as okl does, and skops loads them without trust."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from skops.io import dumps, loads
+
+from okl.errors import ConfigError
+from okl.exporting.sklearnmodel import to_sklearn
+from okl.store.model import Model
+from tests.exporting.models import CASES, Case, raw_rows, schema_of
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "matern" not in case.kind], ids=str)
+def test_loaded_pipeline_scores_as_okl_does(case: Case) -> None:
+    model, rows = case.model(), raw_rows()
+    pipeline = loads(dumps(to_sklearn(model)))
+    expected = model.scores(rows)
+    if case.task == "regression":
+        expected = model.predict(rows)
+        np.testing.assert_allclose(pipeline.predict(rows), expected, atol=1e-5 * np.abs(expected).max())
+        return
+    rounding = 1e-5 if case.precision == "float32" else 1e-12
+    scores = pipeline.decision_function(rows)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=rounding * max(1.0, np.abs(expected).max()))
+    np.testing.assert_array_equal(pipeline.predict(rows), model.predict(rows))
+
+
+def test_missing_values_are_zero_where_the_model_says_so() -> None:
+    model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
+    rows = raw_rows()
+    rows[::3, 1] = np.nan
+    np.testing.assert_allclose(to_sklearn(model).decision_function(rows), model.scores(rows), atol=1e-5)
+
+
+def test_kernel_without_a_name_in_scikit_learn_is_refused() -> None:
+    with pytest.raises(ConfigError, match="scikit-learn does not know the kernel 'matern32'"):
+        to_sklearn(Case("nystrom matern32").model())
