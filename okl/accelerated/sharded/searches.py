@@ -13,7 +13,7 @@ Ask = Callable[[FloatArray], FloatArray]
 """Candidates (n_searches, K) -> values, slopes (how fast it falls, 0 if not known) and sizes, (n_searches, K, 3)."""
 
 _MOST_ROUNDS = 100
-_LEAST_ERROR, _ROUNDING = 4e-16, 1e-12  # of a sum, in its size
+_LEAST_ERROR, _ROUNDING = 2e-15, 1e-12  # of a sum, in its size; with 4e-16 a tenth of all rounds chased rounding
 _LEAST_WIDTH = 2e-15  # of a bracket, in the size of the root
 _STRETCH = 8.0
 
