@@ -1,79 +1,168 @@
-"""Kills of a retraining at random moments: `python -m tests.benchmarks.retrainkills [KILLS]`.
+"""Kills of `okl retrain` at random moments of all its stages.
 
-While shards arrive, a process that retrains is killed (SIGKILL) again and again. After each kill the champion loads;
-in the end a run completes, and every shard, so every row, is in the champion's lineage exactly once.
+    python -m tests.benchmarks.retrainkills [FLOW [COMMAND [ALONE]]]
+
+While shards arrive, good and bad ones, processes that retrain are killed (SIGKILL): FLOW times (20 unless said
+otherwise) runs of a deployment, in the process that the stack's Prefect worker has started; COMMAND times (6) the
+command beside a stack; ALONE times (4) the command that brings its own Prefect server. One model is learnt online, and
+another one, in half of the runs of the deployment, by a batch solver. A fourth of the moments is drawn evenly over the
+whole life of the process, the others over the stages in turn, and what comes before and after them.
+
+After each kill the champion is verified byte for byte, and is the one before or the next; then the next run completes,
+or is killed, too. In the end every shard that was accepted, so every row, is in the champion's lineage exactly once,
+and every other one is quarantined with the right reason.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil  # type: ignore[import-untyped]  # no stubs
 
-from okl.registry.registry import Registry
-from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
-from okl.retraining.settings import RetrainSettings
-from okl.retraining.shardstore import ShardStore
-from tests.retraining.shards import content, land
+from okl.retraining.run import RETRAIN_STAGES
+from tests.benchmarks.retrainflows import Deployed
+from tests.benchmarks.retrainnotes import NOTE, notes
+from tests.benchmarks.retrainstory import Story
+
+BEFORE, AFTER, BETWEEN, ANYWHERE = "before", "after", "between", "anywhere"
+MOST_SECONDS = 120.0
 
 
-def main(kills: str = "30") -> None:
-    """Print in which stages the kills fell, and what the lineage holds; ends with 1 if a row is lost or twice."""
-    random, fell = np.random.default_rng(7), Counter[str]()
+class Way:
+    """A way to retrain, and how long its parts take.
+
+    begin : starts a retraining; returns what tells which process to kill (None: not there yet), and what waits for its
+        end and tells the outcome
+    """
+
+    def __init__(self, name: str, note: Path, begin: Callable[[], tuple[Callable[[], int | None], Callable[[], Any]]]):
+        self.name, self.note, self.begin = name, note, begin
+        self.usual: dict[str, float] = {}
+
+    def whole(self) -> dict[str, Any]:
+        """Retrain undisturbed, and see how long everything takes."""
+        self.note.write_text("")
+        begun = time.monotonic()
+        outcome: dict[str, Any] = self.begin()[1]()
+        lines = notes(self.note)
+        seconds = {one.word: after.moment - one.moment for one, after in pairwise(lines)}
+        if "learn" in seconds:
+            self.usual = {stage: seconds[stage] for stage in RETRAIN_STAGES} | {
+                BEFORE: lines[0].moment - begun, AFTER: time.monotonic() - lines[-1].moment,
+                ANYWHERE: time.monotonic() - begun,
+            }  # fmt: skip
+        return outcome
+
+    def killed(self, target: str, share: float) -> str:
+        """Kill a retraining in a part of it, so far into it; where it was then, "over" if it was over already."""
+        self.note.write_text("")
+        begun = time.monotonic()
+        process, end = self.begin()
+        wanted = {BEFORE: "", ANYWHERE: "", AFTER: "report."}.get(target, target)
+        moment = begun + share * self.usual[target] if not wanted else None
+        while moment is None or time.monotonic() < moment or process() is None:
+            found = [one.moment for one in notes(self.note) if one.word == wanted]
+            if moment is None and found:
+                moment = found[0] + share * self.usual[target]
+            if time.monotonic() - begun > MOST_SECONDS:
+                raise TimeoutError(f"{self.name}: never came to {target}: {notes(self.note)}")
+            time.sleep(0.001)
+        pid = process()
+        over = pid is None or not _kill(pid)
+        end()
+        last = ([one.word for one in notes(self.note)] or ["open"])[-1]
+        if over:
+            return "over"
+        return {"open": BEFORE, "report.": AFTER}.get(last, BETWEEN if last.endswith(".") else last)
+
+
+class Command:
+    """The command in a process of its own."""
+
+    def __init__(self, home: Path, note: Path, words: list[str]) -> None:
+        self.words = [sys.executable, "-m", "tests.benchmarks.retrainnotes", "retrain", *words, "--json"]
+        self.environment = os.environ | {"OKL_HOME": str(home), NOTE: str(note)}
+
+    def __call__(self) -> tuple[Callable[[], int | None], Callable[[], Any]]:
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                self.words, env=self.environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+        def end() -> Any:
+            out, _ = process.communicate()
+            return json.loads(out.splitlines()[-1]) if process.returncode == 0 else {"outcome": process.returncode}
+
+        return lambda: process.pid, end
+
+
+def _kill(pid: int) -> bool:
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        os.kill(pid, signal.SIGKILL)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return False
+    return True
+
+
+def perform(way: Way, story: Story, kills: int, random: np.random.Generator) -> Counter[str]:
+    """Kill so many retrainings, and complete others between them; where the kills fell."""
+    fell, targets = Counter[str](), [BEFORE, *RETRAIN_STAGES, AFTER]
+    while not way.usual:
+        story.arrive()
+        print(f"{way.name}, undisturbed: {way.whole()['outcome']}", flush=True)
+    random.shuffle(targets)
+    while (done := sum(fell.values())) < kills:
+        story.arrive()
+        before = story.model.state().champion or 0
+        target = ANYWHERE if done % 4 == 3 else targets[(done - done // 4) % len(targets)]
+        where = way.killed(target, float(random.random()))
+        if where != "over":
+            fell[where] += 1
+        story.check_champion(before)
+        if random.random() < 0.5:
+            outcome = way.whole()["outcome"]
+            assert outcome in ("completed", "published", "kept", "nothing new"), outcome
+            story.next[outcome] += 1
+    print(f"{way.name}: {sum(fell.values())} kills: {dict(fell)}", flush=True)
+    return fell
+
+
+def main(flow: str = "20", command: str = "6", alone: str = "4") -> None:
+    """Print where the kills fell, and what the lineage holds; ends with 1 if anything is not as it must be."""
+    random, total, half = np.random.default_rng(7), Counter[str](), int(flow) // 2
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        settings = RetrainSettings.model_validate({
-            "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
-            "publish_if": "not worse", "ingest": {"scale": "standard", "keys": ["hour"]},
-            "train": {"frequencies": 50, "seed": 1, "step_size": 0.1, "order": "stored", "threads": 1},
-        })  # fmt: skip
-        land(place / "in", "day-000.parquet", content(1000))
-        model, store = Registry(settings.registry).model("m"), ShardStore(place / "registry" / "m" / "data")
-        retrain(settings)
-        begun = time.perf_counter()
-        land(place / "in", "day-0.parquet", content(1001))
-        retrain(settings)
-        usual, day = time.perf_counter() - begun, 0
-        while sum(fell.values()) < int(kills):
-            day += 1
-            land(place / "in", f"day-{day:03d}.parquet", content(1001 + day))
-            stage = _killed(settings, place / "stage", 2.5 * usual * random.random())
-            if stage != "done":
-                fell[stage] += 1
-            model.version().load()
-        last = retrain(settings)
-        lineage: list[Any] = [shard for one in model.ancestry(model.version()) for shard in one.lineage.shards]
-        counts = Counter(shard["sha256"] for shard in lineage)
-        accepted = store.accepted()
-        whole = {record.sha256 for record in accepted} == set(counts) and set(counts.values()) == {1}
-        rows = sum(shard["rows"] for shard in lineage) == sum(record.train_rows for record in accepted)
-        print(f"{kills} kills, by stage: {dict(fell)}; then: {last['outcome']}")
-        print(f"{model.version().number} versions; {len(counts)} shards in the lineage, {day + 2} arrived")
-        print("each shard and row once:", whole and rows and len(counts) == day + 2)
-        sys.exit(0 if whole and rows and len(counts) == day + 2 else 1)
-
-
-def _killed(settings: RetrainSettings, note: Path, seconds: float) -> str:
-    """Retrain in a child that is killed after so many seconds; the stage it was in."""
-    child = os.fork()
-    if child == 0:
-        run = RetrainingRun(settings)
-        for stage in RETRAIN_STAGES:
-            note.write_text(stage)
-            getattr(run, stage)()
-        note.write_text("done")
-        os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return note.read_text() if note.exists() else "before"
+        online, batch = Story(place, "online", {"step_size": 0.5}), Story(place, "batch", {"solver": "c-svm"})
+        note, home = place / "note", place / "home"
+        home.mkdir()
+        typed = Command(home, note, online.words)
+        total += perform(Way("command alone", note, typed), online, int(alone), random)
+        with Deployed(home, note) as deployed:
+            for story, kills in ((online, int(flow) - half), (batch, half)):
+                way = Way(f"flow run, {story.settings.name}", note, partial(deployed.begin, story.settings))
+                total += perform(way, story, kills, random)
+            total += perform(Way("command beside a stack", note, typed), online, int(command), random)
+            complaints = [said for story in (online, batch) for said in story.finish()]
+            print(f"flow runs by state: {deployed.states()}")
+    print(f"{sum(total.values())} kills: {dict(total)}")
+    print("each row once, what is bad quarantined:", complaints or "yes")
+    sys.exit(1 if complaints else 0)
 
 
 if __name__ == "__main__":

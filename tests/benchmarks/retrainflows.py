@@ -1,0 +1,113 @@
+"""A stack, and on it a deployment of the flow `okl-retrain` whose runs note what they are at: for kills and races."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+import psutil  # type: ignore[import-untyped]  # no stubs
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.settings import temporary_settings
+
+from flows.stack.control import down
+from flows.stack.state import StackState, live_state, stack_folder
+from okl.retraining.settings import RetrainSettings
+from tests.benchmarks.retrainnotes import NOTE, notes, okl_retrain
+
+POLL_SECONDS = 0.1
+MOST_SECONDS = 180.0
+
+
+class Deployed:
+    """A stack of its own that runs while this is entered, and its deployment.
+
+    Parameters
+    ----------
+    home : okl's home folder of the stack
+    note : file that runs note in what they are at
+    """
+
+    def __init__(self, home: Path, note: Path) -> None:
+        self.home, self.note = home, note
+
+    def __enter__(self) -> Self:
+        words = [sys.executable, "-m", "flows.cli", "up", "--workers", "1"]
+        subprocess.run(words, env=os.environ | {"OKL_HOME": str(self.home)}, check=True, capture_output=True)
+        with self.client() as client:
+            self.deployment = client.create_deployment(
+                flow_id=client.create_flow(okl_retrain),
+                name="noted",
+                entrypoint="tests.benchmarks.retrainnotes.okl_retrain",
+                work_pool_name=self.state.pool,
+                pull_steps=[],
+                job_variables={"env": {NOTE: str(self.note), "OKL_HOME": str(self.home)}},
+                enforce_parameter_schema=False,
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        down(self.home)
+
+    @property
+    def state(self) -> StackState:
+        """Of the stack."""
+        state = live_state(stack_folder(self.home))
+        assert state is not None
+        return state
+
+    def client(self) -> Any:
+        """A client of the stack's server."""
+        return _Client(self.state.url)
+
+    def begin(self, settings: RetrainSettings) -> tuple[Callable[[], int | None], Callable[[], Any]]:
+        """Have a run started; what tells its process (None: none yet), and what waits for its end and its outcome."""
+        values = {"settings": settings.model_dump(mode="json")}
+        with self.client() as client:
+            run = client.create_flow_run_from_deployment(self.deployment, parameters=values).id
+        return self._process, lambda: self._ended(run)
+
+    def _process(self) -> int | None:
+        """The process of the run: as it has noted, or the copy that the fork server has made."""
+        if found := notes(self.note):
+            return found[0].pid
+        server = next(child.pid for child in self.state.children if child.name == "fork-server")
+        copies = psutil.Process(server).children()
+        return copies[-1].pid if copies else None
+
+    def _ended(self, run: UUID) -> dict[str, Any]:
+        deadline = time.monotonic() + MOST_SECONDS
+        with self.client() as client:
+            while not (state := client.read_flow_run(run).state).is_final():
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"the flow run {run} is {state.name}: {state.message}")
+                time.sleep(POLL_SECONDS)
+        return {"outcome": state.name.lower(), "message": state.message}
+
+    def states(self) -> dict[str, int]:
+        """How many of the server's flow runs are in which state."""
+        with self.client() as client:
+            return dict(Counter(run.state.name for run in client.read_flow_runs(limit=200)))
+
+
+class _Client:
+    """A client with its settings."""
+
+    def __init__(self, url: str) -> None:
+        self.settings = temporary_settings({"api.url": url})
+        self.opened: SyncPrefectClient
+
+    def __enter__(self) -> SyncPrefectClient:
+        self.settings.__enter__()
+        self.opened = get_client(sync_client=True)
+        return self.opened.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self.opened.__exit__(*error)
+        self.settings.__exit__(*error)
