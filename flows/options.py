@@ -23,6 +23,7 @@ Given = dict[str, Any]
 MOST_METAVAR = 60  # characters; longer lists of choices stand in the help
 ONE_OF_MANY = {
     "keys": "key",
+    "categories": "category",
     "constraints": "constraint",
     "slices": "slice",
 }  # an option that may be repeated is named for one of its values
@@ -72,7 +73,7 @@ WHERE = ("workers", "scheduler", "cluster", "tls", "threads")
 INGEST = Options(
     IngestSettings,
     (*("target", "task", "split_column", "holdout", "keys", "drop", "scale", "scale_target"),
-     *("rows_per_shard", "missing")),
+     *("missing", "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "rows_per_shard")),
 )  # fmt: skip
 TRAIN = Options(
     TrainSettings,

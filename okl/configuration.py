@@ -68,10 +68,35 @@ class IngestSettings(BaseModel):
     scale_target: bool = Field(False, description="scale a regression target the same way")
     rows_per_shard: int = Field(131072, ge=1, description="rows in a part file")
     rows_per_group: int = Field(16384, ge=1, description="rows in a Parquet row group: the unit of reading")
-    missing: Literal["error", "drop", "zero"] = Field("error", description="what to do with rows that miss a value")
+    missing: Literal["error", "drop", "zero", "mean"] = Field(
+        "error",
+        description="numbers that a row misses: error, drop the row, read 0, or read the training mean beside an input "
+        "that says so; in text a missing value is one more category",
+    )
+    categories: tuple[str, ...] = Field(
+        (), description="columns whose values are names, though they are numbers: one input each, as of a text column"
+    )
+    max_categories: int = Field(
+        64, ge=1, description="most frequent values of a text column that get an input each; the others share one"
+    )
+    dates: Literal["error", "parts", "drop"] = Field(
+        "error", description="date and time columns: parts are years, and places in the year, the week and the day"
+    )
+    svmlight_index: Literal["auto", "0", "1"] = Field(
+        "auto", description="index of the first column of svmlight text; auto: 0 if it occurs, else 1"
+    )
+    hash_columns: int | None = Field(
+        None, ge=1, description="svmlight text with very many columns: fold them into so many, signed, by a hash"
+    )
     compression: Literal["zstd", "none"] = Field("zstd", description="of part files; none is read fastest")
     compression_level: int = Field(3, ge=1, le=22, description="of zstd: 19 takes 15 times longer for 17% fewer bytes")
     seed: int = Field(0, ge=0, description="decides which rows a holdout share takes")
+
+    @field_validator("svmlight_index", mode="before")
+    @classmethod
+    def _as_word(cls, index: Any) -> Any:
+        """A number, as TOML and Python give it, as the word that a command line gives."""
+        return str(index) if index in (0, 1) else index
 
 
 class TrainSettings(WhereSettings):

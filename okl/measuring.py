@@ -43,7 +43,7 @@ class MeasurePiece:
     def __call__(self, piece: TablePiece) -> list[Tally]:
         """One tally, or none for a piece whose rows all miss a value."""
         schema, tallies = self.model.schema, []
-        for source in read_table(piece, [*schema.features, schema.target]):
+        for source in read_table(piece, [*schema.source_columns, schema.target]):
             raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
             assert raw.targets is not None
             kept = slice(None) if raw.complete is None else raw.complete
@@ -69,7 +69,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     model = load(chosen, settings.registry)
     check_workers(settings)
     data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
-    pieces = table_pieces(settings.source, model.schema.n_features) if data is None else ()
+    pieces = table_pieces(settings.source, model.schema) if data is None else ()
     if data is None:
         check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
     with open_for(settings) as execution:

@@ -55,13 +55,14 @@ class ScorePiece:
         schema = self.output_schema(piece)
         counts: Counter[Any] = Counter()
         rows, total = 0, 0.0
-        columns = [*self.model.schema.features, *self.keys]
+        model = piece.seen_by(self.model.schema)
+        columns = [*model.source_columns, *self.keys]
         with (
             file_beside(self.folder / f"part-{piece.index:05d}.parquet") as beside,
             pq.ParquetWriter(beside, schema, compression="zstd") as writer,
         ):
             for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
-                raw = prepare_rows(self.model.schema, source, self.model.precision)
+                raw = prepare_rows(model, source, self.model.precision)
                 scores = self.model.predictor.scores(raw.inputs)
                 predicted = predictions(self.model.schema, scores)
                 absent = None if raw.complete is None else ~raw.complete
@@ -172,9 +173,9 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     check_place(place_of(settings.out))
     check_workers(settings)
     model = load(settings.model, settings.registry)
-    pieces = table_pieces(settings.source, model.schema.n_features)
+    pieces = table_pieces(settings.source, model.schema)
     columns = pieces[0].schema
-    check_columns(model.schema, columns, settings.source)
+    check_columns(pieces[0].seen_by(model.schema), columns, settings.source)
     if missing := [name for name in settings.keys if name not in columns.names]:
         raise ConfigError(f"{settings.source} has no key column {missing[0]!r}. It has {', '.join(columns.names[:8])}.")
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)

@@ -19,11 +19,12 @@ from okl.errors import DataError
 from okl.retraining.record import Time
 from okl.retraining.tally import ColumnTally
 from okl.store.dataset import ColumnStatistics, Schema
+from okl.store.encoder import encoder_of
 from okl.store.places import Place
-from okl.store.reference import text_labels
-from okl.store.sources import Source, SourceBatch, open_source
+from okl.store.reference import open_by, text_labels
+from okl.store.sources import Source, SourceBatch
 from okl.store.targets import plain_label
-from okl.store.values import fill_inputs, is_text, numbers
+from okl.store.values import is_text, numbers
 
 MOST_LABELS = 1000
 DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
@@ -72,7 +73,7 @@ def open_shard(place: Place, reference: Schema) -> Source:
     ------
     DataError : it is empty, damaged, or of no known kind
     """
-    return open_source(place, reference.n_features)
+    return open_by(reference, place)
 
 
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
@@ -83,7 +84,7 @@ def profile_of(source: Source, reference: Schema, limits: Range, time_column: st
     DataError : rows that cannot be read
     """
     reading = _Reading(reference, limits, time_column)
-    names = [*reference.features, reference.target]
+    names = [*reference.source_columns, reference.target]
     if time_column is not None and time_column not in names:
         names.append(time_column)
     for batch in source.batches(names, exact=() if time_column is None else (time_column,)):
@@ -107,7 +108,7 @@ class _Reading:
     def add(self, rows: SourceBatch) -> None:
         schema, n = self._reference, rows.batch.num_rows
         values = np.empty((schema.n_features, n), dtype=np.float32)
-        fill_inputs(values, rows.batch, schema.features)
+        encoder_of(schema).fill(values, rows.batch, schema.missing)
         self._inputs.add(values)
         column = rows.batch.column(schema.target)
         if text_labels(schema):

@@ -10,6 +10,9 @@ import pyarrow as pa
 
 from okl.configuration import IngestSettings
 from okl.errors import ConfigError, DataError
+from okl.store.dateparts import is_date
+from okl.store.encoder import Encoder, encoder_by
+from okl.store.encodings import Encoding
 from okl.store.sources import Source
 from okl.store.values import is_number, is_text
 
@@ -20,8 +23,10 @@ SPLIT = "split"
 class Roles:
     """Names of columns by what they are for.
 
+    features : inputs; until `okl.store.learning.learn_encodings` has looked at the rows, the columns they come from
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
     share : test rows drawn by a hash of the row number, 0 for none
+    encodings : how inputs are made that are no columns of numbers
     """
 
     features: tuple[str, ...]
@@ -30,12 +35,18 @@ class Roles:
     split: str | None = None
     holdout: str | None = None
     share: float = 0.0
+    encodings: tuple[Encoding, ...] = ()
 
     @property
-    def needed(self) -> list[str]:
-        """Columns to read: inputs, target, keys, then split or holdout."""
+    def encoder(self) -> Encoder:
+        """What makes the inputs."""
+        return encoder_by(self.features, self.encodings)
+
+    @property
+    def beside(self) -> list[str]:
+        """Columns to read beside those of the inputs: target, keys, then split or holdout."""
         rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
-        return [*self.features, self.target, *self.keys, *rest]
+        return [self.target, *self.keys, *rest]
 
 
 def assign_roles(source: Source, settings: IngestSettings) -> Roles:
@@ -43,12 +54,12 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
 
     Raises
     ------
-    DataError : a named column is not there, or an input is not a number
+    DataError : a named column is not there, or an input is none of a number, text or a date that may be split
     ConfigError : one column in two roles, or both a split column and a holdout
     """
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     check_present(settings.target, columns, source.location, "target")
-    for what, names in (("key", settings.keys), ("drop", settings.drop)):
+    for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
         for name in names:
             check_present(name, columns, source.location, what)
     share, holdout = _holdout(settings, columns, source.location)
@@ -70,7 +81,9 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     _check_disjoint(settings, split, holdout)
     apart = {settings.target, *settings.keys, *settings.drop, split, holdout}
     features = tuple(name for name in columns if name not in apart)
-    _check_features(features, types, source.location)
+    if settings.dates == "drop":
+        features = tuple(name for name in features if not is_date(types[name]))
+    _check_features(features, types, settings, source.location)
     return Roles(features, settings.target, settings.keys, split, holdout, share)
 
 
@@ -106,6 +119,7 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
 def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | None) -> None:
     uses = [("target", settings.target), *(("key", name) for name in settings.keys)]
     uses += [("drop", name) for name in settings.drop]
+    uses += [("category", name) for name in settings.categories]
     uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
     seen: dict[str, str] = {}
     for what, name in uses:
@@ -114,13 +128,19 @@ def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | 
         seen[name] = what
 
 
-def _check_features(features: Sequence[str], types: dict[str, pa.DataType], where: str) -> None:
+def _check_features(
+    features: Sequence[str], types: dict[str, pa.DataType], settings: IngestSettings, where: str
+) -> None:
     if not features:
         raise DataError(f"{where} has no input columns: all are target, keys, split or dropped. Expected at least one.")
     for name in features:
-        if not is_number(types[name]):
-            kind = "text" if is_text(types[name]) else f"of type {types[name]}"
+        kind, out = types[name], f"--key {name} to carry it along, or --drop {name} to leave it out"
+        if is_date(kind) and settings.dates == "error" and name not in settings.categories:
             raise DataError(
-                f"{where}: column {name!r} is {kind}, but inputs are numbers or bools. "
-                f"Use --key {name} to carry it along, or --drop {name} to leave it out."
+                f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and places in "
+                f"the year, the week and the day, --dates drop to leave dates out, {out}."
+            )
+        if not (is_number(kind) or is_text(kind) or is_date(kind)):
+            raise DataError(
+                f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. Use {out}."
             )

@@ -1,18 +1,19 @@
-"""Raw CSV files with a header line: types come from the first block and are then held on to."""
+"""Raw CSV files with a header line: a first block suggests types, a look through the file settles them."""
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from okl.errors import DataError
+from okl.store.dateparts import is_date, zone_of
 from okl.store.opening import open_binary, readable
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place, size_of
@@ -40,8 +41,12 @@ def inspect(file: Place) -> pa.Schema:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} is not a CSV file with a header line: {first_line(error)}.") from None
-    fields = [field.with_type(pa.float64()) if pa.types.is_null(field.type) else field for field in schema]
-    return pa.schema(fields)
+    return settled(schema)
+
+
+def settled(schema: pa.Schema) -> pa.Schema:
+    """Types to read by: a column without any value counts as numbers."""
+    return pa.schema([field.with_type(pa.float64()) if pa.types.is_null(field.type) else field for field in schema])
 
 
 def stretches(file: Place) -> list[tuple[int, int]]:
@@ -105,7 +110,94 @@ def _bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
         return
     with open_binary(file) as stream:
         stream.seek(span[0])
-        yield pa.BufferReader(whole(stream, span[1] - span[0]))
+        yield Stretch(stream, span[1] - span[0])
+
+
+class Stretch(io.RawIOBase):
+    """So many bytes of a stream, from where it stands."""
+
+    def __init__(self, stream: io.RawIOBase, size: int) -> None:
+        self._stream, self._left = stream, size
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as the bytes go."""
+        room = memoryview(buffer).cast("B")[: self._left]
+        read = self._stream.readinto(room) or 0
+        self._left -= read
+        return read
+
+
+class Looked(NamedTuple):
+    """What a stretch holds: the types that fit all its values, by column, and its rows."""
+
+    schema: pa.Schema
+    rows: int
+
+
+def look_through(file: Place, names: list[str], span: tuple[int, int]) -> Looked | None:
+    """Read a stretch block by block to learn its types and rows; None where it cannot be read, as reading it tells."""
+    schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
+    begun = span[0] > 0
+    with _bytes_of(file, span) as stream:
+        while block := whole(stream, BLOCK_BYTES):
+            lines, newline, rest = (rest + block).rpartition(b"\n")
+            found = _types_of(lines + newline, names, begun) if newline else None
+            if newline and found is None:
+                return None
+            if found is not None:
+                schema, rows, begun = merged_types(schema, found.schema), rows + found.rows, True
+    if rest.strip(b"\r\n"):
+        found = _types_of(rest, names, begun)
+        if found is None:
+            return None
+        schema, rows = merged_types(schema, found.schema), rows + found.rows
+    return Looked(schema, rows)
+
+
+def _types_of(lines: bytes, names: list[str], headless: bool) -> Looked | None:
+    if not headless:
+        lines = lines.partition(b"\n")[2]
+    if not lines.strip(b"\r\n"):
+        return Looked(pa.schema([(name, pa.null()) for name in names]), 0)
+    try:
+        table = pacsv.read_csv(pa.BufferReader(lines), _headless(names))
+    except pa.ArrowException:
+        return None
+    return Looked(table.schema, len(table))
+
+
+def merged_types(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """For each column the narrowest type that holds the values of both."""
+    pairs = zip(one, other.types, strict=True)
+    return pa.schema([field.with_type(_merged(field.type, kind)) for field, kind in pairs])
+
+
+def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    kinds = (one, other)
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
+        return pa.float64()
+    if all(is_date(kind) for kind in kinds) and zone_of(one) == zone_of(other):
+        return pa.timestamp("ns" if any("[ns" in str(kind) for kind in kinds) else "s", zone_of(one) or None)
+    return pa.string()
+
+
+def explain_words(files: Sequence[Place], schema: pa.Schema, name: str) -> None:
+    """Raise DataError that names the first value of a column that is no number; return if there is none."""
+    numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
+    try:
+        for file in files:
+            for _ in read(file, numbers, [name], BLOCK_BYTES, ()):
+                pass
+    except DataError as error:
+        raise DataError(f"{error} If these are names rather than numbers, use --category {name}.") from None
 
 
 def whole(stream: io.RawIOBase, size: int) -> bytes:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from okl.store.encodings import Encoding, SvmlightColumns, source_columns
 from okl.store.places import Place
 from okl.types import FloatArray, Split, Task
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # what needs no encoding is written as format 1
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
-Missing = Literal["error", "drop", "zero"]
+Missing = Literal["error", "drop", "zero", "mean"]
 Label = int | float | str | bool
 
 
@@ -67,6 +68,8 @@ class Schema:
     keys : columns that are carried along and never learnt
     scale, scale_target, missing : how values are prepared on reading; stored values are raw
     feature_statistics, target_statistics : over TRAIN rows
+    encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
+    svmlight : how indices are columns, where the rows came as svmlight text
     """
 
     features: tuple[str, ...]
@@ -81,6 +84,26 @@ class Schema:
     missing: Missing = "error"
     feature_statistics: tuple[ColumnStatistics, ...] = ()
     target_statistics: ColumnStatistics | None = None
+    encodings: tuple[Encoding, ...] = ()
+    svmlight: SvmlightColumns | None = None
+
+    @cached_property
+    def source_columns(self) -> tuple[str, ...]:
+        """Columns of raw rows that the inputs are made of, in order: those that prediction takes."""
+        return source_columns(self.features, self.encodings)
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, to be stored; those of encodings only where there are any, so that other files stay the same."""
+        values = asdict(self)
+        for name in ("encodings", "svmlight"):
+            if not values[name]:
+                del values[name]
+        return values
+
+    @property
+    def format_version(self) -> int:
+        """The oldest format that can say all this: an earlier okl then asks for an upgrade, and does not guess."""
+        return FORMAT_VERSION if self.encodings or self.svmlight or self.missing == "mean" else 1
 
     @property
     def n_features(self) -> int:

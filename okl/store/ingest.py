@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from okl.configuration import IngestSettings
 from okl.errors import ConfigError, DataError
@@ -13,12 +16,14 @@ from okl.store.columns import Roles, assign_roles
 from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.store.destination import check_destination, written_beside
 from okl.store.findings import find_warnings
+from okl.store.learning import learn_encodings
+from okl.store.looking import looked_through
 from okl.store.manifest import is_dataset, open_dataset, read_manifest, write_manifest
 from okl.store.places import Place, place_of
-from okl.store.reference import classes_by, reader_by, roles_by, schema_by, settings_by
+from okl.store.reference import classes_by, open_by, reader_by, roles_by, schema_by, settings_by
 from okl.store.rowcopying import RowCopier, RowReader
 from okl.store.shards import Written, shard_writers
-from okl.store.sources import Source, open_source
+from okl.store.sources import Source, SvmlightReading, open_source
 from okl.store.spreading import Counts, Progress, copy_on_workers, fingerprint_on_workers
 from okl.store.statistics import column_statistics
 from okl.store.targets import Classes, TargetReader
@@ -60,19 +65,24 @@ def ingest(
     destination = place_of(destination).absolute()
     settings = settings if reference is None else settings_by(reference, settings)
     opened = check_source(source, settings, reference)
-    roles, reader = _roles_and_reader(opened, settings, reference)
     check_destination(destination)
     spread = execution if execution is not None and execution.n_workers > 0 else None
     fingerprint = opened.fingerprint() if spread is None else fingerprint_on_workers(opened, spread)
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
+    if reference is None:
+        opened = looked_through(opened, spread, settings.categories)
+    roles, reader = _roles_and_reader(opened, settings, reference)
+    notes: list[str] = []
+    if reference is None:
+        roles, notes = learn_encodings(opened, roles, settings, spread)
     with written_beside(destination) as folder:
         asked = (opened, roles, settings, reader, folder)
         if spread is None:
             counts, train, test = _copy_here(*asked, progress)
         else:
             counts, train, test = copy_on_workers(*asked, spread, progress)
-        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference)
+        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
     return IngestResult(open_dataset(destination), changed=True)
 
 
@@ -80,10 +90,20 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     """Open a source and find what can be known to be wrong before its rows are read; raises as `ingest` does."""
     if settings.scale_target and settings.scale == "none":
         raise ConfigError("scale_target scales the target as the inputs are scaled, but scale = none; choose one.")
-    opened = open_source(source, 0 if reference is None else reference.n_features)
+    if reference is not None:
+        opened = open_by(reference, source)
+    else:
+        first = None if settings.svmlight_index == "auto" else _FIRST[settings.svmlight_index]
+        svmlight = SvmlightReading(0, first, settings.hash_columns or 0)
+        opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()))
     _, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)
+    if settings.hash_columns and opened.kind != "svmlight":
+        raise ConfigError(f"{opened.location} is {opened.kind}, but hash_columns folds columns of svmlight text.")
     return opened
+
+
+_FIRST: dict[str, Literal[0, 1]] = {"0": 0, "1": 1}
 
 
 def _roles_and_reader(source: Source, settings: IngestSettings, reference: Schema | None) -> tuple[Roles, TargetReader]:
@@ -102,9 +122,7 @@ def _same_or_error(
         raise DataError(f"{destination} was held to another reference. Use another folder.")
     if manifest.source.get("sha256") != fingerprint:
         raise DataError(f"{destination} was made from other data than {source.location} holds now. Use --overwrite.")
-    made = IngestSettings.model_validate({}).model_dump(mode="json") | dict(
-        manifest.settings
-    )  # options younger than the data set
+    made = _DEFAULTS | dict(manifest.settings)  # options younger than the data set
     changed = [key for key, value in settings.model_dump(mode="json").items() if made[key] != value]
     if changed:
         raise DataError(
@@ -123,7 +141,7 @@ def _copy_here(
 ) -> tuple[Counts, Written, Written]:
     """Read all rows in this process and hand those that stay to the writer of their split."""
     writers = shard_writers(folder, source.schema, roles, settings)
-    copier = RowCopier(RowReader(roles, settings, reader, roles.features), writers)
+    copier = RowCopier(RowReader(roles, settings, reader), writers)
     try:
         for piece in source.pieces():
             for _ in copier.copy(piece):
@@ -148,8 +166,9 @@ def _finish(
     written: tuple[Written, Written],
     counts: Counts,
     reference: Schema | None,
+    notes: list[str],
 ) -> None:
-    """Name the shards, settle the task and write the manifest."""
+    """Name the shards, settle the task and write the manifest; notes : on columns that were left out."""
     train, test = written
     if train.rows == 0:
         left = " after rows with missing values were dropped" if counts.dropped else ""
@@ -157,7 +176,7 @@ def _finish(
     classes = reader.classes(source.location) if reference is None else classes_by(reference, reader, source.location)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    schema = _schema(roles, settings, classes, train) if reference is None else schema_by(reference, classes)
+    schema = _schema(source, roles, settings, classes, train) if reference is None else schema_by(reference, classes)
     shards = _renamed(folder, [*train.shards, *test.shards])
     origin = {
         "kind": source.kind,
@@ -168,10 +187,20 @@ def _finish(
     split_asked = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
     found = find_warnings(schema, counts.read, counts.dropped, split_asked and test.rows == 0, guessed)
-    write_manifest(folder, schema, shards, origin, settings.model_dump(mode="json"), found)
+    write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *found])
 
 
-def _schema(roles: Roles, settings: IngestSettings, classes: Classes, train: Written) -> Schema:
+_DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
+YOUNGER = ("categories", "max_categories", "dates", "svmlight_index", "hash_columns")
+
+
+def _as_given(settings: IngestSettings) -> dict[str, Any]:
+    """Settings as JSON, the younger ones only where they were given: manifests without them are as they always were."""
+    values = settings.model_dump(mode="json")
+    return {name: value for name, value in values.items() if name not in YOUNGER or value != _DEFAULTS[name]}
+
+
+def _schema(source: Source, roles: Roles, settings: IngestSettings, classes: Classes, train: Written) -> Schema:
     target: ColumnStatistics | None = None
     if classes.task == "regression":
         (target,) = column_statistics(train.target_moments)
@@ -179,7 +208,8 @@ def _schema(roles: Roles, settings: IngestSettings, classes: Classes, train: Wri
         features=roles.features, target=roles.target, task=classes.task, labels=classes.labels,
         stored_labels=classes.stored_labels, class_counts=classes.class_counts, keys=roles.keys, scale=settings.scale,
         scale_target=settings.scale_target, missing=settings.missing,
-        feature_statistics=column_statistics(train.moments), target_statistics=target,
+        feature_statistics=column_statistics(train.moments), target_statistics=target, encodings=roles.encodings,
+        svmlight=source.parts[0].svmlight,
     )  # fmt: skip
 
 

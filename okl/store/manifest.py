@@ -18,7 +18,8 @@ from okl.store.places import Place, place_of
 from okl.store.verified import changed, file_sha256
 
 Kind = TypeVar("Kind")
-SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics"))
+ENCODING_KEYS = ("encodings", "svmlight")  # where there are any
+SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics", *ENCODING_KEYS))
 SHARD_KEYS = tuple(f.name for f in fields(Shard) if f.name != "index")
 COLUMN_KEYS = ("name", *(f.name for f in fields(ColumnStatistics)))
 KEYS = ("format_version", "source", "settings", *SCHEMA_KEYS, "warnings", "features", "shards")
@@ -50,9 +51,13 @@ def write_manifest(
     warnings: Collection[str],
 ) -> None:
     """Write the manifest into a folder that holds the shards; the same arguments give the same bytes."""
-    content: dict[str, Any] = {"format_version": FORMAT_VERSION, "source": dict(source), "settings": dict(settings)}
-    values = asdict(schema)
-    content |= {key: values[key] for key in SCHEMA_KEYS}
+    values = schema.as_json()
+    content: dict[str, Any] = {
+        "format_version": schema.format_version,
+        "source": dict(source),
+        "settings": dict(settings),
+    }
+    content |= {key: values[key] for key in (*SCHEMA_KEYS, *ENCODING_KEYS) if key in values}
     content["warnings"] = list(warnings)
     content["features"] = [
         {"name": name} | asdict(column) for name, column in zip(schema.features, schema.feature_statistics, strict=True)
@@ -104,7 +109,7 @@ def read_manifest(folder: str | Place) -> Manifest:
             f"{path} has format {content['format_version']}, from the future: this okl knows formats up to "
             f"{FORMAT_VERSION}. Upgrade okl."
         )
-    check_keys(content, KEYS, str(path))
+    check_keys({key: value for key, value in content.items() if key not in ENCODING_KEYS}, KEYS, str(path))
     schema, shards = _schema_from(content, path), _shards_from(content, path)
     _check_files(folder, shards)
     data = Dataset(
@@ -120,7 +125,8 @@ def _schema_from(content: Mapping[str, Any], path: Place) -> Schema:
         check_keys(entry, COLUMN_KEYS, f"{path}, feature {number}")
         names.append(entry["name"])
         statistics.append({key: entry[key] for key in COLUMN_KEYS if key != "name"})
-    values = {key: content[key] for key in SCHEMA_KEYS} | {"features": names, "feature_statistics": statistics}
+    values = {key: content[key] for key in (*SCHEMA_KEYS, *ENCODING_KEYS) if key in content}
+    values |= {"features": names, "feature_statistics": statistics}
     return _validated(Schema, values, str(path))
 
 

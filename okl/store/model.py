@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from safetensors.numpy import save as save_tensors
 from okl.errors import DataError, ModelError
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import ColumnStatistics, Schema
+from okl.store.encodings import Encoding, SvmlightColumns
 from okl.store.places import Place, place_of
 from okl.types import FloatArray, Precision
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # a model of columns of numbers alone is written as format 1
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
 
@@ -97,9 +98,9 @@ def save_model(model: Model, folder: Path) -> str:
     weights = save_tensors(arrays)
     digest = hashlib.sha256(weights).hexdigest()
     description = {
-        "format_version": FORMAT_VERSION,
+        "format_version": model.schema.format_version,
         "predictor": model.predictor.describe(),
-        "schema": asdict(model.schema),
+        "schema": model.schema.as_json(),
         "configuration": model.configuration,
         "provenance": model.provenance,
         "weights_sha256": digest,
@@ -190,4 +191,14 @@ def _schema(stored: dict[str, Any]) -> Schema:
     values["feature_statistics"] = tuple(ColumnStatistics(**column) for column in stored["feature_statistics"])
     if stored["target_statistics"] is not None:
         values["target_statistics"] = ColumnStatistics(**stored["target_statistics"])
+    values["encodings"] = tuple(_encoding(encoding) for encoding in stored.get("encodings", ()))
+    if stored.get("svmlight"):
+        values["svmlight"] = SvmlightColumns(**stored["svmlight"])
     return Schema(**values)
+
+
+def _encoding(stored: dict[str, Any]) -> Encoding:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+    }
+    return Encoding(**values)

@@ -11,6 +11,8 @@ import numpy as np
 from okl.store.dataset import Shard
 
 WINDOW_BYTES = 32 * 2**20  # in stored order, too, where nothing is mixed: changing from reading to learning takes time
+LEAST_WINDOW_ROWS = 2048  # fewer rows at once are hardly mixed, and their columns shorter than what is said about them
+MOST_INPUTS = WINDOW_BYTES // (4 * LEAST_WINDOW_ROWS)  # of what okl itself makes columns of
 Order = Literal["shuffle", "stored"]
 
 

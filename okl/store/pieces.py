@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from okl.store.dataset import Dataset
+from okl.store.dataset import Dataset, Schema
 from okl.store.listing import Kind
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.parquetfiles import inspect
 from okl.store.places import Place
+from okl.store.reference import open_by
 from okl.store.sources import Piece, SourceBatch, open_source, read_piece
 from okl.store.targets import stored_index
 
@@ -25,6 +26,7 @@ class TablePiece:
 
     index : its place among the pieces; piece : where the rows are; schema : the columns that `read_table` gives
     labels, stored_labels : of a data set with text labels, whose target column is given as text again; else empty
+    encoded : whether it is of a data set, whose columns are inputs already
     """
 
     index: int
@@ -33,6 +35,11 @@ class TablePiece:
     target: str = ""
     labels: tuple[str, ...] = ()
     stored_labels: tuple[float, ...] = ()
+    encoded: bool = False
+
+    def seen_by(self, schema: Schema) -> Schema:
+        """The schema of a model for the columns that are here: inputs of a data set are not made again."""
+        return replace(schema, encodings=()) if self.encoded else schema
 
     @property
     def rows(self) -> int | None:
@@ -45,7 +52,7 @@ class TablePiece:
         return self.piece.kind
 
 
-def table_pieces(source: str | Place | Dataset, n_columns: int = 0) -> tuple[TablePiece, ...]:
+def table_pieces(source: str | Place | Dataset, model: Schema | None = None) -> tuple[TablePiece, ...]:
     """Lay out a source, or a data set in the order of its shards, as pieces of about 131072 rows.
 
     A CSV or svmlight file is one piece; so is a Parquet row group, however large it is.
@@ -53,7 +60,7 @@ def table_pieces(source: str | Place | Dataset, n_columns: int = 0) -> tuple[Tab
     Parameters
     ----------
     source : anything `open_source` takes, a data set, or the folder of one
-    n_columns : the least number of columns of svmlight text: those of the model
+    model : schema of the model that the rows are for, which tells what text files leave open
 
     Raises
     ------
@@ -62,16 +69,17 @@ def table_pieces(source: str | Place | Dataset, n_columns: int = 0) -> tuple[Tab
     if not isinstance(source, Dataset) and is_dataset(source):
         source = open_dataset(source)
     if not isinstance(source, Dataset):
-        parts = _joined(open_source(source, n_columns).pieces())
+        parts = _joined((open_source(source) if model is None else open_by(model, source)).pieces())
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
     schema, labels = source.schema, source.schema.labels
     columns, parts = _dataset_pieces(source)
     named = tuple(label for label in labels if isinstance(label, str))
     if not named:
-        return tuple(TablePiece(index, piece, columns) for index, piece in enumerate(parts))
+        return tuple(TablePiece(index, piece, columns, encoded=True) for index, piece in enumerate(parts))
     shown = columns.set(columns.get_field_index(schema.target), pa.field(schema.target, pa.string()))
     return tuple(
-        TablePiece(index, piece, shown, schema.target, named, schema.stored_labels) for index, piece in enumerate(parts)
+        TablePiece(index, piece, shown, schema.target, named, schema.stored_labels, encoded=True)
+        for index, piece in enumerate(parts)
     )
 
 

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from okl.errors import DataError
 from okl.store.dataset import Schema
+from okl.store.encoder import check_kinds, encoder_of
 from okl.store.sources import SourceBatch
 from okl.store.targets import stored_index
-from okl.store.values import Mask, fill_inputs, is_number, is_text, missing_message, numbers, settle_inputs
+from okl.store.values import Mask, is_number, is_text, missing_message, numbers, settle_inputs
 from okl.types import FloatArray, Precision
 
 
@@ -39,9 +40,9 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
 
     Raises
     ------
-    DataError : columns that the model needs are missing (with similar names that are there), or are no numbers
+    DataError : columns that the model needs are missing (with similar names that are there), or are of another kind
     """
-    needed = [*schema.features, *([schema.target] if with_targets else [])]
+    needed = [*schema.source_columns, *([schema.target] if with_targets else [])]
     if missing := [name for name in needed if name not in columns.names]:
         shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         close = [match for name in missing[:5] for match in get_close_matches(name, set(columns.names), 1, 0.75)]
@@ -50,10 +51,7 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
             f"{where}: the model needs {len(needed)} columns, and {len(missing)} of them "
             f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}"
         )
-    for name in schema.features:
-        kind = columns.field(name).type
-        if not is_number(kind):
-            raise DataError(f"{where}: column {name!r} is of type {kind}, but the model takes a number there.")
+    check_kinds(schema, columns, where)
     if with_targets:
         _check_target(schema, columns.field(schema.target).type, where)
 
@@ -81,8 +79,9 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
 
     n = rows.batch.num_rows
     values = np.empty((schema.n_features, n), dtype=np.float32)
-    fill_inputs(values, rows.batch, schema.features)
-    complete = settle_inputs(values, schema.features, schema.missing, rows.file, rows.first_row)
+    encoder = encoder_of(schema)
+    encoder.fill(values, rows.batch, schema.missing)
+    complete = settle_inputs(values, encoder.origins, schema.missing, rows.file, rows.first_row)
     targets = None
     if with_targets:
         targets, present = _targets(schema, rows)

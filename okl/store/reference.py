@@ -7,15 +7,52 @@ of classes are the rows' own.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
+
+import pyarrow as pa
 
 from okl.configuration import IngestSettings
 from okl.errors import DataError
 from okl.store.columns import Roles, check_present
 from okl.store.dataset import Schema
-from okl.store.sources import Source
+from okl.store.encoder import check_kinds
+from okl.store.encodings import Encoding, EncodingKind
+from okl.store.places import Place
+from okl.store.sources import Source, SvmlightReading, open_source
 from okl.store.targets import Classes, TargetReader, plain_label
 from okl.store.values import is_number, is_text
+
+
+def open_by(schema: Schema, location: str | Place) -> Source:
+    """Open a source as the rows were read that a schema comes from, where its files leave that open.
+
+    What was text is text, though the first rows of a CSV file may look like numbers; indices of svmlight text are
+    those columns that they were. Raises what `okl.store.sources.open_source` raises.
+    """
+    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in schema.encodings}
+    if text_labels(schema):
+        types[schema.target] = pa.string()
+    reading = SvmlightReading(_last_column(schema) + 1)
+    if schema.svmlight is not None:
+        hashed = schema.svmlight.hashed
+        reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
+    return open_source(location, reading, {name: kind for name, kind in types.items() if kind is not None})
+
+
+CSV_TYPES: dict[EncodingKind, Callable[[Encoding], pa.DataType | None]] = {
+    "number": lambda encoding: None,
+    "category": lambda encoding: pa.string(),
+    "date": lambda encoding: pa.timestamp("us"),
+    "timestamp": lambda encoding: pa.timestamp("us", encoding.time_zone or None),
+}
+
+
+def _last_column(schema: Schema) -> int:
+    """The largest i of inputs f0, f1, ...; -1 for other names."""
+    found = [re.fullmatch(r"f(\d+)", name) for name in schema.source_columns]
+    return max((int(match[1]) for match in found if match), default=-1)
 
 
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
@@ -30,6 +67,11 @@ def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
             "scale": reference.scale,
             "scale_target": reference.scale_target,
             "missing": reference.missing,
+            "categories": (),
+            "max_categories": IngestSettings.model_fields["max_categories"].default,
+            "dates": "error",
+            "svmlight_index": "auto",
+            "hash_columns": None,
         }
     )
 
@@ -39,26 +81,21 @@ def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Rol
 
     Raises
     ------
-    DataError : a column that is missing, an input that is no number, a target of another kind
+    DataError : a column that is missing, an input or a target of another kind
     """
-    types = dict(zip(source.schema.names, source.schema.types, strict=True))
-    named = [("input", reference.features), ("target", (reference.target,)), ("key", reference.keys)]
+    named = [("input", reference.source_columns), ("target", (reference.target,)), ("key", reference.keys)]
     for what, names in named:
         for name in names:
             check_present(name, source.columns, source.location, what)
-    for name in reference.features:
-        if not is_number(types[name]):
-            raise DataError(
-                f"{source.location}: column {name!r} is of type {types[name]}, but the reference has numbers there."
-            )
-    kind = types[reference.target]
+    check_kinds(reference, source.schema, source.location, "the reference")
+    kind = source.schema.field(reference.target).type
     if is_text(kind) != text_labels(reference) or not (is_text(kind) or is_number(kind)):
         raise DataError(
             f"{source.location}: target {reference.target!r} is of type {kind}, but the reference has "
             f"{'text labels' if text_labels(reference) else 'numbers'} there."
         )
     share = settings.holdout if isinstance(settings.holdout, float) else 0.0
-    return Roles(reference.features, reference.target, reference.keys, share=share)
+    return Roles(reference.features, reference.target, reference.keys, share=share, encodings=reference.encodings)
 
 
 def reader_by(reference: Schema, source: Source) -> TargetReader:

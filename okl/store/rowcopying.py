@@ -5,7 +5,7 @@ One process copies all rows of a source; a worker copies those that its shards t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from okl.configuration import IngestSettings
 from okl.errors import DataError
 from okl.store.columns import Roles
+from okl.store.encoder import encoder_by
 from okl.store.shards import ShardWriter
 from okl.store.sources import Piece, SourceBatch, read_piece
 from okl.store.splitting import held_out
 from okl.store.targets import TargetReader, Targets
-from okl.store.values import Mask, fill_inputs, missing_message, settle_inputs
+from okl.store.values import Mask, missing_message, settle_inputs
 from okl.types import FloatArray
 
 
@@ -67,16 +68,17 @@ class RowReader:
     Parameters
     ----------
     roles : what each column is for; targets : reads the target
-    features : inputs to read: all of them, or none where only the rest matters
+    with_inputs : whether inputs are made, or only the rest matters
     """
 
     roles: Roles
     settings: IngestSettings
     targets: TargetReader
-    features: Sequence[str]
+    with_inputs: bool = True
 
     def __post_init__(self) -> None:
-        self._buffer = np.empty((len(self.features), 0), dtype=np.float32)
+        self._encoder = self.roles.encoder if self.with_inputs else encoder_by((), ())
+        self._buffer = np.empty((len(self._encoder.features), 0), dtype=np.float32)
 
     def batches(self, piece: Piece, first_row: int) -> Iterator[KeptRows]:
         """Rows of a piece whose first row has this number in the whole source.
@@ -85,15 +87,15 @@ class RowReader:
         ------
         DataError : a value that cannot stay: names file, column and row
         """
-        roles, settings = self.roles, self.settings
-        columns = [*self.features, *roles.needed[len(roles.features) :]]
+        roles, settings, encoder = self.roles, self.settings, self._encoder
+        columns = list(dict.fromkeys([*encoder.columns, *roles.beside]))
         for rows in read_piece(piece, columns, exact=roles.keys):
             n = rows.batch.num_rows
             if n > self._buffer.shape[1]:
-                self._buffer = np.empty((len(self.features), n), dtype=np.float32)
+                self._buffer = np.empty((len(encoder.features), n), dtype=np.float32)
             inputs = self._buffer[:, :n]
-            fill_inputs(inputs, rows.batch, self.features)
-            complete = settle_inputs(inputs, self.features, settings.missing, rows.file, rows.first_row)
+            encoder.fill(inputs, rows.batch, settings.missing)
+            complete = settle_inputs(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
             keep = _kept(targets, complete, self.targets.name, settings, rows)
             test = held_out(roles, rows, first_row, settings.seed)

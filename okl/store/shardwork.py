@@ -55,10 +55,10 @@ class Look:
     def __call__(self, seat: Seat) -> tuple[Passed, list[str]]:
         """What the piece holds."""
         targets = self.reader.fresh()
-        features = self.roles.features if self.settings.missing == "drop" else ()
         roles = replace(self.roles, keys=())
         train = test = rows = 0
-        for read in RowReader(roles, self.settings, targets, features).batches(seat.piece, seat.at.rows):
+        with_inputs = self.settings.missing == "drop"
+        for read in RowReader(roles, self.settings, targets, with_inputs).batches(seat.piece, seat.at.rows):
             n_test = read.n_test
             rows, train, test = rows + read.read, train + len(read.targets) - n_test, test + n_test
         return Passed(rows, train, test), list(targets.codes)
@@ -91,7 +91,7 @@ class Write:
         targets = self.reader.fresh()
         writers = shard_writers(own, task.seats[0].piece.schema, self.roles, self.settings)
         writers[0].groups = []
-        reader = RowReader(self.roles, self.settings, targets, self.roles.features)
+        reader = RowReader(self.roles, self.settings, targets)
         copier = RowCopier(reader, writers, (task.train, task.test))
         try:
             for seat in task.seats:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 
 from okl.errors import DataError
 from okl.store import csvfiles, parquetfiles, svmlightfiles
-from okl.store.listing import Kind, check_schemas, kind_of, list_files
+from okl.store.encodings import SvmlightColumns
+from okl.store.listing import Kind, check_schemas, check_unique, kind_of, list_files
 from okl.store.opening import open_binary
 from okl.store.places import Place, place_of
 
@@ -33,7 +35,7 @@ class Piece:
     """Consecutive rows of one file that can be read by themselves; small and picklable.
 
     path : absolute path, or URL; first_row : number of its first row in the file; rows : None if only reading tells
-    row_groups : of a Parquet file; schema : columns and their types; zero_based : of a svmlight file
+    row_groups : of a Parquet file; schema : columns and their types; svmlight : how its indices are columns
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
     """
@@ -44,7 +46,7 @@ class Piece:
     first_row: int
     rows: int | None
     row_groups: tuple[int, ...] = ()
-    zero_based: bool = False
+    svmlight: SvmlightColumns | None = None
     size_bytes: int = 0
     sha256: str = ""
     span: tuple[int, int] | None = None
@@ -117,13 +119,33 @@ def combined_digest(files: Iterable[Place], digests: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def open_source(location: str | Place, n_columns: int = 0) -> Source:
+@dataclass(frozen=True)
+class SvmlightReading:
+    """How indices of svmlight text are to be read: see `okl.store.svmlightfiles.plan_columns`.
+
+    n_columns : the least number of columns (the text leaves zeros out, so the last ones may not show)
+    first_index : of the first column; None: 0 if it occurs in a file, else 1
+    hashed : columns to fold all of them into; 0: none are
+    """
+
+    n_columns: int = 0
+    first_index: Literal[0, 1] | None = None
+    hashed: int = 0
+
+
+AS_THEY_COME = SvmlightReading()
+
+
+def open_source(
+    location: str | Place, svmlight: SvmlightReading = AS_THEY_COME, types: Mapping[str, pa.DataType] | None = None
+) -> Source:
     """Recognise a source and read its schema; Parquet and CSV rows are not touched, svmlight text is scanned once.
 
     Parameters
     ----------
     location : a file, a directory of files of one kind, or a glob; paths or URLs
-    n_columns : svmlight only: the least number of columns (the text leaves zeros out, so the last ones may not show)
+    svmlight : how the indices of such text are columns
+    types : of columns of CSV files, whatever their values look like
 
     Raises
     ------
@@ -137,9 +159,11 @@ def open_source(location: str | Place, n_columns: int = 0) -> Source:
                 f"{location} mixes {kind} ({files[0].name}) and {kind_of(file)} ({file.name}); expected one."
             )
     if kind == "svmlight":
-        parts = _svmlight_pieces(files, n_columns)
+        parts = _svmlight_pieces(files, svmlight)
     else:
-        parts = [piece for file in files for piece in (_parquet_pieces if kind == "parquet" else _csv_pieces)(file)]
+        parts = (
+            _csv_pieces(files, types or {}) if kind == "csv" else [p for file in files for p in _parquet_pieces(file)]
+        )
         check_schemas(files, [next(part.schema for part in parts if part.path == str(file)) for file in files])
     source = Source(str(location), kind, parts[0].schema, tuple(files), tuple(parts))
     if source.rows == 0:
@@ -154,16 +178,21 @@ def _parquet_pieces(file: Place) -> list[Piece]:
     return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
 
 
-def _csv_pieces(file: Place) -> list[Piece]:
-    return [Piece(str(file), "csv", csvfiles.inspect(file), 0, None)]
+def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
+    schemas = [csvfiles.inspect(file) for file in files]
+    for file, schema in zip(files, schemas, strict=True):
+        check_unique(schema, file)
+    if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
+        schemas = [reduce(csvfiles.merged_types, schemas)] * len(schemas)
+    schemas = [pa.schema([field.with_type(types.get(field.name, field.type)) for field in one]) for one in schemas]
+    return [Piece(str(file), "csv", schema, 0, None) for file, schema in zip(files, schemas, strict=True)]
 
 
-def _svmlight_pieces(files: list[Place], at_least: int) -> list[Piece]:
+def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece]:
     scans = [svmlightfiles.scan(file) for file in files]
-    zero_based = any(scan.zero_based for scan in scans)
-    schema = svmlightfiles.schema_of(svmlightfiles.count_columns(files, scans, zero_based, at_least))
+    columns = svmlightfiles.plan_columns(files, scans, reading.n_columns, reading.first_index, reading.hashed)
     return [
-        Piece(str(file), "svmlight", schema, 0, scan.rows, zero_based=zero_based)
+        Piece(str(file), "svmlight", columns.schema, 0, scan.rows, svmlight=columns.indices)
         for file, scan in zip(files, scans, strict=True)
     ]
 
@@ -187,7 +216,8 @@ def read_piece(
     elif piece.kind == "csv":
         stream = csvfiles.read(place, piece.schema, names, limit, exact, piece.span, piece.first_row)
     else:
-        stream = svmlightfiles.read(place, piece.schema, piece.zero_based, names, limit)
+        assert piece.svmlight is not None, "as open_source makes such pieces"
+        stream = svmlightfiles.read(place, piece.schema, piece.svmlight, names, limit)
     row = piece.first_row
     for batch in stream:
         yield SourceBatch(piece.path, row, batch)
@@ -198,7 +228,15 @@ def in_stretches(source: Source) -> list[Piece]:
     """The pieces of a source, those of CSV files cut into stretches of whole lines, whose rows only reading tells."""
     if source.kind != "csv":
         return list(source.pieces())
-    return [replace(piece, span=span) for piece in source.pieces() for span in csvfiles.stretches(place_of(piece.path))]
+    return [
+        part
+        for piece in source.pieces()
+        for part in (
+            [piece]
+            if piece.span is not None
+            else [replace(piece, span=span) for span in csvfiles.stretches(place_of(piece.path))]
+        )
+    ]
 
 
 def count_rows(piece: Piece) -> int:

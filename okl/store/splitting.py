@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from okl.errors import DataError
 from okl.store.columns import Roles
+from okl.store.hashing import mixed
 from okl.store.sources import SourceBatch
 from okl.store.values import Mask, is_number, numbers
 
@@ -32,22 +33,11 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
 
 
 def hash_share(first_row: int, rows: int, seed: int) -> NDArray[np.float64]:
-    """Hash row numbers to numbers in [0, 1): rows below a share are that share of all rows, whatever the batches.
-
-    Source: SplitMix64, Steele, Lea & Flood, OOPSLA 2014, figure 15.
-    """
-    start = _mixed(np.array([seed % 2**64], dtype=np.uint64))
+    """Hash row numbers to numbers in [0, 1): rows below a share are that share of all rows, whatever the batches."""
+    start = mixed(np.array([seed % 2**64], dtype=np.uint64))
     row = np.arange(first_row, first_row + rows, dtype=np.uint64)
-    share: NDArray[np.float64] = (_mixed(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    share: NDArray[np.float64] = (mixed(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return share
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return mixed
 
 
 def _by_name(rows: SourceBatch, name: str) -> Mask:

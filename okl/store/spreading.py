@@ -126,7 +126,7 @@ def _seated(
     source: Source, roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
 ) -> tuple[list[Seat], Passed]:
     """All pieces in order with what comes before each, and what comes before the end."""
-    pieces = in_stretches(source)
+    pieces = in_stretches(source)  # as they are, where the source was looked through
     if any(piece.rows is None for piece in pieces):
         counted = execution.map(count_rows, pieces)
         pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]

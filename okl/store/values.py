@@ -51,15 +51,8 @@ def numbers(column: pa.Array) -> NDArray[Any]:
     return values
 
 
-def fill_inputs(out: FloatArray, batch: pa.RecordBatch, names: Sequence[str]) -> None:
-    """Write named columns of a batch as float32 into the rows of out (n_features, >= rows); null becomes NaN."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes infinite, and is found right after
-        for column, name in zip(out, names, strict=True):
-            np.copyto(column[: batch.num_rows], numbers(batch.column(name)), casting="unsafe")
-
-
 def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int) -> Mask | None:
-    """Apply the policy for missing values to inputs (n_features, rows), in place.
+    """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
 
     Returns
     -------
@@ -82,7 +75,7 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
     if missing == "error":
         column, row = _first(absent)
         raise DataError(missing_message(file, names[column], first_row + row))
-    if missing == "zero":
+    if missing in ("zero", "mean"):  # of the mean only what was missing in every training row, too
         inputs[absent] = 0.0
         return None
     complete: Mask = np.logical_not(absent.any(axis=0))
@@ -93,7 +86,7 @@ def missing_message(file: str, column: str, row: int, zero: bool = True) -> str:
     """What to say about a missing value; zero : whether reading it as 0 is a way out."""
     return (
         f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0); "
-        f"fill it, or choose missing = drop (leave such rows out){' or zero (read 0)' if zero else ''}."
+        f"fill it, or choose missing = drop (leave such rows out){', zero (read 0) or mean' if zero else ''}."
     )
 
 

@@ -156,15 +156,15 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {},
         r"more than 1000 different lab",
     ),
-    "a text column": (
-        lambda f: parquet(f, table(100, city=["x"] * 100)),
+    "a column of lists": (
+        lambda f: parquet(f, table(100, tags=[["x"]] * 100)),
         {},
-        r"'city' is text.*--key city .*--drop city to leave it out",
+        r"'tags' is of type list<.*--key tags .*--drop tags to leave it out",
     ),
     "a column of dates": (
         lambda f: parquet(f, table(100, at=pa.array(range(100), pa.timestamp("us")))),
         {},
-        r"'at' is of type timestamp\[us\]",
+        r"'at' holds dates \(timestamp\[us\]\)\. Use --dates parts .*, --dates drop .*--drop at",
     ),
     "a text target for regression": (
         lambda f: parquet(f, classes("u", "v")),

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 from okl.errors import DataError
-from okl.store.sources import Source, open_source
+from okl.store.sources import Source, SvmlightReading, open_source
 from tests.store.sources import inputs_of, parquet, table
 
 
@@ -79,7 +79,7 @@ def test_svmlight_equals_the_rows_it_was_written_from(tmp_path: Path, zero_based
     read = everything(source, ["y", "f3", "f0", "f1", "f2"], rows=700)
     np.testing.assert_allclose(inputs_of(read, ["f0", "f1", "f2", "f3"]), values, rtol=1e-12)  # type: ignore[arg-type]
     np.testing.assert_array_equal(read.column("y").to_numpy(), content.column("y").to_numpy())
-    assert len(open_source(tmp_path / "s.svm", n_columns=9).columns) == 10
+    assert len(open_source(tmp_path / "s.svm", SvmlightReading(9)).columns) == 10
 
 
 def test_svmlight_chunks_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,8 +214,8 @@ def test_rows_that_cannot_be_read_are_named_as_in_one_process(
     lines[650] = "x" + lines[650]
     (tmp_path / "bad.csv").write_text("".join(lines))
     monkeypatch.setattr(csvfiles, "READING", pacsv.ReadOptions(use_threads=False, block_size=16_000))
-    message = failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"))
-    assert "row 649 (counted from 0) holds 'x" in message
     for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
         monkeypatch.setattr(csvfiles, name, 16_000)
+    message = failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"))
+    assert "row 649 (counted from 0) holds 'x" in message
     assert failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"), two_workers) == message

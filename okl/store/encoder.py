@@ -1,0 +1,170 @@
+"""Source columns made into inputs by their records: the one way, for ingest, prediction and retraining alike."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.errors import DataError
+from okl.store.dataset import Missing, Schema
+from okl.store.dateparts import date_parts, is_date, zone_of
+from okl.store.encodings import Encoding, origins, source_columns
+from okl.store.values import is_number, is_text, numbers, value_type
+from okl.types import FloatArray
+
+Codes = NDArray[np.int64]
+
+
+class Encoder:
+    """Makes inputs of source columns.
+
+    Parameters
+    ----------
+    features : inputs to make, in order; encodings : how those are made that are no columns of numbers
+
+    Attributes
+    ----------
+    columns : source columns to read, each once; origins : the source column of each input
+    """
+
+    def __init__(self, features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> None:
+        self.features = features
+        self.columns, self.origins = source_columns(features, encodings), origins(features, encodings)
+        place = {name: index for index, name in enumerate(features)}
+        self._encodings = [encoding for encoding in encodings if any(name in place for name in encoding.inputs)]
+        made = {name for encoding in self._encodings for name in encoding.inputs}
+        self._plain = [(index, name) for index, name in enumerate(features) if name not in made]
+        self._places = [[place.get(name, -1) for name in encoding.inputs] for encoding in self._encodings]
+
+    def fill(self, out: FloatArray, batch: pa.RecordBatch, missing: Missing) -> None:
+        """Write the inputs of a batch as float32 into the rows of out (n_features, >= rows).
+
+        A missing value becomes NaN, unless its record says otherwise; that of a category becomes NaN under "drop" only.
+        """
+        n = batch.num_rows
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes infinite, and is found right after
+            for index, name in self._plain:
+                np.copyto(out[index, :n], numbers(batch.column(name)), casting="unsafe")
+            for encoding, places in zip(self._encodings, self._places, strict=True):
+                first = places[0]
+                if first >= 0 and places == list(range(first, first + len(places))):
+                    encode(encoding, batch.column(encoding.column), out[first : first + len(places), :n], missing)
+                    continue
+                block = np.empty((len(places), n), dtype=np.float32)
+                encode(encoding, batch.column(encoding.column), block, missing)
+                for row, index in zip(block, places, strict=True):
+                    if index >= 0:
+                        out[index, :n] = row
+
+
+@lru_cache(maxsize=16)
+def encoder_by(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> Encoder:
+    """The encoder of some inputs, made once."""
+    return Encoder(features, encodings)
+
+
+def encoder_of(schema: Schema) -> Encoder:
+    """The encoder of a schema."""
+    return encoder_by(schema.features, schema.encodings)
+
+
+def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missing) -> None:
+    """Write what a column makes into out (len(encoding.inputs), rows); see `Encoder.fill`."""
+    if encoding.kind == "category":
+        words, index = words_and_index(column)
+        codes = _codes(encoding, words)[index]
+        out[:] = 0.0
+        rows = np.flatnonzero(codes >= 0)
+        out[codes[rows], rows] = 1.0
+        if missing == "drop":
+            out[:, _absent(words)[index]] = np.nan
+        return
+    values = out[:-1] if encoding.missing else out
+    if encoding.kind == "number":
+        np.copyto(values[0], numbers(column), casting="unsafe")
+    else:
+        values[:] = date_parts(column, encoding.kind == "timestamp", encoding.time_zone)
+    if encoding.fills:
+        absent = np.isnan(values[0])
+        if encoding.missing:
+            out[-1] = absent
+        values[:, absent] = np.array(encoding.fills, dtype=np.float32)[:, np.newaxis]
+
+
+def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
+    """Values of a column as text, each once or more, and which of them each row has: -1, the last one, for none.
+
+    Returns
+    -------
+    words : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
+    index : (rows,) into words
+    """
+    if pa.types.is_null(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    words = pa.concat_arrays([_as_text(encoded.dictionary), pa.nulls(1, pa.string())])
+    index: Codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return words, index
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """Different values as text: whole numbers without a point, whatever their type."""
+    if pa.types.is_floating(values.type):
+        texts = [_plain_number(value) for value in values.to_pylist()]
+        return pa.array(texts, pa.string())
+    words = values.cast(pa.string())
+    return pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words)
+
+
+def _plain_number(value: float | None) -> str | None:
+    if value is None or value != value:
+        return None
+    return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
+
+
+def _codes(encoding: Encoding, words: pa.Array) -> Codes:
+    """Which input is 1 for each word, -1 for none of them."""
+    n = len(encoding.categories)
+    other, absent = n if encoding.other else -1, len(encoding.inputs) - 1 if encoding.missing else -1
+    found = pc.index_in(words, value_set=pa.array(encoding.categories, pa.string()))
+    codes: Codes = pc.fill_null(found, other).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes[_absent(words)] = absent
+    return codes
+
+
+def _absent(words: pa.Array) -> NDArray[np.bool_]:
+    missing: NDArray[np.bool_] = pc.is_null(words).to_numpy(zero_copy_only=False)
+    return missing
+
+
+def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "the model") -> None:
+    """Raise DataError unless the source columns of a schema, which are all there, are of the kinds that it takes."""
+    kinds = {encoding.column: encoding for encoding in schema.encodings}
+    for name in encoder_of(schema).columns:
+        kind = columns.field(name).type
+        if fault := _unfit(kinds.get(name), kind):
+            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.")
+
+
+def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
+    """What a source column should hold instead of values of a type; "" if it may hold them."""
+    return _unfit(next((one for one in schema.encodings if one.column == column), None), kind)
+
+
+def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
+    if encoding is None or encoding.kind == "number":
+        return "" if is_number(kind) else "a number"
+    if encoding.kind == "category":
+        return "" if is_text(kind) or is_number(kind) else "text"
+    if pa.types.is_null(value_type(kind)):
+        return ""
+    if not is_date(kind):
+        return "dates" if encoding.kind == "date" else "times"
+    if encoding.kind == "timestamp" and bool(zone_of(kind)) != bool(encoding.time_zone):
+        zone = encoding.time_zone
+        return f"times of a zone, such as {zone}," if zone else "times without a zone"
+    return ""

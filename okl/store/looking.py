@@ -1,0 +1,46 @@
+"""A look through CSV files before their rows are used: types that fit all values, and how many rows there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import reduce
+
+import pyarrow as pa
+
+from okl.execution.protocol import Execution
+from okl.store import csvfiles
+from okl.store.places import place_of, size_of
+from okl.store.sources import Piece, Source, in_stretches
+
+
+def looked_through(source: Source, execution: Execution | None, types: Collection[str] = ()) -> Source:
+    """A CSV source with the types that fit all its values, cut into pieces that know their rows; others as they are.
+
+    types : names of columns whose type stands already
+
+    A file of a single block has been seen whole, and is left as it is unless there are workers to share it.
+    """
+    if source.kind != "csv":
+        return source
+    if execution is None and all(size_of(file) <= csvfiles.BLOCK_BYTES for file in source.files):
+        return source
+    pieces = in_stretches(source)
+    looks = list(map(_look_through, pieces) if execution is None else execution.map(_look_through, pieces))
+    schema = source.schema
+    if all(look is not None for look in looks):
+        found = csvfiles.settled(reduce(csvfiles.merged_types, (look.schema for look in looks if look is not None)))
+        schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
+        numbered = zip(pieces, looks, strict=True)
+        pieces = [replace(piece, rows=look.rows) for piece, look in numbered if look is not None]
+    firsts: dict[str, int] = {}
+    parts = []
+    for piece in pieces:
+        parts.append(replace(piece, schema=schema, first_row=firsts.get(piece.path, 0)))
+        firsts[piece.path] = firsts.get(piece.path, 0) + (piece.rows or 0)
+    return replace(source, schema=schema, parts=tuple(parts))
+
+
+def _look_through(piece: Piece) -> csvfiles.Looked | None:
+    assert piece.span is not None
+    return csvfiles.look_through(place_of(piece.path), piece.schema.names, piece.span)
