@@ -20,6 +20,7 @@ def main() -> None:
     with interruptible():
         import flows.commands_compare
         import flows.commands_deploy
+        import flows.commands_explain
         import flows.commands_export
         import flows.commands_models
         import flows.commands_plan

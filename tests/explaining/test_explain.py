@@ -1,0 +1,75 @@
+"""`okl explain`, as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from okl.registry.registry import Registry
+from tests.flows.commandline import Terminal
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on rows whose labels only the column `decides` knows, and further rows beside it."""
+    folder = tmp_path_factory.mktemp("explained")
+    for name, seed in (("rows", 1), ("more", 2)):
+        draw = np.random.default_rng(seed).standard_normal((2000, 3))
+        columns = {"idle": draw[:, 0], "decides": draw[:, 1], "too": draw[:, 2]}
+        labels = np.where(draw[:, 1] > 0, "yes", "no")
+        pq.write_table(pa.table(columns | {"y": labels}), folder / f"{name}.parquet")
+    okl.ingest(folder / "rows.parquet", folder / "data", target="y", holdout=0.25)
+    okl.train(folder / "data", out=str(folder / "run"), solver="c-svm", kernel="linear", C=1.0)
+    return folder
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return Terminal(capsys, monkeypatch)
+
+
+def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) -> None:
+    told = terminal.okl_json("explain", run / "run" / "model", "--rows", "400")
+    assert told["importance"]["columns"][0]["column"] == "decides"
+    assert told["importance"]["columns"][0]["rise"] > 0.3
+    assert told["importance"]["rows"] == 400
+    assert "test rows of" in told["importance"]["on"]
+    assert told["certificate"]["relative_gap"] <= 1e-4
+    text = terminal.okl("explain", run / "run" / "model").out
+    assert "solver c-svm" in text
+    assert "Test rows" in text
+    assert text.splitlines()[-3].startswith("decides ")
+
+
+def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+    shown = terminal.okl_json("models", "publish", "m", run / "run", "--promote", "--registry", tmp_path / "registry")
+    told = terminal.okl_json("explain", "m@champion", run / "more.parquet", "--registry", tmp_path / "registry")
+    assert told["lineage"]["version"] == shown["version"] == 1
+    assert told["model"] == "m@1"
+    assert told["importance"]["rows"] == 2000
+    assert told["importance"]["columns"][0]["column"] == "decides"
+    assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
+
+
+def test_a_model_without_rows_is_told_of_all_the_same(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+    (run / "run" / "model").rename(tmp_path / "elsewhere")
+    try:
+        told = terminal.okl_json("explain", tmp_path / "elsewhere")
+    finally:
+        (tmp_path / "elsewhere").rename(run / "run" / "model")
+    assert told["importance"] is None
+    assert "name a source that has the target" in told["no_importance"]
+    assert told["what"]["map"]["kind"] == "standardised-linear"
+
+
+def test_rows_without_the_target_are_an_error(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+    pq.write_table(pq.read_table(run / "more.parquet").drop_columns(["y"]), tmp_path / "unlabelled.parquet")
+    refused = terminal.okl("explain", run / "run" / "model", tmp_path / "unlabelled.parquet")
+    assert refused.code == 2
+    assert "missing: 'y'" in refused.sentence
