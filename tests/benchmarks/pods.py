@@ -1,0 +1,57 @@
+"""The job that Prefect's own Kubernetes worker would make of a run: `python -m tests.benchmarks.pods`.
+
+It takes `pip install 'okl[kubernetes-pool]'` beside the tests' needs. No cluster is asked: the worker's code turns
+infra/kubernetes/pool.json and a deployment's variables into a manifest, which is held against Kubernetes' schema.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import uuid
+from importlib import import_module
+from pathlib import Path
+
+import kubernetes_validate  # type: ignore[import-untyped]  # no stubs
+import yaml  # type: ignore[import-untyped]  # no stubs
+
+from flows.server import own_server
+
+POOL = Path(__file__).parents[2] / "infra" / "kubernetes" / "pool.json"
+
+
+async def manifest() -> dict[str, object]:
+    """Of a run of a deployment with the variables that infra/prefect.yaml gives."""
+    from prefect.client.schemas.objects import FlowRun
+
+    worker = import_module("prefect_kubernetes.worker")  # of an extra that the tests do without
+    configuration = await worker.KubernetesWorkerJobConfiguration.from_template_and_values(
+        json.loads(POOL.read_text()), {"env": {"OKL_HOME": "/var/lib/okl"}}
+    )
+    configuration.prepare_for_flow_run(FlowRun(id=uuid.uuid4(), flow_id=uuid.uuid4(), name="nightly"))
+    return dict(configuration.job_manifest)
+
+
+def main() -> None:
+    """Print the manifest; exit code 1 if Kubernetes would not take it."""
+    from prefect.settings import temporary_settings
+
+    # Prefect asks its server for blocks that a template may name
+    with tempfile.TemporaryDirectory() as home, own_server(Path(home)) as server:
+        server.wait_ready()
+        with temporary_settings({"api.url": server.url}):
+            job = asyncio.run(manifest())
+    print(yaml.safe_dump(job, sort_keys=False))
+    pod = job["spec"]["template"]["spec"]  # type: ignore[index]
+    for name in ("completions", "parallelism"):  # Prefect asks for them at the wrong place; Kubernetes drops them there
+        del pod[name]
+    kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+    if not (pod["securityContext"]["runAsNonRoot"] and pod["serviceAccountName"] == "run"):
+        sys.exit("the pod would not be what pool.json says")
+    print("valid")
+
+
+if __name__ == "__main__":
+    main()

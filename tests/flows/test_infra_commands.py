@@ -1,0 +1,78 @@
+"""Commands and variables of compose.yaml and of the manifests exist: each is parsed by the program that it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer
+import yaml  # type: ignore[import-untyped]  # no stubs
+from distributed.cli import dask_scheduler, dask_worker
+from prefect.cli._app import _app as prefect_command
+from prefect.settings import Settings
+from prefect.settings.legacy import _get_valid_setting_names
+
+import flows.commands_deploy  # adds its command
+from flows.commands import app
+
+INFRA = Path(__file__).parents[2] / "infra"
+DASK = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
+
+
+def parts() -> list[dict[str, Any]]:
+    """All containers, each with its command and the names of its variables."""
+    services = yaml.safe_load((INFRA / "compose.yaml").read_text())["services"].values()
+    found = [{"words": one["command"], "names": [*one.get("environment", {})]} for one in services if "command" in one]
+    for path in (INFRA / "kubernetes").glob("*.yaml"):
+        for one in yaml.safe_load_all(path.read_text()):
+            pod = one.get("spec", {}).get("template", {}).get("spec", {})
+            inside = [part for part in [*pod.get("initContainers", []), *pod.get("containers", [])] if "args" in part]
+            found += [{"words": part["args"], "names": [name["name"] for name in part["env"]]} for part in inside]
+    return found
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line by its own program, running nothing; Dask looks whether files are there."""
+    program, *rest = words
+    if program == "dask":
+        DASK[rest[0]].make_context(rest[0], list(rest[1:]))
+    elif program == "okl":
+        command = typer.main.get_command(app)
+        command.commands[rest[0]].make_context(rest[0], list(rest[1:]))  # type: ignore[attr-defined]
+    else:
+        assert program == "prefect"
+        prefect_command.parse_args(list(rest), exit_on_error=False, print_error=False)
+
+
+def test_every_command_is_one(tmp_path: Path) -> None:
+    assert flows.commands_deploy.__name__.startswith("flows")
+    found = parts()
+    assert {part["words"][0] for part in found} == {"okl", "prefect", "dask"}
+    assert len(found) >= 11
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).touch()
+    for part in found:
+        parse([str(word).replace("/run/certificates", str(tmp_path)) for word in part["words"]])
+
+
+def test_a_wrong_option_would_be_noticed() -> None:
+    with pytest.raises(click.UsageError, match="--prt"):
+        parse(["dask", "scheduler", "--prt=1"])
+    with pytest.raises(Exception, match="--pol"):
+        parse(["prefect", "worker", "start", "--pol", "okl"])
+    with pytest.raises(Exception, match="--crn"):
+        parse(["okl", "deploy", "--crn", "0 3 * * *"])
+
+
+def test_every_variable_of_prefect_and_dask_is_a_setting() -> None:
+    import dask
+
+    names = {name for part in parts() for name in part["names"]}
+    prefect = {name for name in names if name.startswith("PREFECT_") and "INTEGRATIONS" not in name}
+    assert len(prefect) > 8
+    assert prefect <= _get_valid_setting_names(Settings)
+    of_dask = [name.removeprefix("DASK_").lower().replace("__", ".") for name in names if name.startswith("DASK_")]
+    assert len(of_dask) == 4
+    assert not [name for name in of_dask if dask.config.get(name, default="absent") == "absent"]
