@@ -217,16 +217,31 @@ def evaluate(
 @accepts(given=KEYS, where=EXECUTION)
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Raw rows (Parquet, CSV, svmlight) or a data set.")],
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.")
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="Raw rows (Parquet, CSV, svmlight), a data set, or - for standard input."),
     ],
     given: Given,
     where: Given,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.", show_default=False
+        ),
+    ] = None,
     registry: Registered = None,
     json: Json = False,
 ) -> None:
-    """Score rows with a model, in their order; recorded by Prefect."""
+    """Score rows with a model, in their order; recorded by Prefect.
+
+    With - as SOURCE, rows come as CSV or Parquet from standard input, their scores go to standard output as CSV, and
+    nothing is recorded: okl predict MODEL - < rows.csv > scores.csv
+    """
+    if source == "-":
+        _predict_here(model, registry, given | where, out, json)
+        return
+    if out is None:
+        raise ConfigError("okl predict takes --out DIR, the folder to make for the scores; only - goes without.")
     from okl.scoring import ScoreSettings, check_score
 
     paths = {name: absolute_location(place) for name, place in (("source", source), ("out", out))}
@@ -239,47 +254,6 @@ def predict(
     show(result, json, "\n".join(lines))
 
 
-@app.command(short_help="Apply the deployments okl-train and okl-score to the configured Prefect server.")
-@accepts(options=TRAIN, ingest_options=INGEST)
-def deploy(
-    options: Given,
-    ingest_options: Given,
-    dataset: Annotated[
-        str | None,
-        typer.Argument(metavar="DATASET", help="What a run trains on that is given nothing; none: each run says."),
-    ] = None,
-    cron: Annotated[
-        str | None, typer.Option(metavar="FIELDS", help="When to train, such as '0 3 * * *'; none: only when asked.")
-    ] = None,
-    timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Zurich.")] = None,
-    pool: Annotated[str, typer.Option(metavar="NAME", help="Work pool; made if it is missing.")] = "okl",
-    config: Config = None,
-    pairs: Pairs = None,
-    json: Json = False,
-) -> None:
-    """Apply the deployments okl-train/default and okl-score/default to the configured Prefect server.
-
-    None configured: the one of `okl up`.
-    """
-    settings = None
-    if dataset is not None:
-        from okl.planning import check
-
-        settings = train_settings(dataset, options, ingest_options, config, pairs or [])
-        check(settings)
-    elif options or ingest_options or config or pairs:
-        from okl.errors import ConfigError
-
-        raise ConfigError("Options of training need something to train on: give the data set too.")
-    from flows.run import server_known
-
-    with server_known():
-        from flows.deploy import deploy as apply
-
-        names = apply(settings, cron=cron, timezone=timezone, pool=pool)
-    show({"deployments": names, "pool": pool}, json, "\n".join(names))
-
-
 def _registered(model: str, registry: str | None) -> dict[str, str]:
     """A model for good: a folder from the root, or NAME@NUMBER for whatever an alias names now, and its registry."""
     from okl.registry.reference import is_reference, pinned
@@ -288,6 +262,18 @@ def _registered(model: str, registry: str | None) -> dict[str, str]:
     if not is_reference(model):
         return {"model": absolute_location(model)}
     return {"model": pinned(model, registry), "registry": registry_location(registry)}
+
+
+def _predict_here(model: str, registry: str | None, given: dict[str, Any], out: str | None, json: bool) -> None:
+    """From standard input to standard output."""
+    import sys
+
+    if out is not None or json or given.keys() - {"keys"}:
+        raise ConfigError("okl predict MODEL - takes no option but --keys and --registry: scores go to standard output.")
+    from okl.piping import score_stream
+
+    keys = given.get("keys", ())
+    score_stream(model, sys.stdin.buffer, sys.stdout.buffer, keys, registry)
 
 
 def _observer() -> Observer:

@@ -63,7 +63,7 @@ def retrain(
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}
-    values = _values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
+    values = retrain_values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
     from flows.run import run_retrain
@@ -72,7 +72,7 @@ def retrain(
     show(result, json, summary_sentence(result))
 
 
-def _values(
+def retrain_values(
     name: str, source: str | None, given: Given, groups: dict[str, Given], config: str | None, pairs: list[str]
 ) -> Given:
     """Values of settings from a TOML file, then --set pairs, then options; paths are absolute."""

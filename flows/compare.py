@@ -7,18 +7,20 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
+from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
 from okl.comparison.dispatch import check, open_run, stages_of
 from okl.comparison.settings import CompareSettings
 
 
 @flow(name="okl-compare", persist_result=False, retries=0)
-def okl_compare(settings: CompareSettings) -> dict[str, Any] | State[Any]:
+def okl_compare(settings: CompareSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
     """Compare models, and save the best one; or with a constraint, what each bound of it costs.
 
     Parameters
     ----------
     settings : models, data and how they are told apart; paths are absolute, as a worker runs in a temporary folder
+    service : service levels; they change nothing of what is computed
     """
     check(settings)
-    return follow_stages("okl-compare", lambda observer: open_run(settings, observer), stages_of(settings))
+    return follow_stages("okl-compare", lambda observer: open_run(settings, observer), stages_of(settings), service)

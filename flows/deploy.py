@@ -1,4 +1,4 @@
-"""`okl deploy`: apply the deployments of infra/prefect.yaml to the configured Prefect server."""
+"""`okl deploy`: apply the deployments of infra/prefect.yaml, and its automations, to the configured Prefect server."""
 
 from __future__ import annotations
 
@@ -15,43 +15,60 @@ import yaml  # type: ignore[import-untyped]  # Prefect brings it, and no stubs
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from flows.run import require_answer
 from flows.server import PRIVACY
+from flows.service import ServiceSettings
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.home import okl_home
+from okl.registry.reference import is_reference
+from okl.registry.registry import registry_location
+from okl.retraining.settings import RetrainSettings
 
 SLUG = "okl"  # names our schedule among those that others add in Prefect's pages
 PATHS = ("data", "model", "source", "out")  # settings that name files: a worker runs in a folder of its own
+MODEL = "{{ $OKL_MODEL }}"  # in the file: the deployments of one model bear its name
+ALWAYS = ("okl_compare", "okl_reproduce", "okl_notice")
+
+Parameters = dict[str, Any]
 
 
 def deploy(
     train: TrainSettings | None = None,
     score: dict[str, Any] | None = None,
     *,
+    retrain: RetrainSettings | None = None,
+    service: ServiceSettings | None = None,
     cron: str | None = None,
     timezone: str | None = None,
     pool: str = "okl",
 ) -> list[str]:
-    """Create or update the deployments okl-train/default and okl-score/default, and their work pool if it is missing.
+    """Create or update deployments, the automations that look after their runs, and their work pool if it is missing.
+
+    Those of one model if `retrain` names it: okl-retrain/NAME, okl-score/NAME and okl-notice/default. Otherwise
+    okl-train, okl-score, okl-compare, okl-reproduce and okl-notice, each /default.
 
     Parameters
     ----------
     train : what to train when a run gives no settings of its own, without a folder, as every run makes one; None leaves
         it to whoever starts a run. Paths may be relative to the current directory
-    score : some fields of okl.scoring.ScoreSettings, likewise
-    cron : when to train, such as "0 3 * * *"; None: only when asked, and a schedule deployed earlier is removed
+    score : some fields of okl.scoring.ScoreSettings, likewise; with `retrain` its source and out, to score with each
+        new champion, and None removes okl-score/NAME
+    retrain : which model to retrain, and how
+    service : service levels of the deployment that is trained or retrained by; None: the defaults
+    cron : when to train or retrain, such as "0 3 * * *"; None: only when asked, and a schedule of before is removed
     timezone : of `cron`, such as "Europe/Zurich"; None: UTC
     pool : name of the work pool; a new one is of type process
 
     Returns
     -------
-    names of the deployments, for `prefect deployment run`
+    names of the deployments, for `prefect deployment run`; that of the schedule is the first
 
     Raises
     ------
@@ -60,7 +77,9 @@ def deploy(
     """
     if train is not None and train.out is not None:
         raise ConfigError(f"A deployment runs many times, and the folder {train.out} is one. Leave out --out.")
-    if cron is not None and train is None:
+    if retrain is not None and retrain.name == "default":
+        raise ConfigError("okl-score/default is the deployment of any model: give this one another name.")
+    if cron is not None and train is None and retrain is None:
         raise ConfigError("A schedule needs something to train on: give the data set too.")
     if not PREFECT_API_URL.value():
         raise ExecutionError(
@@ -69,21 +88,55 @@ def deploy(
         )
     _check_schedule(cron, timezone)
     require_answer()
-    values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
-    wanted = {"okl_train": values, "okl_score": score}
-    plan = _plan(wanted, cron, timezone, pool)
+    wanted = _of_defaults(train, score, service) if retrain is None else _of_model(retrain, score, service)
+    plan = _plan(wanted, None if retrain is None else retrain.name, pool)
+    first = plan["deployments"][0]
+    if cron is not None:
+        first["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
+    if service is not None and service.late == "all":
+        first["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     _ensure_pool(pool)
     _apply(plan)
-    names = [f"{_flow_of(deployment).replace('_', '-')}/{deployment['name']}" for deployment in plan["deployments"]]
+    _apply_automations()
+    names = [f"{_flow_of(one).replace('_', '-')}/{one['name']}" for one in plan["deployments"]]
     if cron is None:
         _remove_schedule(names[0])
+    if retrain is not None and score is None:
+        _remove_deployment(f"okl-score/{retrain.name}")
     return names
 
 
-def packaged_plan() -> Path:
-    """Return the path of prefect.yaml: inside the package of a wheel, in infra/ of a checkout."""
-    packaged = Path(str(resources.files("flows"))) / "prefect.yaml"
-    return packaged if packaged.is_file() else packaged.parents[1] / "infra" / "prefect.yaml"
+def packaged_plan(name: str = "prefect.yaml") -> Path:
+    """Return the path of a file of infra/: inside the package of a wheel, in infra/ of a checkout."""
+    packaged = Path(str(resources.files("flows"))) / name
+    return packaged if packaged.is_file() else packaged.parents[1] / "infra" / name
+
+
+def _of_defaults(
+    train: TrainSettings | None, score: dict[str, Any] | None, service: ServiceSettings | None
+) -> dict[str, Parameters]:
+    values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
+    wanted = {"okl_train": _parameters(values, service), "okl_score": _parameters(score, None)}
+    return wanted | {flow: {} for flow in ALWAYS}
+
+
+def _of_model(
+    retrain: RetrainSettings, score: dict[str, Any] | None, service: ServiceSettings | None
+) -> dict[str, Parameters]:
+    # the environment that names a registry here is not that of the worker
+    registry = registry_location(retrain.registry)
+    values = retrain.model_dump(mode="json", exclude_defaults=True) | {"registry": registry}
+    wanted = {"okl_retrain": _parameters(values, service)}
+    if score is not None:
+        model = {"model": f"{retrain.name}@champion", "registry": registry}
+        wanted["okl_score"] = _parameters(score | model, None)
+    return wanted | {"okl_notice": {}}
+
+
+def _parameters(values: dict[str, Any] | None, service: BaseModel | None) -> Parameters:
+    parameters = {} if values is None else {"settings": _absolute(values)}
+    levels = {} if service is None else service.model_dump(mode="json", exclude_defaults=True)
+    return parameters | ({"service": levels} if levels else {})
 
 
 def _flow_of(deployment: dict[str, Any]) -> str:
@@ -98,22 +151,27 @@ def _check_schedule(cron: str | None, timezone: str | None) -> None:
         raise ConfigError(f"{reason}. A schedule takes five fields, such as '0 3 * * *'.") from None
 
 
-def _plan(
-    settings: dict[str, dict[str, Any] | None], cron: str | None, timezone: str | None, pool: str
-) -> dict[str, Any]:
-    plan: dict[str, Any] = yaml.safe_load(packaged_plan().read_text(encoding="utf-8"))
+def _plan(wanted: dict[str, Parameters], model: str | None, pool: str) -> dict[str, Any]:
+    """The file's deployments of the flows that are wanted, in their order: those of the model where there are such."""
+    plan: dict[str, Any] = yaml.safe_load(packaged_plan().read_text(encoding="utf-8").replace(MODEL, model or MODEL))
+    of_flow: dict[str, dict[str, Any]] = {}
     for deployment in plan["deployments"]:
-        chosen = settings[_flow_of(deployment)]
-        deployment["parameters"] = {} if chosen is None else {"settings": _absolute(chosen)}
+        if deployment["name"] == (model or "default") or _flow_of(deployment) not in of_flow:
+            of_flow[_flow_of(deployment)] = deployment
+    plan["deployments"] = [of_flow[flow] for flow in wanted]
+    for deployment in plan["deployments"]:
+        deployment["parameters"] = wanted[_flow_of(deployment)]
         environment = deployment["work_pool"]["job_variables"]["env"] | {"OKL_HOME": str(okl_home())}
         deployment["work_pool"] = {"name": pool, "job_variables": {"env": environment}}
-        if cron is not None and _flow_of(deployment) == "okl_train":
-            deployment["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
     return plan
 
 
 def _absolute(values: dict[str, Any]) -> dict[str, Any]:
-    paths = {name: value for name, value in values.items() if name in PATHS and "://" not in str(value)}
+    paths = {
+        name: value
+        for name, value in values.items()
+        if name in PATHS and "://" not in str(value) and not (name == "model" and is_reference(value))
+    }
     return values | {name: str(Path(value).expanduser().absolute()) for name, value in paths.items()}
 
 
@@ -134,6 +192,24 @@ def _remove_schedule(deployment_name: str) -> None:
         for schedule in deployment.schedules:
             if schedule.slug == SLUG:
                 client.delete_deployment_schedule(deployment.id, schedule.id)
+
+
+def _remove_deployment(name: str) -> None:
+    """Remove a deployment that left the plan, and with it what triggers it; its runs stay."""
+    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+        client.delete_deployment(client.read_deployment_by_name(name).id)
+
+
+def _apply_automations() -> None:
+    """Create the automations of infra/automations.yaml, or bring those of their names up to date."""
+    wanted = yaml.safe_load(packaged_plan("automations.yaml").read_text(encoding="utf-8"))["automations"]
+    with get_client(sync_client=True) as client:
+        for automation in map(AutomationCore.model_validate, wanted):
+            found = client.read_automations_by_name(automation.name)
+            if found:
+                client.update_automation(found[0].id, automation.model_copy(update={"enabled": found[0].enabled}))
+            else:
+                client.create_automation(automation)
 
 
 def _apply(plan: dict[str, Any]) -> None:

@@ -7,18 +7,22 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
+from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
 from okl.reproduction.run import REPRODUCE_STAGES, ReproductionRun, check
 from okl.reproduction.settings import ReproduceSettings
 
 
 @flow(name="okl-reproduce", persist_result=False, retries=0)
-def okl_reproduce(settings: ReproduceSettings) -> dict[str, Any] | State[Any]:
+def okl_reproduce(settings: ReproduceSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
     """Reproduce a table or a study.
 
     Parameters
     ----------
     settings : what to reproduce and on which data; paths are absolute, as a worker runs in a temporary folder
+    service : service levels; they change nothing of what is computed
     """
     check(settings)
-    return follow_stages("okl-reproduce", lambda observer: ReproductionRun(settings, observer), REPRODUCE_STAGES)
+    return follow_stages(
+        "okl-reproduce", lambda observer: ReproductionRun(settings, observer), REPRODUCE_STAGES, service
+    )

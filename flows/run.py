@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from flows.progress import watching
 from flows.server import PRIVACY, OwnServer, own_server, prefect_home
+from flows.service import ATTENDED
 from flows.stack.finding import StackServer, stack_server
 from okl.errors import ExecutionError
 from okl.home import okl_home
@@ -82,7 +83,7 @@ def run_retrain(settings: RetrainSettings, observer: Observer) -> dict[str, Any]
     return run_recorded(load, settings, observer)
 
 
-def run_recorded(load: Callable[[], Callable[[Any], Any]], settings: BaseModel, observer: Observer) -> dict[str, Any]:
+def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, observer: Observer) -> dict[str, Any]:
     """Run any flow as `run_train` does.
 
     Parameters
@@ -103,7 +104,7 @@ def run_recorded(load: Callable[[], Callable[[Any], Any]], settings: BaseModel, 
         return _run_and_wait(flow, settings, observer)
 
 
-def _run_and_wait(flow: Callable[[Any], Any], settings: BaseModel, observer: Observer) -> dict[str, Any]:
+def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Observer) -> dict[str, Any]:
     from prefect.exceptions import CancelledRun
 
     from flows.records import wait_for_records
@@ -115,7 +116,7 @@ def _run_and_wait(flow: Callable[[Any], Any], settings: BaseModel, observer: Obs
         with quiet_terminal():
             # As plain values, the way a worker gets them: Prefect takes parameters apart in search of futures, and a
             # model with a field named `keys` looks like a mapping to it. The flow makes them a model again.
-            result: dict[str, Any] = flow(settings.model_dump(mode="json"))
+            result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED)
         return result
     except CancelledRun:
         raise KeyboardInterrupt from None

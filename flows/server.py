@@ -54,6 +54,8 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{prefect_home(home) / 'prefect.db'}",
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+        # in memory, a server that is restarted forgets who runs, and Prefect then ends whoever does
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PYTHONUNBUFFERED": "1",
     }
     return environment

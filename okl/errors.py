@@ -9,6 +9,7 @@ class OklError(Exception):
     """Root of all errors that a user of okl can cause or mend."""
 
     exit_code = 2
+    passing = False  # whether it may be gone by itself the next time
 
 
 class ConfigError(OklError, ValueError):
@@ -35,12 +36,14 @@ class ConflictError(RegistryError):
     """Somebody else changed what a change was based on, so it was not made; looking again may help."""
 
     exit_code = 1
+    passing = True
 
 
 class ExecutionError(OklError, RuntimeError):
     """Workers, a scheduler or a server that cannot do what was asked."""
 
     exit_code = 1
+    passing = True
 
 
 class DivergedError(OklError, ArithmeticError):

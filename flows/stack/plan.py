@@ -19,6 +19,7 @@ from flows.stack.state import stack_folder
 
 POOL = "okl"
 QUERY_SECONDS = "1"  # how often the Prefect worker asks for runs: half of that is what a run waits
+HEARTBEAT_SECONDS = "30"  # as in infra/prefect.yaml, or every run would have to start cold
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 WELL_KNOWN_PORT = 4200  # of Prefect's
 
@@ -134,6 +135,7 @@ class Plan:
             "PREFECT_API_URL": self.ports.url,
             "PREFECT_HOME": str(prefect_home(self.options.home)),
             "PREFECT_WORKER_QUERY_SECONDS": QUERY_SECONDS,
+            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": HEARTBEAT_SECONDS,
         }
 
 

@@ -91,7 +91,9 @@ def explained(error: BaseException, failing: str, how_often: str = "") -> DataEr
         advice = "Try again when the store answers."
     else:
         advice = "Check the URL, and the settings of its store."
-    return DataError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
+    failure = DataError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
+    failure.passing = may_pass(error)
+    return failure
 
 
 def without_secrets(text: str) -> str:

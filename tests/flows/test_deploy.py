@@ -179,7 +179,8 @@ def test_deploying_again_changes_nothing_but_our_schedule(
         return sorted((schedule.slug, getattr(schedule.schedule, "cron", None)) for schedule in found)
 
     names = deployed
-    assert names == ["okl-train/default", "okl-score/default"]
+    flows = ("train", "score", "compare", "reproduce", "notice")
+    assert names == [f"okl-{flow}/default" for flow in flows]
     assert schedules() == [("okl", YEARLY)]
     first = [client.read_deployment_by_name(name) for name in names]
     mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")

@@ -1,0 +1,139 @@
+"""The command `okl deploy`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from flows.commands import Config, Json, Pairs, app, show
+from flows.commands_retrain import LEARNING, READING, RETRAIN, retrain_values
+from flows.options import INGEST, TRAIN, Given, Options, accepts, train_settings
+from flows.service import RetrainService, ServiceSettings
+from okl.configuration import TrainSettings, settings_from
+from okl.errors import ConfigError
+from okl.retraining.settings import RetrainSettings
+from okl.store.places import absolute_location
+
+SERVICE = Options(
+    RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
+)
+OWN_FOLDER = "{time}-version-{version}"
+
+
+@app.command(short_help="Apply deployments to the configured Prefect server: training, retraining, scoring, ...")
+@accepts(service=SERVICE, retrain_options=RETRAIN, options=TRAIN, ingest_options=INGEST)
+def deploy(
+    service: Given,
+    retrain_options: Given,
+    options: Given,
+    ingest_options: Given,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASET",
+            help="What a run trains on that is given nothing, or where files arrive; none: each run says.",
+        ),
+    ] = None,
+    retrain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Retrain this model on the files that arrive in DATASET, as okl retrain does."
+        ),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(metavar="SOURCE", help="With --retrain: score these rows with each new champion.")
+    ] = None,
+    score_out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Of the scores; may hold {date}, {time}, {version}, {run}; none: in okl's home folder."
+        ),
+    ] = None,
+    cron: Annotated[
+        str | None, typer.Option(metavar="FIELDS", help="When to run, such as '0 3 * * *'; none: only when asked.")
+    ] = None,
+    timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Zurich.")] = None,
+    pool: Annotated[str, typer.Option(metavar="NAME", help="Work pool; made if it is missing.")] = "okl",
+    config: Config = None,
+    pairs: Pairs = None,
+    json: Json = False,
+) -> None:
+    """Apply deployments to the configured Prefect server; none configured: that of `okl up`.
+
+    Without --retrain: okl-train/default, which --cron is for, and okl-score, okl-compare, okl-reproduce and okl-notice,
+    each /default. With it: okl-retrain/NAME, which --cron is for, okl-score/NAME if there is something to score, and
+    okl-notice/default. May be repeated: it updates.
+    """
+    from flows.run import server_known
+
+    groups = retrain_options, options, ingest_options
+    if retrain is None:
+        if score is not None or score_out is not None:
+            raise ConfigError("--score is of a retrained model, and none was named: give --retrain NAME, too.")
+        training, retraining = _training(dataset, *groups, config, pairs or []), None
+        levels = settings_from(ServiceSettings, service, "okl deploy")
+    else:
+        training, retraining = None, _retraining(retrain, dataset, *groups, config, pairs or [])
+        levels = settings_from(RetrainService, service, "okl deploy")
+    with server_known():
+        from flows.deploy import deploy as apply
+
+        scoring = None if score is None or retrain is None else _scoring(score, score_out, retrain)
+        names = apply(
+            training, scoring, retrain=retraining, service=levels, cron=cron, timezone=timezone, pool=pool
+        )  # fmt: skip
+    show({"deployments": names, "pool": pool}, json, "\n".join(names))
+
+
+def _training(
+    dataset: str | None, retraining: Given, options: Given, ingest: Given, config: str | None, pairs: list[str]
+) -> TrainSettings | None:
+    """What to train on, checked; None where each run says."""
+    if odd := [name for name in retraining if name not in INGEST.fields]:
+        raise ConfigError(f"--{odd[0].replace('_', '-')} is of a retraining: give --retrain NAME, too.")
+    if dataset is None:
+        if options or ingest or config or pairs:
+            raise ConfigError("Options of training need something to train on: give the data set too.")
+        return None
+    from okl.planning import check
+
+    settings = train_settings(dataset, options, ingest, config, pairs)
+    check(settings)
+    return settings
+
+
+def _retraining(
+    name: str,
+    source: str | None,
+    retraining: Given,
+    options: Given,
+    ingest: Given,
+    config: str | None,
+    pairs: list[str],
+) -> RetrainSettings:
+    """How to retrain, checked."""
+    allowed = {"train": (options, LEARNING), "ingest": (ingest, READING)}
+    for given, known in allowed.values():
+        if odd := [one for one in given if one not in (*known.fields, *RETRAIN.fields)]:
+            raise ConfigError(f"--{odd[0].replace('_', '-')} is no option of a retraining: see okl retrain --help.")
+    groups: dict[str, dict[str, Any]] = {
+        table: {one: value for one, value in given.items() if one in known.fields}
+        for table, (given, known) in allowed.items()
+    }
+    values = retrain_values(name, source, retraining, groups, config, pairs)
+    settings = settings_from(RetrainSettings, values, "okl deploy")
+    from okl.planning import check_workers
+
+    check_workers(settings.train)
+    return settings
+
+
+def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
+    """Which rows to score with each champion of a model, and where to; a folder without a field gets some."""
+    from flows.score import FIELD
+    from okl.home import okl_home
+
+    place = absolute_location(out or str(okl_home() / "scores" / name))
+    own = place if FIELD.search(place) else f"{place.rstrip('/')}/{OWN_FOLDER}"
+    return {"source": absolute_location(source), "out": own}
