@@ -24,6 +24,7 @@ def main() -> None:
         import flows.commands_export
         import flows.commands_models
         import flows.commands_plan
+        import flows.commands_predict
         import flows.commands_reproduce
         import flows.commands_retrain
         import flows.commands_stack  # noqa: F401  each adds its commands

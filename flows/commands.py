@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.options import (
-    EXECUTION,
     INGEST,
-    KEYS,
     STORE,
     TRAIN,
     WORKERS,
@@ -21,7 +19,6 @@ from flows.options import (
     train_settings,
 )
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings, settings_from
-from okl.store.places import absolute_location
 
 if TYPE_CHECKING:
     from okl.progress import Observer
@@ -182,98 +179,6 @@ def train(
     from okl.store.report import text_summary
 
     show(result, json, text_summary(result))
-
-
-@app.command(short_help="Measure a model on labelled rows.")
-@accepts(where=EXECUTION)
-def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
-    dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="Data set, or a source with the model's target column.")
-    ],
-    where: Given,
-    split: Annotated[
-        str, typer.Option(metavar="test|train|all", help="Rows of a data set; a source, or a set without a split: all.")
-    ] = "test",
-    registry: Registered = None,
-    json: Json = False,
-) -> None:
-    """Measure a model on labelled rows."""
-    from okl.measuring import EvaluateSettings, evaluate_model
-    from okl.store.report import text_metrics
-
-    chosen = _registered(model, registry)
-    values = {"source": absolute_location(dataset), "split": split}
-    settings = settings_from(EvaluateSettings, chosen | values | where, "okl evaluate")
-    observer = _observer()
-    try:
-        result = evaluate_model(settings, observer)
-    finally:
-        observer.finish()
-    show(result, json, text_metrics(result["metrics"], result["rows"]))
-
-
-@app.command(short_help="Score rows with a model, in their order.")
-@accepts(given=KEYS, where=EXECUTION)
-def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="Raw rows (Parquet, CSV, svmlight), a data set, or - for standard input."),
-    ],
-    given: Given,
-    where: Given,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.", show_default=False
-        ),
-    ] = None,
-    registry: Registered = None,
-    json: Json = False,
-) -> None:
-    """Score rows with a model, in their order; recorded by Prefect.
-
-    With - as SOURCE, rows come as CSV or Parquet from standard input, their scores go to standard output as CSV, and
-    nothing is recorded: okl predict MODEL - < rows.csv > scores.csv
-    """
-    if source == "-":
-        _predict_here(model, registry, given | where, out, json)
-        return
-    if out is None:
-        raise ConfigError("okl predict takes --out DIR, the folder to make for the scores; only - goes without.")
-    from okl.scoring import ScoreSettings, check_score
-
-    paths = {name: absolute_location(place) for name, place in (("source", source), ("out", out))}
-    settings = settings_from(ScoreSettings, _registered(model, registry) | paths | given | where, "okl predict")
-    check_score(settings)
-    from flows.run import run_score
-
-    result = run_score(settings, _observer())
-    lines = [f"{result['rows']:,} rows scored in {result['seconds']:.2f} s", f"written to {result['out']}"]
-    show(result, json, "\n".join(lines))
-
-
-def _registered(model: str, registry: str | None) -> dict[str, str]:
-    """A model for good: a folder from the root, or NAME@NUMBER for whatever an alias names now, and its registry."""
-    from okl.registry.reference import is_reference, pinned
-    from okl.registry.registry import registry_location
-
-    if not is_reference(model):
-        return {"model": absolute_location(model)}
-    return {"model": pinned(model, registry), "registry": registry_location(registry)}
-
-
-def _predict_here(model: str, registry: str | None, given: dict[str, Any], out: str | None, json: bool) -> None:
-    """From standard input to standard output."""
-    import sys
-
-    if out is not None or json or given.keys() - {"keys"}:
-        raise ConfigError("okl predict MODEL - takes no option but --keys and --registry: scores go to standard output.")
-    from okl.piping import score_stream
-
-    keys = given.get("keys", ())
-    score_stream(model, sys.stdin.buffer, sys.stdout.buffer, keys, registry)
 
 
 def _observer() -> Observer:

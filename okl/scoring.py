@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
 from okl.configuration import WhereSettings
@@ -52,31 +53,34 @@ class ScorePiece:
 
     def __call__(self, piece: TablePiece) -> dict[str, Any]:
         """Rows, and how often each label was predicted (or the sum of the predictions)."""
-        schema = self.output_schema(piece)
         counts: Counter[Any] = Counter()
         rows, total = 0, 0.0
-        model = piece.seen_by(self.model.schema)
-        columns = [*model.source_columns, *self.keys]
         with (
             file_beside(self.folder / f"part-{piece.index:05d}.parquet") as beside,
-            pq.ParquetWriter(beside, schema, compression="zstd") as writer,
+            pq.ParquetWriter(beside, self.output_schema(piece), compression="zstd") as writer,
         ):
-            for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
-                raw = prepare_rows(model, source, self.model.precision)
-                scores = self.model.predictor.scores(raw.inputs)
-                predicted = predictions(self.model.schema, scores)
-                absent = None if raw.complete is None else ~raw.complete
-                kept = predicted if absent is None else predicted[~absent]
+            for batch, predicted in self.batches(piece):
                 if self.model.schema.task == "regression":
-                    total += float(kept.sum())
+                    total += float(predicted.sum())
                 else:
-                    counts.update(kept.tolist())
-                arrays = [source.batch.column(name) for name in self.keys]
-                arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
-                arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
-                writer.write_batch(pa.record_batch(arrays, schema=schema))
-                rows += source.batch.num_rows
+                    counts.update(predicted.tolist())
+                writer.write_batch(batch)
+                rows += batch.num_rows
         return {"rows": rows, "counts": counts, "total": total}
+
+    def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
+        """Keys, scores and predictions of some rows, and again the predictions of those that hold all their values."""
+        schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
+        columns = [*model.source_columns, *self.keys]
+        for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
+            raw = prepare_rows(model, source, self.model.precision)
+            scores = self.model.predictor.scores(raw.inputs)
+            predicted = predictions(self.model.schema, scores)
+            absent = None if raw.complete is None else ~raw.complete
+            arrays = [source.batch.column(name) for name in self.keys]
+            arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
+            arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
+            yield pa.record_batch(arrays, schema=schema), predicted if absent is None else predicted[~absent]
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
         """Key columns as they came, score (one a class for several classes), prediction."""

@@ -1,0 +1,62 @@
+"""Small jobs: rows from a stream, scores as CSV to another, in this process and without any record of it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow.csv as pacsv
+
+from okl.errors import DataError
+from okl.scoring import ScorePiece, ScoreSettings, check_score
+from okl.store.places import place_of
+
+PARQUET = b"PAR1"  # how such a file begins
+
+
+def score_stream(
+    model: str, rows: BinaryIO, out: BinaryIO, keys: Sequence[str] = (), registry: str | None = None
+) -> int:
+    """Score raw rows that come as CSV with a header line, or as a Parquet file; write CSV; return the number of rows.
+
+    A column type can only be settled once all rows are there: they are kept in a temporary file meanwhile.
+
+    Parameters
+    ----------
+    model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`
+    rows : raw rows; out : gets the key columns, the scores and the prediction of each row, in their order
+    keys : columns to carry along, besides the model's own keys
+
+    Raises
+    ------
+    OklError : as `okl predict`; nothing is written then, unless a bad value stands below good rows
+    """
+    with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
+        file = _kept(rows, Path(folder))
+        settings = ScoreSettings(
+            model=model, registry=registry, source=str(file), out=str(Path(folder) / "never"), keys=tuple(keys)
+        )
+        opened, pieces, kept = check_score(settings)
+        work = ScorePiece(opened, kept, place_of(folder))
+        with pacsv.CSVWriter(out, work.output_schema(pieces[0])) as writer:
+            written = 0
+            for piece in pieces:
+                for batch, _ in work.batches(piece):
+                    writer.write_batch(batch)
+                    written += batch.num_rows
+        return written
+
+
+def _kept(rows: BinaryIO, folder: Path) -> Path:
+    """The stream as a file whose name says what it is."""
+    beginning = rows.read(len(PARQUET))
+    if not beginning:
+        raise DataError("Standard input is empty; expected CSV with a header line, or a Parquet file.")
+    file = folder / f"standard-input.{'parquet' if beginning == PARQUET else 'csv'}"
+    with file.open("wb") as stream:
+        stream.write(beginning)
+        shutil.copyfileobj(rows, stream)
+    return file

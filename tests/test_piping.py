@@ -1,0 +1,69 @@
+"""`okl predict MODEL -`: rows from standard input, scores to standard output."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from okl.errors import DataError
+from okl.piping import score_stream
+from okl.store.model import save_model
+from tests.flows.commandline import Terminal
+from tests.store.test_model import make_model
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> pa.Table:
+    """Rows of a saved model, `model` beside them."""
+    save_model(make_model("multiclass"), tmp_path / "model")
+    draw = np.random.default_rng(1).standard_normal((300, 2)) * 4.0
+    values = draw.astype(np.float32).astype(np.float64)
+    return pa.table({"height": values[:, 0], "id": [f"row {i}" for i in range(300)], "width": values[:, 1]})
+
+
+def piped(model: Path, content: bytes) -> pa.Table:
+    out = io.BytesIO()
+    assert score_stream(str(model), io.BytesIO(content), out) == 300
+    return pacsv.read_csv(io.BytesIO(out.getvalue()))
+
+
+def test_piped_rows_have_the_scores_of_a_recorded_run(rows: pa.Table, tmp_path: Path) -> None:
+    as_csv, as_parquet = io.BytesIO(), io.BytesIO()
+    pacsv.write_csv(rows, as_csv)
+    pq.write_table(rows, as_parquet)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "scores")
+    expected = pq.read_table(tmp_path / "scores")
+    assert len(set(expected["prediction"].to_pylist())) == 3
+    for content in (as_csv, as_parquet):
+        found = piped(tmp_path / "model", content.getvalue())
+        assert found.column_names == expected.column_names
+        assert found["id"].equals(expected["id"])
+        assert found["prediction"].equals(expected["prediction"])
+        for name in expected.column_names[1:-1]:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+
+
+def test_bad_rows_are_named_and_no_scores_come(rows: pa.Table, tmp_path: Path) -> None:
+    content, out = io.BytesIO(), io.BytesIO()
+    pacsv.write_csv(rows.drop_columns(["width"]), content)
+    with pytest.raises(DataError, match=r"standard-input\.csv: .* missing: 'width'"):
+        score_stream(str(tmp_path / "model"), io.BytesIO(content.getvalue()), out)
+    with pytest.raises(DataError, match="Standard input is empty"):
+        score_stream(str(tmp_path / "model"), io.BytesIO(b""), out)
+    assert out.getvalue() == b""
+
+
+def test_options_of_recorded_runs_are_refused(
+    rows: pa.Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal(capsys, monkeypatch)
+    assert "no option but --key and --registry" in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
+    assert "takes --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
