@@ -158,7 +158,7 @@ def _of_kept(past: list[Window], window: Window) -> Verdict | None:
     for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
         unseen = past[1 - age :]
         wrong = sum(one.kept_wrong[-younger] for younger, one in enumerate(unseen, 1))
-        verdicts.append(_fishers(wrong, sum(one.rows for one in unseen), window.kept_wrong[-age], window.rows))
+        verdicts.append(fishers(wrong, sum(one.rows for one in unseen), window.kept_wrong[-age], window.rows))
     if not verdicts:
         return None
     clearest = min(verdicts, key=lambda one: one.p_value)
@@ -168,22 +168,22 @@ def _of_kept(past: list[Window], window: Window) -> Verdict | None:
 def _of_learner(late: list[Window], window: Window) -> Verdict:
     """Of the learner itself, beside late windows."""
     totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
-    verdict = _fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
-    excess = _excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
+    verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
+    excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
     if excess == 1.0 or verdict.p_value == 0.0:
         return verdict
     deviation = float(stats.norm.isf(verdict.p_value)) / math.sqrt(excess)
     return replace(verdict, p_value=float(stats.norm.sf(deviation)))
 
 
-def _excess_spread(totals: Doubles, rows: Doubles) -> float:
+def excess_spread(totals: Doubles, rows: Doubles) -> float:
     """How many times the variance of chance alone the rates of windows one after the other vary, at least 1."""
-    rate = totals.sum() / rows.sum()
+    rate = float(totals.sum() / rows.sum())
     by_chance = rate * (1.0 - rate) * (1.0 / rows[1:] + 1.0 / rows[:-1])
     return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0
 
 
-def _fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Verdict:
-    """Fisher's exact test, one-sided."""
+def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Verdict:
+    """Fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
     p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
     return Verdict(float(p_value), wrong / rows, past_wrong / past_rows)

@@ -1,4 +1,4 @@
-"""What was judged and not published, so that the same shards are not learnt again night after night."""
+"""What was judged and not published: not learnt again night after night, and counted, as each is a look at the rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,25 @@ FOLDER = "attempts"
 
 
 class Attempts:
-    """One small file for each challenger that was kept back, named by what decides it.
+    """One small file for each challenger that was kept back, named by the champion of then and what decides it.
 
-    place : of the shard store
+    place : of the shard store; champion : number of its version, None before the first
     """
 
-    def __init__(self, place: Place) -> None:
-        self._folder = place / FOLDER
+    def __init__(self, place: Place, champion: int | None) -> None:
+        self._folder, self._champion = place / FOLDER, f"{champion or 0:08}-"
+
+    def looks(self) -> int:
+        """How many challengers of this champion were kept back."""
+        if isinstance(self._folder, Path):
+            names = [file.name for file in self._folder.glob("*.json")]
+        else:
+            names = [file.name for file, _ in self._folder.files()]
+        return sum(name.startswith(self._champion) for name in names)
 
     def find(self, model: RegisteredModel, planned: Planned) -> str | None:
         """Why the same challenger was kept back before, None if it was not."""
-        file = self._folder / f"{self._key(model, planned)}.json"
+        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
         if not file.is_file():
             return None
         try:
@@ -35,7 +43,7 @@ class Attempts:
 
     def keep(self, model: RegisteredModel, planned: Planned, reason: str) -> None:
         """Note that a challenger was kept back."""
-        file = self._folder / f"{self._key(model, planned)}.json"
+        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
         if isinstance(file, Path):
             file.parent.mkdir(parents=True, exist_ok=True)
         with file_beside(file) as beside:

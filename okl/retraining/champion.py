@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from okl.errors import CheckpointError
 from okl.online.solver import OnlineState
@@ -23,11 +22,16 @@ class Champion:
     """The version of now, opened.
 
     learnt : SHA-256 of every shard in its lineage, in order, as often as it was learnt
+    ancestry : numbers of the versions that it goes back to, and its own
+    limit : of regression, the squared error that a row is missed above: the first of these versions' mean on reserved
+        rows, so that it was set before
     """
 
     version: Version
     model: Model
     learnt: tuple[str, ...]
+    ancestry: frozenset[int] = frozenset()
+    limit: float = 0.5
 
     def state(self) -> tuple[OnlineState | None, str]:
         """What an online learner goes on from; None and why, if there is none that this okl can go on from."""
@@ -57,6 +61,10 @@ class Known:
         """Number of the champion's version."""
         return self.champion.version.number if self.champion else None
 
+    def accepted(self) -> list[ShardRecord]:
+        """Shards that may be learnt, in the order of learning."""
+        return sorted((one for one in self.records.values() if one.status == "accepted"), key=lambda one: one.order)
+
     @property
     def watermark(self) -> Time | None:
         """Latest time of a shard that was learnt."""
@@ -77,10 +85,17 @@ def open_champion(model: RegisteredModel) -> Champion | None:
     if head.state.champion is None:
         return None
     version = model.resolved(CHAMPION, head)
-    shards: list[Mapping[str, Any]] = []
-    for one in model.ancestry(version):
-        shards = [*one.lineage.shards, *shards]
-    return Champion(version, version.load(), tuple(str(shard["sha256"]) for shard in shards))
+    line = [*model.ancestry(version)][::-1]
+    learnt = tuple(str(shard["sha256"]) for one in line for shard in one.lineage.shards)
+    loaded = version.load()
+    return Champion(version, loaded, learnt, frozenset(one.number for one in line), _limit(loaded, line[0]))
+
+
+def _limit(model: Model, first: Version) -> float:
+    """The first version's mean squared error on reserved rows; the target's variance where nothing was decided."""
+    overall = (first.lineage.decision or {}).get("overall") or {}
+    target = model.schema.target_statistics
+    return float(overall.get("challenger") or (target.standard_deviation**2 if target else 0.0) or 0.5)
 
 
 def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:

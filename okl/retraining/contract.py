@@ -15,6 +15,7 @@ from okl.retraining.profile import Profile, open_shard, profile_of, time_in_name
 from okl.retraining.record import Finding, Time
 from okl.retraining.settings import ContractSettings
 from okl.store.dataset import Schema
+from okl.store.encoder import unfit
 from okl.store.places import Place, size_of
 from okl.store.reference import text_labels
 from okl.store.sources import Source
@@ -23,13 +24,15 @@ from okl.store.values import is_number, is_text
 KINDS = (
     "empty", "unreadable", "missing-column", "extra-column", "other-type", "too-few-rows", "too-many-rows",
     "infinite-values", "missing-values", "missing-targets", "unknown-label", "label-shares", "out-of-range",
-    "mean-shift", "constant-column", "repeated", "late", "contradiction",
+    "mean-shift", "constant-column", "repeated", "late", "contradiction", "unrelated",
 )  # fmt: skip
 HARD = frozenset(
     {"empty", "unreadable", "missing-column", "other-type", "infinite-values", "missing-targets", "unknown-label",
      "repeated"}
 )  # fmt: skip
 """Kinds that nobody can release: such rows cannot be learnt, or have been."""
+FOUND_LATER = frozenset({"contradiction", "unrelated"})
+"""Kinds that the champion finds in shards that keep to the contract."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,7 @@ def _column_findings(
     source: Source, name: str, schema: Schema, contract: ContractSettings, time_column: str | None
 ) -> Iterator[Finding]:
     types = dict(zip(source.schema.names, source.schema.types, strict=True))
-    needed = [*schema.features, schema.target, *schema.keys, *([time_column] if time_column else [])]
+    needed = [*schema.source_columns, schema.target, *schema.keys, *([time_column] if time_column else [])]
     if missing := [column for column in dict.fromkeys(needed) if column not in types]:
         yield Finding(
             "missing-column",
@@ -101,7 +104,9 @@ def _column_findings(
             {"columns": extra},
         )
     wrong = {
-        column: str(types[column]) for column in schema.features if column in types and not is_number(types[column])
+        column: str(types[column])
+        for column in schema.source_columns
+        if column in types and unfit(schema, column, types[column])
     }
     if (kind := types.get(schema.target)) is not None and not _fits_target(schema, kind):
         wrong[schema.target] = str(kind)

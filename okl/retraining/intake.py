@@ -9,7 +9,7 @@ from typing import Any
 from okl.errors import ConfigError
 from okl.retraining.baseline import baseline_of
 from okl.retraining.champion import Known, in_window
-from okl.retraining.contract import contract_digest
+from okl.retraining.contract import FOUND_LATER, contract_digest
 from okl.retraining.landing import Arrival, arrivals
 from okl.retraining.record import ShardRecord
 from okl.retraining.settings import RetrainSettings
@@ -94,8 +94,7 @@ class Intake:
         ConfigError : a window was asked for, and no shard tells its time
         """
         settings = self.settings
-        accepted = [one for one in known.records.values() if one.status == "accepted"]
-        waiting = sorted((one for one in accepted if one.sha256 not in known.learnt), key=lambda one: one.order)
+        waiting = [one for one in known.accepted() if one.sha256 not in known.learnt]
         first, last = settings.window_from, settings.window_to
         if (first or last) and waiting and all(one.first_time is None for one in waiting):
             raise ConfigError(
@@ -121,7 +120,7 @@ class Intake:
             return False
         if record.sha256 in released:
             return True
-        contradicted = any(finding.kind == "contradiction" for finding in record.findings)
+        contradicted = any(finding.kind in FOUND_LATER for finding in record.findings)
         now = contract_digest(self.settings.contract, self.settings.time_column)
         return not contradicted and record.contract != now
 

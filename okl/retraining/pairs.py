@@ -24,7 +24,7 @@ from okl.store.reading import load_window
 from okl.store.values import is_number, numbers
 from okl.types import FloatArray, Precision
 
-ALL, SHARD = "", "shard "  # names of slices
+ALL, NEWEST, BEFORE, SHARD = "", "newest", "before", "shard "  # names of slices
 MOST_VALUES = 20  # of a column that rows are told apart by; a column of more is cut at its mean and one spread about it
 Doubles = NDArray[np.float64]
 
@@ -36,6 +36,7 @@ class Pairs:
     rows; first, second : sums of the losses; differences : sum of the squares of first minus second, row by row
     agreement : (K, K) of the first, rows of true class i predicted as j; for regression (2, 3) sums of x, x^2, x t and
         of t, t^2, 1, where x and t are its prediction and the target, from the reference's mean
+    beyond : rows whose loss by the first is above a limit
     """
 
     rows: int
@@ -43,6 +44,7 @@ class Pairs:
     second: float
     differences: float
     agreement: Doubles
+    beyond: int = 0
 
     def plus(self, other: Pairs) -> Pairs:
         """Over the rows of both."""
@@ -52,6 +54,7 @@ class Pairs:
             self.second + other.second,
             self.differences + other.differences,
             self.agreement + other.agreement,
+            self.beyond + other.beyond,
         )
 
     @property
@@ -69,7 +72,8 @@ class Pairs:
 class PairWork:
     """Work on a shard: score its rows with two predictors.
 
-    slices : columns by whose values rows are told apart; called with a shard, tells sums by slice, ALL for all rows
+    slices : columns by whose values rows are told apart; limit : of the loss, above which rows are counted
+    Called with a shard, it tells sums by slice, ALL for all rows.
     """
 
     data: Dataset
@@ -77,6 +81,7 @@ class PairWork:
     second: Predictor
     precision: Precision
     slices: tuple[str, ...] = ()
+    limit: float = 0.5
 
     def __call__(self, shard: Shard) -> dict[str, Pairs]:
         """Sums of one shard by slice."""
@@ -96,7 +101,7 @@ class PairWork:
                 part = values[here]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
             for name, mask in masks.items():
-                pairs = _pairs(schema, scores[0][mask], targets[mask], lost[0][mask], lost[1][mask])
+                pairs = _pairs(schema, scores[0][mask], targets[mask], lost[0][mask], lost[1][mask], self.limit)
                 found[name] = found[name].plus(pairs) if name in found else pairs
         return found
 
@@ -115,6 +120,7 @@ def compare(
     precision: Precision,
     execution: Execution,
     slices: tuple[str, ...] = (),
+    limit: float = 0.5,
 ) -> dict[str, Pairs]:
     """Sums of two predictors over some shards, by slice; added up in the order of the shards.
 
@@ -124,7 +130,7 @@ def compare(
     """
     check_slices(data.schema, slices)
     total: dict[str, Pairs] = {}
-    for part in execution.map(PairWork(data, first, second, precision, slices), shards):
+    for part in execution.map(PairWork(data, first, second, precision, slices, limit), shards):
         total |= merged(total, part)
     return total
 
@@ -151,9 +157,11 @@ def _losses(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
     return np.asarray(predicted_classes(scores) != true.astype(np.int64), dtype=np.float64)
 
 
-def _pairs(schema: Schema, scores: FloatArray, targets: Doubles, first: Doubles, second: Doubles) -> Pairs:
+def _pairs(
+    schema: Schema, scores: FloatArray, targets: Doubles, first: Doubles, second: Doubles, limit: float
+) -> Pairs:
     sums = float(first.sum()), float(second.sum()), float(np.square(first - second).sum())
-    return Pairs(len(targets), *sums, _agreement(schema, scores, targets))
+    return Pairs(len(targets), *sums, _agreement(schema, scores, targets), int((first > limit).sum()))
 
 
 def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:

@@ -25,6 +25,7 @@ class Progressive:
     """How a predictor does on rows that it has not learnt.
 
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean so far
+    wrong : rows of another class, or whose squared error is above a limit
     agreement : kappa of predicted and true class, or the correlation of prediction and target: 0 as by chance
     deviations : the agreement in standard deviations of what chance makes
     """
@@ -34,22 +35,27 @@ class Progressive:
     constant: float
     agreement: float
     deviations: float
+    wrong: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """For the report."""
         return asdict(self)
 
 
-def progressive(data: Dataset, known: Schema, predictor: Predictor, execution: Execution) -> Progressive:
+def progressive(
+    data: Dataset, known: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
+) -> Progressive:
     """Score the rows to learn of a shard with a predictor that has not learnt them.
 
     known : schema with the counts of classes so far, for the constant
+    limit : of regression, the squared error above which a row counts as missed, in squared units of the target
     """
     constant = ConstantPredictor(known)
-    pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution)[ALL]
+    above = limit if data.schema.task == "regression" else 0.5
+    pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, (), above)[ALL]
     n = max(1, pairs.rows)
     found, deviations = agreement_of(data.schema.task, pairs.agreement)
-    return Progressive(pairs.rows, pairs.first / n, pairs.second / n, found, deviations)
+    return Progressive(pairs.rows, pairs.first / n, pairs.second / n, found, deviations, pairs.beyond)
 
 
 def contradiction(name: str, kind: Task, found: Progressive, level: float) -> Finding | None:
@@ -67,6 +73,24 @@ def contradiction(name: str, kind: Task, found: Progressive, level: float) -> Fi
     )
     sentence = f"{name}: its labels contradict all that was learnt: {told}."
     return Finding("contradiction", sentence, found.as_json() | {"p_value": p_value})
+
+
+def unrelated(name: str, found: Progressive, usual: float, probe: float, deviations: float) -> Finding:
+    """Labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
+
+    Rows that follow another rule than before are not such, as a model that is learnt from them alone foretells them.
+
+    Parameters
+    ----------
+    usual : agreement of the champion on rows so far
+    probe, deviations : of a model that learnt this shard alone, on its reserved rows, and in standard deviations
+    """
+    sentence = (
+        f"{name}: its labels have nothing to do with its inputs: the champion agrees with them as chance would "
+        f"({found.agreement:+.2f}, before {usual:+.2f}), and so does a model of this shard alone ({probe:+.2f})."
+    )
+    figures = found.as_json() | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
+    return Finding("unrelated", sentence, figures)
 
 
 def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:

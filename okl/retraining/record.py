@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from okl.errors import DataError
+from okl.retraining.drifting import Scored
 from okl.store.dataset import ColumnStatistics
 
 FORMAT_VERSION = 1
@@ -39,6 +40,7 @@ class ShardRecord:
     class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
     of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was held to
     released : accepted though it has findings, as somebody said so
+    scored : how the champion did on its rows before they were learnt, the first time
     """
 
     sha256: str
@@ -58,6 +60,7 @@ class ShardRecord:
     of: str = ""
     contract: str = ""
     released: bool = False
+    scored: Scored | None = None
 
     @property
     def key(self) -> str:
@@ -114,6 +117,7 @@ def record_from(text: str, where: str) -> ShardRecord:
             "class_counts": tuple(content.get("class_counts", ())),
             "columns": _columns(content.get("columns", ())),
             "target": None if content.get("target") is None else ColumnStatistics(**content["target"]),
+            "scored": None if content.get("scored") is None else Scored(**content["scored"]),
         }
     )
 

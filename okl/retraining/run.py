@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,21 +17,21 @@ from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.registry.entry import CHAMPION
 from okl.registry.registry import Registry
+from okl.retraining.account import Account, history_of, metrics_rows
 from okl.retraining.attempts import Attempts
 from okl.retraining.beginning import first_reference
-from okl.retraining.challenger import Challenger, is_online, learn_shards, same_place, solve_window
+from okl.retraining.challenger import is_online, learn_shards, same_place, solve_window
 from okl.retraining.champion import Known, open_champion
 from okl.retraining.decision import TESTS, Decision, Rule
 from okl.retraining.intake import Intake
 from okl.retraining.judging import Judgement, judge, judged_on
 from okl.retraining.lineages import lineage_of, next_model
-from okl.retraining.progressive import contradiction, progressive
 from okl.retraining.record import ShardRecord
+from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.versionfiles import write_version
 from okl.retraining.wording import report_markdown, summary_sentence
-from okl.store.dataset import Schema
 from okl.subgradient.solver import SubgradientSolver
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
@@ -67,21 +66,16 @@ class RetrainingRun:
     def __post_init__(self) -> None:
         self._model = Registry(self.settings.registry).model(self.settings.name)
         self.store = ShardStore(self._model.folder / "data")
-        self._attempts = Attempts(self.store.place)
-        self._begun = time.perf_counter()
+        self.account = Account(self.settings, str(self._model.folder.parent))
         self._execution: Execution | None = None
-        self._challenger: Challenger | None = None
-        self._judgement: Judgement | None = None
-        self._certificate: dict[str, Any] | None = None
-        self._scores: list[dict[str, Any]] = []
         self._pending: list[ShardRecord] = []
-        self._outcome, self._reason = "nothing new", "No shard is new."
-        self._version: int | None = None
         self._result: dict[str, Any] = {}
 
     def discover(self) -> dict[str, Any]:
         """See what has arrived, and which of it is new since the champion."""
         self.known = Known(open_champion(self._model), self.store.records())
+        self.account.parent = self.known.parent
+        self._attempts = Attempts(self.store.place, self.known.parent)
         self.intake = Intake(self.settings, self.store, self.known)
         return {"champion": self.known.parent} | self.intake.discover()
 
@@ -104,78 +98,75 @@ class RetrainingRun:
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
 
     def score(self) -> dict[str, Any]:
-        """Let the champion score the new rows before they are learnt; quarantine what contradicts it."""
-        champion = self.known.champion
+        """Let the champion score the new rows before they are learnt; quarantine what contradicts it, or is noise."""
+        champion, account = self.known.champion, self.account
+        account.history = history_of(self.known)
         if champion is None or not self._pending:
             return {"shards": 0}
-        kept = []
-        for record in self._pending:
-            data, known = self.store.dataset(record), champion.model.schema
-            found = progressive(data, known, champion.model.predictor, self._running())
-            against = contradiction(record.name, known.task, found, self.settings.contract.level)
-            self._scores.append({"shard": record.name, **found.as_json(), "contradicts": against is not None})
-            if against is None or record.released or not self.settings.contradiction:
-                kept.append(record)
-            else:
-                self.intake.bad.append(self.store.quarantine(record, against))
-        contradicting, self._pending = len(self._pending) - len(kept), kept
+        scoring = Scoring(self.settings, self.store, champion, self.known, self._running())
+        scoring.score(self._pending)
+        account.progressive, account.drift, self._pending = scoring.told, scoring.drift(), scoring.kept
+        self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
-        return {"shards": len(self._scores), "contradicting": contradicting}
+        return {"shards": len(scoring.told), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
 
     def learn(self) -> dict[str, Any]:
         """Learn a challenger, unless there is nothing to learn, or this was judged before."""
+        account = self.account
         if not self._pending:
-            self._reason = "No new shard is left to learn." if self.intake.bad else self._reason
-            return {"skipped": self._reason}
+            account.reason = "No new shard is left to learn." if self.intake.bad else account.reason
+            return {"skipped": account.reason}
         settings = same_place(self.settings.train, str(self.store.place))
         online = is_online(settings, self.store.dataset(self._pending[0]))
         records, begin, why = self._to_learn(online)
         self._lineage = lineage_of(self.settings, self.known, records, online, fresh=begin is None)
         if (before := self._attempts.find(self._model, self._lineage)) is not None:
-            self._outcome, self._reason = "judged before", before
+            account.outcome, account.reason = "judged before", before
             return {"skipped": before}
+        parts = (self._running(), self.observer)
         try:
             if online:
-                self._challenger = learn_shards(settings, self.store, begin, records, self._running(), self.observer)
+                challenger = learn_shards(settings, self.store, begin, records, *parts)
             else:
                 window = self._accepted()[-self.settings.window_shards :]
-                self._challenger = solve_window(settings, self.store, window, records, self._running(), self.observer)
+                challenger = solve_window(settings, self.store, window, records, *parts)
         except DivergedError as error:
-            self._outcome, self._reason = "kept", f"Kept: the challenger diverged. {error}"
+            account.outcome, account.reason = "kept", f"Kept: the challenger diverged. {error}"
             return {"diverged": str(error)}
-        told = {"how": self._challenger.how, "seconds": self._challenger.seconds}
-        return told | ({"anew": why} if why else {})
+        account.challenger = challenger
+        return {"how": challenger.how, "seconds": challenger.seconds} | ({"anew": why} if why else {})
 
     def evaluate(self) -> dict[str, Any]:
         """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion."""
-        challenger, champion = self._challenger, self.known.champion
+        challenger, champion, one = self.account.challenger, self.known.champion, self.settings
         if challenger is None:
-            return {"skipped": self._reason}
-        learnt = {*self.known.learnt, *(record.sha256 for record in challenger.learnt)}
+            return {"skipped": self.account.reason}
+        schema, known = challenger.data.schema, self.known.learnt
+        learnt = {*known, *(record.sha256 for record in challenger.learnt)}
         accepted = [record for record in self._accepted() if record.sha256 in learnt]
-        schema = challenger.data.schema
-        chosen = judged_on(accepted, self.settings.holdout_shards, schema)
+        chosen = judged_on(accepted, one.holdout_shards, schema, known)
         first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
-        other = "the champion" if champion else self._constant(schema)
+        other = (
+            "the champion" if champion else "the mean so far" if schema.task == "regression" else "the majority class"
+        )
         if chosen:
-            one = self.settings
             rule = Rule(one.publish_if, one.margin, one.level, one.slice_margin, one.guard_shards)
-            parts = (self._running(), self.settings.slices, other)
-            self._judgement = judge(self.store, chosen, first, challenger.predictor, rule, *parts)
+            parts = (self._running(), one.slices, other, known, self._attempts.looks())
+            judgement = judge(self.store, chosen, first, challenger.predictor, rule, *parts)
         else:
             nothing = Decision("keep", "Kept: there is no reserved row to judge on.", TESTS[schema.task], None, {})
-            self._judgement = Judgement(nothing, (), {}, 0)
-        self._reason = self._judgement.decision.reason
-        return {"decision": self._judgement.decision.kind, "reason": self._reason}
+            judgement = Judgement(nothing, (), {}, 0)
+        self.account.judgement, self.account.reason = judgement, judgement.decision.reason
+        return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:
         """Prove how far a batch solution is from its optimum; what an online learner lost is told by its curve."""
-        challenger = self._challenger
+        challenger = self.account.challenger
         if challenger is None or challenger.online:
-            return {"skipped": "an online learner" if challenger else self._reason}
+            return {"skipped": "an online learner" if challenger else self.account.reason}
         solver: SubgradientSolver = challenger.solver  # type: ignore[assignment]  # or an accelerated one, alike
-        self._certificate = gap_proof(solver, challenger.state).as_json()
-        return {name: value for name, value in self._certificate.items() if isinstance(value, int | float | str)}
+        self.account.certificate = gap_proof(solver, challenger.state).as_json()
+        return {name: value for name, value in self.account.certificate.items() if isinstance(value, int | float | str)}
 
     def publish(self) -> dict[str, Any]:
         """Publish the challenger as champion in one step, or keep the champion.
@@ -185,31 +176,32 @@ class RetrainingRun:
         ConflictError : somebody else moved the champion meanwhile; nothing is published
         RegistryError, DataError : the registry cannot be written to; nothing is published
         """
-        challenger, judgement = self._challenger, self._judgement
+        account = self.account
+        challenger, judgement = account.challenger, account.judgement
         if challenger is None or judgement is None:
-            return {"skipped": self._reason}
+            return {"skipped": account.reason}
         if self.settings.dry_run or not judgement.decision.publish:
-            self._outcome = "dry run" if self.settings.dry_run else "kept"
-            return {"outcome": self._outcome}
-        self._outcome = "published"
+            account.outcome = "dry run" if self.settings.dry_run else "kept"
+            return {"outcome": account.outcome}
+        account.outcome = "published"
         model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
-        lineage = self._lineage.measured(judgement, self._certificate, challenger)
-        self._result = self._collect()
+        lineage = self._lineage.measured(judgement, account.certificate, challenger)
+        self._result = self._told()
 
         def write(into: Path) -> None:
             write_version(into, model, challenger, self._result)
 
         expected = {CHAMPION: self.known.parent}  # whoever else has published meanwhile has won
-        published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=self._reason)
-        self._version = published.version.number
-        return {"version": self._version, "new": published.new}
+        published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
+        account.version, account.folder = published.version.number, str(published.version.folder)
+        return {"version": account.version, "new": published.new}
 
     def report(self) -> dict[str, Any]:
         """Note what was decided, so that the same shards are not judged again, and tell it."""
-        self._result = self._collect()
-        if self._outcome == "kept":
-            self._attempts.keep(self._model, self._lineage, self._reason)
-        return {"outcome": self._outcome, "reason": self._reason}
+        self._result = self._told()
+        if self.account.outcome == "kept":
+            self._attempts.keep(self._model, self._lineage, self.account.reason)
+        return {"outcome": self.account.outcome, "reason": self.account.reason}
 
     def close(self) -> None:
         """Free workers."""
@@ -231,12 +223,11 @@ class RetrainingRun:
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """One flat row a figure: predictor, metric, value."""
-        return [
-            {"predictor": name, "metric": metric, "value": value}
-            for name, figures in (self._result.get("metrics") or {}).items()
-            for metric, value in figures.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
-        ]
+        return metrics_rows(self._result)
+
+    def _told(self) -> dict[str, Any]:
+        self.account.shards = self.intake.as_json(self._pending)
+        return self.account.as_json()
 
     def _stop_at(self, bad: Sequence[ShardRecord]) -> None:
         if self.settings.on_bad == "stop" and bad:
@@ -252,17 +243,13 @@ class RetrainingRun:
             return self._pending, None, ""
         begin, why = champion.state()
         if begin is None:  # then all shards, as nothing of them is there
-            return [record for record in self._accepted() if self._wanted(record)], None, why
+            return self._accepted(), None, why
         return self._pending, begin, ""
 
-    def _wanted(self, record: ShardRecord) -> bool:
-        return record.sha256 in self.known.learnt or record in self._pending
-
     def _accepted(self) -> list[ShardRecord]:
-        quarantined = {record.sha256 for record in self.intake.bad}
-        accepted = (one for one in self.known.records.values() if one.status == "accepted")
-        wanted = (one for one in accepted if one.sha256 not in quarantined and self._wanted(one))
-        return sorted(wanted, key=lambda one: one.order)
+        """Shards that the champion has learnt, and those that are to be, in the order of learning."""
+        wanted = self.known.learnt | {record.sha256 for record in self._pending}
+        return [one for one in self.known.accepted() if one.sha256 in wanted]
 
     def _running(self) -> Execution:
         if self._execution is None:
@@ -271,29 +258,3 @@ class RetrainingRun:
 
     def _advance(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})
-
-    def _constant(self, schema: Schema) -> str:
-        return "the mean so far" if schema.task == "regression" else "the majority class"
-
-    def _collect(self) -> dict[str, Any]:
-        challenger, judgement = self._challenger, self._judgement
-        return {
-            "model": self.settings.name,
-            "registry": str(self._model.folder.parent),
-            "outcome": self._outcome,
-            "reason": self._reason,
-            "version": self._version,
-            "parent": self.known.parent,
-            "shards": self.intake.as_json(self._pending),
-            "progressive": self._scores,
-            "how": challenger.how if challenger else None,
-            "learning": list(challenger.curve) if challenger else [],
-            "decision": judgement.decision.as_json() if judgement else None,
-            "judged_on": list(judgement.shards) if judgement else [],
-            "metrics": {name: dict(one) for name, one in judgement.metrics.items()} if judgement else {},
-            "certificate": self._certificate,
-            "seconds": challenger.seconds if challenger else 0.0,
-            "total_seconds": time.perf_counter() - self._begun,
-            "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),
-            "settings": self.settings.model_dump(mode="json"),
-        }

@@ -57,17 +57,23 @@ class RetrainSettings(BaseModel):
         default_factory=IngestSettings, description="how the first shards are read; later ones are held to the champion"
     )
     holdout: float = Field(0.2, gt=0, lt=1, description="share of the rows of each shard that are never learnt")
-    holdout_shards: Count = Field(3, description="latest shards whose reserved rows models are judged on")
+    holdout_shards: Count = Field(
+        3, description="latest shards whose reserved rows models are judged on: of new ones, and of those before"
+    )
     window_shards: Count = Field(10, description="latest shards that a batch solver learns")
     max_shards: Count | None = Field(None, description="new shards learnt at most in one run; none: all that are there")
     contract: ContractSettings = Field(default_factory=ContractSettings, description="what shards are held to")
     on_bad: Literal["quarantine", "stop"] = Field("quarantine", description="what to do with a shard that breaks it")
-    contradiction: bool = Field(True, description="quarantine shards whose labels contradict what was learnt")
+    contradiction: bool = Field(
+        True, description="quarantine shards whose labels contradict the champion, or are noise"
+    )
     time_column: str | None = Field(None, description="column that says when a row happened")
     window_from: str | None = Field(None, description="backfill: only shards whose time is at least this")
     window_to: str | None = Field(None, description="backfill: only shards whose time is below this")
     release: tuple[str, ...] = Field((), description="sha256 (first 16 digits) of quarantined shards to learn anyway")
-    publish_if: Literal["better", "not worse"] = Field("better", description="what the challenger must be")
+    publish_if: Literal["better", "clearly better", "not worse"] = Field(
+        "better", description="what the challenger must be; better: on the newest rows, and not clearly worse before"
+    )
     margin: float = Field(0.0, ge=0, description="of the error (of regression: its share), by which better is better")
     level: float = Field(0.05, gt=0, lt=1, description="of the paired tests of champion and challenger")
     slices: tuple[str, ...] = Field((), description="columns by whose values models are compared, too")

@@ -11,7 +11,8 @@ MOST_ROWS = 50
 def summary_sentence(result: Mapping[str, Any]) -> str:
     """One sentence for a terminal."""
     version = f", version {result['version']}" if result.get("version") else ""
-    return f"{result['model']}: {result['outcome']}{version}. {result['reason']}"
+    drift = f" {result['drift']['why']}" if result["drift"]["found"] else ""
+    return f"{result['model']}: {result['outcome']}{version}. {result['reason']}{drift}"
 
 
 def report_markdown(result: Mapping[str, Any]) -> str:
@@ -34,6 +35,7 @@ def report_markdown(result: Mapping[str, Any]) -> str:
                 for one in result["progressive"]
             ],
         ),
+        f"**Drift.** {result['drift']['why']}" if result["progressive"] else "",
         _section(
             "Learning, each row predicted before it was learnt",
             ("shard", "rows", "error", "baseline"),

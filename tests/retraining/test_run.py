@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,42 +8,15 @@ import pytest
 from okl.errors import ConfigError, ConflictError, DataError
 from okl.registry.registry import Registry
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
-from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from tests.retraining.shards import ROWS, content, land
+from tests.retraining.stories import arrays, champion, lineage, settings, shards
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     return tmp_path
-
-
-def settings(place: Path, **values: Any) -> RetrainSettings:
-    train = {"frequencies": 50, "seed": 1, "step_size": 0.1, "order": "stored", "threads": 1} | values.pop("train", {})
-    given: dict[str, Any] = {
-        "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
-        "train": train, "ingest": {"scale": "standard", "keys": ["hour"]}, "publish_if": "not worse",
-    }  # fmt: skip
-    return RetrainSettings.model_validate(given | values)
-
-
-def shards(place: Path, *days: int, **options: Any) -> None:
-    for day in days:
-        land(place / "in", f"day-{day:02d}.parquet", content(day, **options))
-
-
-def champion(place: Path) -> Any:
-    return Registry(place / "registry").model("m").version()
-
-
-def arrays(place: Path) -> dict[str, Any]:
-    return champion(place).load().predictor.arrays()  # type: ignore[no-any-return]
-
-
-def lineage(place: Path) -> list[str]:
-    model = Registry(place / "registry").model("m")
-    return [shard["name"] for one in model.ancestry(champion(place)) for shard in one.lineage.shards]
 
 
 def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: Path) -> None:
@@ -60,7 +32,7 @@ def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: P
     assert [one["shard"] for one in second["progressive"]] == ["day-04.parquet", "day-05.parquet"]
     assert all(one["error"] < one["constant"] for one in second["progressive"])
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
-    assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(3, 6)]
+    assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(1, 6)]  # two new ones, three before
     files = champion(place).folder
     assert sorted(path.name for path in files.iterdir()) == ["model", "report.md", "result.json", "state"]
     assert len(Registry(place / "registry").model("m").versions()) == 2

@@ -1,0 +1,89 @@
+"""What a retraining has come to, as the plain dict that `okl retrain --json` prints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from okl.retraining.challenger import Challenger
+from okl.retraining.champion import Known
+from okl.retraining.drifting import drift_of
+from okl.retraining.judging import Judgement
+from okl.retraining.settings import RetrainSettings
+
+MOST_HISTORY = 60  # shards before, for the picture of errors over time
+
+
+@dataclass(eq=False)
+class Account:
+    """Filled in stage by stage.
+
+    outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
+    version : that was published; folder : of its files
+    shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
+    """
+
+    settings: RetrainSettings
+    registry: str
+    outcome: str = "nothing new"
+    reason: str = "No shard is new."
+    version: int | None = None
+    folder: str | None = None
+    parent: int | None = None
+    shards: dict[str, Any] = field(default_factory=dict)
+    progressive: list[dict[str, Any]] = field(default_factory=list)
+    drift: dict[str, Any] = field(default_factory=lambda: drift_of({}))
+    history: list[dict[str, Any]] = field(default_factory=list)
+    challenger: Challenger | None = None
+    judgement: Judgement | None = None
+    certificate: dict[str, Any] | None = None
+    begun: float = field(default_factory=time.perf_counter)
+
+    def as_json(self) -> dict[str, Any]:
+        """The result so far."""
+        challenger, judgement = self.challenger, self.judgement
+        return {
+            "model": self.settings.name,
+            "registry": self.registry,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "version": self.version,
+            "folder": self.folder,
+            "parent": self.parent,
+            "shards": self.shards,
+            "progressive": self.progressive,
+            "drift": self.drift,
+            "history": self.history,
+            "how": challenger.how if challenger else None,
+            "learning": list(challenger.curve) if challenger else [],
+            "decision": judgement.decision.as_json() if judgement else None,
+            "judged_on": list(judgement.shards) if judgement else [],
+            "metrics": {name: dict(one) for name, one in judgement.metrics.items()} if judgement else {},
+            "certificate": self.certificate,
+            "seconds": challenger.seconds if challenger else 0.0,
+            "total_seconds": time.perf_counter() - self.begun,
+            "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),
+            "settings": self.settings.model_dump(mode="json"),
+        }
+
+
+def history_of(known: Known) -> list[dict[str, Any]]:
+    """How champions did on the latest shards of the lineage before they were learnt, a row a shard."""
+    learnt = [one for one in known.accepted() if one.sha256 in known.learnt and one.scored is not None]
+    return [
+        {"shard": one.name, "version": one.scored.version, "rows": one.scored.rows, "error": one.scored.error,
+         "constant": one.scored.constant, "fired": one.scored.fired}
+        for one in learnt[-MOST_HISTORY:] if one.scored is not None
+    ]  # fmt: skip
+
+
+def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One flat row a figure of a result: predictor, metric, value."""
+    return [
+        {"predictor": name, "metric": metric, "value": value}
+        for name, figures in (result.get("metrics") or {}).items()
+        for metric, value in figures.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
