@@ -13,6 +13,7 @@ import pytest
 import okl.timeline as timelines
 from okl.spans import Span, recording, summed, waited, worked
 from okl.store.figures import DARK, LIGHT
+from okl.store.tables import fact_tables
 from okl.store.timelinefigures import timeline_picture
 from okl.store.timelines import MOST_DRAWN_BUCKETS, describe_timeline, write_timeline
 from okl.store.timelinewording import timeline_facts, timeline_sentence
@@ -148,6 +149,13 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
     result = {"timeline": told, "workers": 20}
     assert timeline_facts(result)[0][0] == "Workers"
     assert "its 20 workers' time went to" in str(timeline_sentence(result))
+    alone = {"timeline": {"shares": told["shares"], "workers": 1}}
+    assert "its worker's time went to" in str(timeline_sentence(alone | {"workers": 1}))
+    assert "its thread's time went to" in str(timeline_sentence(alone))
+    (run,) = fact_tables(result | {"settings": {}})
+    names = [name for name, _ in run.rows]
+    assert "timeline.workers" in names
+    assert not [name for name in names if "lanes" in name or "stages" in name], "what is drawn is not listed as well"
 
 
 def test_nothing_is_told_of_a_run_that_has_no_timeline() -> None:

@@ -210,7 +210,9 @@ def _html_picture(picture: Picture) -> str:
 def _html_links(beside: object) -> list[str]:
     """A link to what the cluster itself reports, where that lies beside the page."""
     link = f'<a href="{escape(str(beside))}">Dask\'s own performance report</a>'
-    return [f'<figure class="wide">{link}: tasks, profiles and memory of all workers.</figure>'] if beside else []
+    # one element: a figure lays what it holds side by side
+    told = f"<span>{link}: tasks, profiles and memory of all workers.</span>"
+    return [f'<figure class="wide">{told}</figure>'] if beside else []
 
 
 def _html_regret(result: Mapping[str, Any]) -> str:

@@ -69,6 +69,8 @@ def metric_tables(result: Mapping[str, Any]) -> dict[str, Table]:
 def fact_tables(result: Mapping[str, Any]) -> list[Table]:
     """Names and values of all that the run was given, chose and left behind."""
     run = {name: value for name, value in result.items() if name not in APART}
+    if timeline := run.get("timeline"):  # who did what in each second is drawn
+        run["timeline"] = {name: value for name, value in timeline.items() if name not in ("lanes", "stages")}
     groups = {"Run": run, **{title: result.get(name) or {} for name, title in FACTS.items()}}
     # horizons and comparisons have tables of their own
     own = ("horizons", "comparisons")

@@ -25,7 +25,8 @@ def timeline_sentence(result: Mapping[str, Any]) -> str | None:
     if not shares:
         return None
     count = (result.get("timeline") or {}).get("workers") or 0
-    whose = {"Workers": f"its {count} workers'", "Threads": f"its {count} threads'"}.get(_who(result), "this process's")
+    one, several = ("worker's", "workers'") if _who(result) == "Workers" else ("thread's", "threads'")
+    whose = "this process's" if _who(result) == "Time" else f"its {one}" if count == 1 else f"its {count} {several}"
     return (
         f"While the run learnt, {whose} time went to: {_told(shares)}. Where one compiled loop maps and learns, "
         "mapping counts as learn."
