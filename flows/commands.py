@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from flows.options import (
     INGEST,
@@ -24,12 +25,32 @@ if TYPE_CHECKING:
     from okl.progress import Observer
 
 HELP_COLUMNS = 100
+JOURNEY = (
+    "train", "predict", "evaluate", "explain", "compare", "plan", "ingest", "describe", "export", "retrain", "models",
+    "deploy", "up", "status", "down", "reproduce",
+)  # fmt: skip
+FIRST_STEPS = """\b
+First steps:
+  okl train rows.csv --target y               learn, evaluate, save a model and a report
+  okl predict MODEL new.csv --out scores      MODEL: the folder that okl train named
+  okl compare rows.csv --target y             which model suits these rows
+  okl train -h                                every option of a command"""
+
+
+class Journey(TyperGroup):
+    """Lists commands in the order in which people come to need them; what is not in JOURNEY comes last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names, in order."""
+        return sorted(super().list_commands(ctx), key=lambda name: (*JOURNEY, name).index(name))
+
 
 app = typer.Typer(
     name="okl",
+    cls=Journey,
     help="Large-scale kernel learning on Parquet: ingest, train, evaluate, predict.",
+    epilog=FIRST_STEPS,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_COLUMNS},

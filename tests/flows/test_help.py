@@ -1,0 +1,36 @@
+"""What a newcomer reads first: the list of commands, in the order of need, and completion of their names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+import flows.cli  # noqa: F401  the command's own module
+from flows.commands import FIRST_STEPS, JOURNEY
+from tests.flows.commandline import Terminal
+
+
+def test_every_command_has_its_place_and_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Terminal(capsys, monkeypatch).okl("--help").out
+    listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
+    assert tuple(name for name in listed if name in JOURNEY) == JOURNEY
+    from flows.commands import app
+
+    group = typer.main.get_command(app)
+    assert set(group.list_commands(None)) == set(JOURNEY)  # type: ignore[attr-defined]
+    steps = [line.split()[1] for line in FIRST_STEPS.splitlines() if line.startswith("  okl")]
+    assert set(steps) <= set(JOURNEY)
+    assert "First steps:" in out
+
+
+def test_a_shell_completes_names_of_commands() -> None:
+    environment = os.environ | {"_OKL_COMPLETE": "complete_bash", "COMP_WORDS": "okl ret", "COMP_CWORD": "1"}
+    words = [sys.executable, "-c", "from flows.cli import main; main()"]
+    found = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["retrain"], found.stderr
