@@ -95,6 +95,10 @@ class Schema:
     def as_json(self) -> dict[str, Any]:
         """All fields, to be stored; those of encodings only where there are any, so that other files stay the same."""
         values = asdict(self)
+        values["encodings"] = [
+            {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
+            for encoding in values["encodings"]
+        ]
         for name in ("encodings", "svmlight"):
             if not values[name]:
                 del values[name]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from okl.store.dataset import ColumnStatistics, Dataset
+from okl.store.dataset import ColumnStatistics, Dataset, Schema
+from okl.store.encodings import Encoding
 
 SHOWN_COLUMNS = 60
 
@@ -37,6 +38,8 @@ def describe(data: Dataset) -> dict[str, Any]:
         "scale_target": schema.scale_target,
         "missing": schema.missing,
         "splits": splits,
+        "encodings": schema.as_json().get("encodings", []),
+        "svmlight": asdict(schema.svmlight) if schema.svmlight else None,
         "features": {name: asdict(column) for name, column in columns.items()},
         "warnings": list(data.warnings),
     }
@@ -62,8 +65,37 @@ def describe_text(data: Dataset) -> str:
     columns = list(zip(schema.features, schema.feature_statistics, strict=True))
     if schema.target_statistics:
         columns.append((schema.target, schema.target_statistics))
-    lines += _table(columns)
+    lines += [*_origins(schema), *_table(columns)]
     return "\n".join([*lines, *(f"warning: {warning}" for warning in data.warnings)])
+
+
+def _origins(schema: Schema) -> list[str]:
+    """Where inputs come from that are no columns of numbers of the source."""
+    lines = []
+    if schema.svmlight is not None:
+        fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
+        lines.append(f"svmlight text, whose first index is {schema.svmlight.first_index}{fold}")
+    told = [(encoding.column, _told(encoding)) for encoding in schema.encodings]
+    told = [(column, words) for column, words in told if words]
+    if told:
+        width = max(len(column) for column, _ in told)
+        lines.append(f"{len(schema.source_columns)} source columns make {schema.n_features} inputs")
+        lines += [f"  {column:{width}}  {words}" for column, words in told[:SHOWN_COLUMNS]]
+    return lines
+
+
+def _told(encoding: Encoding) -> str:
+    """What a column is made into; "" for numbers that never missed a value."""
+    missing = ["missing"] if encoding.missing else []
+    if encoding.kind == "category":
+        n = len(encoding.categories)
+        return " + ".join(
+            [f"{n} {'category' if n == 1 else 'categories'}", *(["other"] if encoding.other else []), *missing]
+        )
+    if encoding.kind == "number":
+        return "number + missing" if missing else ""
+    zone = f" in {encoding.time_zone}" if encoding.time_zone else ""
+    return " + ".join([f"{'time' if encoding.kind == 'timestamp' else 'date'}{zone}", *missing])
 
 
 def _table(columns: list[tuple[str, ColumnStatistics]]) -> list[str]:

@@ -15,6 +15,7 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
     ------
     DataError : a column of the model is no input here, the target is another one, or has a label never seen in training
     """
+    check_encodings(data, schema)
     missing = [name for name in schema.features if name not in data.schema.features]
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
@@ -34,3 +35,15 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
     # not a number: it equals no stored value, as no row here has such a label
     values = tuple(stored.get(label, float("nan")) for label in schema.labels)
     return replace(data, schema=replace(schema, stored_labels=values))
+
+
+def check_encodings(data: Dataset, schema: Schema) -> None:
+    """Raise DataError if inputs of a data set were made in another way than the model makes them.
+
+    Values that have an input of their own, means that stand for missing values: both are learnt from training rows.
+    """
+    if schema.encodings and data.schema.encodings != schema.encodings:
+        raise DataError(
+            f"{data.folder}: its text, dates or missing values were made into inputs in another way than the model's. "
+            "Give the source that it was made from: the model makes its own inputs of that."
+        )

@@ -19,6 +19,7 @@ from okl.errors import DataError, ModelError
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import ColumnStatistics, Schema
 from okl.store.encodings import Encoding, SvmlightColumns
+from okl.store.modelinputs import RawValues, inputs_of
 from okl.store.places import Place, place_of
 from okl.types import FloatArray, Precision
 
@@ -46,31 +47,27 @@ class Model:
         """Of its weights, and so of its scores."""
         return self.predictor.precision
 
-    def prepare(self, values: FloatArray) -> FloatArray:
-        """Inputs (rows, n_features) from raw values in the order of schema.features; scaling applied."""
-        values = np.asarray(values)
-        if values.ndim != 2 or values.shape[1] != self.schema.n_features:
-            raise ModelError(
-                f"The model takes rows of {self.schema.n_features} columns, but values of shape {values.shape} came. "
-                f"Give an array (rows, {self.schema.n_features}) in the order of model.schema.features."
-            )
-        if self.schema.missing == "zero":
-            values = np.where(np.isnan(values), 0.0, values)
-        if not np.isfinite(values).all():
-            row, column = np.argwhere(~np.isfinite(values))[0]
-            raise ModelError(
-                f"Column {self.schema.features[column]!r} holds {values[row, column]} in row {row}, but the model "
-                "takes finite numbers only. Fill or drop such rows."
-            )
-        shift, factor = self.schema.shift_and_factor
-        return np.ascontiguousarray((values - shift) * factor, dtype=self.precision)
+    def prepare(self, values: RawValues) -> FloatArray:
+        """Inputs (rows, n_features) from a table with the model's columns, or from an array of inputs; scaling applied.
 
-    def scores(self, values: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Scores before the link, (rows,) or (rows, n_classes), of raw values (rows, n_features)."""
+        Parameters
+        ----------
+        values : table with the columns of schema.source_columns, in any order, text and dates as they are: pandas,
+            Arrow, or whatever hands out an Arrow stream; or an array (rows, n_features) in the order of schema.features
+
+        Raises
+        ------
+        DataError : a column of a table that is missing or of another kind, or a value that cannot be taken
+        ModelError : an array of another shape or type, or with a value that is not finite; a row that misses a value
+        """
+        return inputs_of(self.schema, values, self.precision)
+
+    def scores(self, values: RawValues, n_threads: int = 1) -> FloatArray:
+        """Scores before the link, (rows,) or (rows, n_classes), of raw rows; see `prepare`."""
         return self.predictor.scores(self.prepare(values), n_threads)
 
-    def predict(self, values: FloatArray, n_threads: int = 1) -> np.ndarray[Any, Any]:
-        """Labels (rows,), or targets in their own unit for regression, of raw values (rows, n_features)."""
+    def predict(self, values: RawValues, n_threads: int = 1) -> np.ndarray[Any, Any]:
+        """Labels (rows,), or targets in their own unit for regression, of raw rows; see `prepare`."""
         return predictions(self.schema, self.scores(values, n_threads))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from okl.store.dataset import Dataset, Schema
 from okl.store.listing import Kind
 from okl.store.manifest import is_dataset, open_dataset
+from okl.store.matching import check_encodings
 from okl.store.parquetfiles import inspect
 from okl.store.places import Place
 from okl.store.reference import open_by
@@ -64,13 +65,15 @@ def table_pieces(source: str | Place | Dataset, model: Schema | None = None) -> 
 
     Raises
     ------
-    DataError : what `open_source` or `open_dataset` raise
+    DataError : what `open_source` or `open_dataset` raise; a data set whose inputs were made in another way
     """
     if not isinstance(source, Dataset) and is_dataset(source):
         source = open_dataset(source)
     if not isinstance(source, Dataset):
         parts = _joined((open_source(source) if model is None else open_by(model, source)).pieces())
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
+    if model is not None:
+        check_encodings(source, model)
     schema, labels = source.schema, source.schema.labels
     columns, parts = _dataset_pieces(source)
     named = tuple(label for label in labels if isinstance(label, str))

@@ -76,6 +76,8 @@ CASES = {
     "text labels and a split": ("parquet", settings("word", split_column="part", keys=("id",))),
     "dropped rows, test rows at the end": ("parquet", settings("y", "gaps", holdout="flag", missing="drop")),
     "a scaled target": ("parquet", settings("level", missing="drop", scale="minmax", scale_target=True, holdout=0.1)),
+    "text, and means for gaps": ("parquet", settings("y", "word", "gaps", missing="mean", split_column="part")),
+    "csv with text": ("csv", settings("y", "word", max_categories=2, holdout=0.2)),
     "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id",))),
 }
 
