@@ -2,22 +2,24 @@
 
 Every command, variable, secret, order of start and health check is read from the file; only places, names and ports are
 mapped: volumes to a folder, hosts to 127.0.0.1, ports to free ones. PostgreSQL is a real one (as the user `postgres` if
-this is root). Then files arrive, the deployments run, and it is told what is in the database and in the registry.
+this is root). Then a deployment retrains on Dask workers as files arrive, every minute by its schedule, the server dies
+and comes back, and what the registry, the database and a copy from its backup hold is printed.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
+from okl.errors import OklError
+from okl.registry.registry import Registry
 from tests.benchmarks.composed_services import Composed
-from tests.flows.blobs import write_blobs
+from tests.retraining.shards import content, land
 
 RUN_SECONDS = 240
 
@@ -29,7 +31,7 @@ def main() -> None:
         place.chmod(0o755)  # PostgreSQL's own user has to pass
         composed = Composed(place)
         (composed.data / "inbox").mkdir(parents=True)
-        write_blobs(composed.data / "inbox" / "day-1.parquet")
+        land(composed.data / "inbox", "day-1.parquet", content(1001))
         try:
             for name in composed.order():
                 begun = time.monotonic()
@@ -37,29 +39,86 @@ def main() -> None:
                 print(f"{name:12} {composed.condition(name)} after {time.monotonic() - begun:5.1f} s", flush=True)
             listening(composed)
             print(composed.psql("select version()")[0].partition(" on ")[0])
-            settings = {
-                "data": "/data/inbox", "scheduler": "tls://scheduler:8786", "tls": "/run/certificates",
-                "frequencies": 20, "mode": "mix", "ingest": {"scale": "standard"},
-            }  # fmt: skip
-            run(composed, "okl-train/default", settings)
-            for row in composed.psql(
-                "select name, state_name from flow_run union all select name, state_name from task_run"
-            ):
-                print("   ", row)
+            retraining(composed)
+            kill_server(composed)
+            wait_for_version(composed, 3, RUN_SECONDS)
+            told(composed)
         finally:
             composed.stop()
 
 
-def run(composed: Composed, deployment: str, settings: dict[str, Any]) -> None:
-    """Trigger a deployment from inside the worker's container, as it were, and wait for its end."""
+def retraining(composed: Composed) -> None:
+    """Deploy as README.md says, to run every minute; a file arrives in between."""
+    words = [
+        "okl",
+        "deploy",
+        "/data/inbox",
+        "--retrain",
+        "churn",
+        "--cron",
+        "* * * * *",
+        "--key",
+        "hour",
+        "--mode",
+        "mix",
+    ]
+    words += [
+        "--scale",
+        "standard",
+        "--frequencies",
+        "50",
+        "--step-size",
+        "0.1",
+        "--scheduler",
+        "tls://scheduler:8786",
+        "--tls",
+        "/run/certificates",
+    ]
+    words += ["--publish-if", "not worse", "--settle-seconds", "0"]
+    print(command(composed, "deployments", words).strip().replace("\n", ", "))
+    wait_for_version(composed, 1, RUN_SECONDS)
+    land(composed.data / "inbox", "day-2.parquet", content(1002))
+    wait_for_version(composed, 2, RUN_SECONDS)
+
+
+def kill_server(composed: Composed) -> None:
+    """Kill Prefect's server; what the engine would do, start it again; a file arrives meanwhile."""
+    composed.kill("prefect-server")
+    land(composed.data / "inbox", "day-3.parquet", content(1003))
     begun = time.monotonic()
-    words = ["prefect", "deployment", "run", deployment, "--watch", "--param", f"settings={json.dumps(settings)}"]
-    outcome = composed.run_in("worker", words, RUN_SECONDS)
-    print(f"{deployment}: exit code {outcome.returncode} after {time.monotonic() - begun:.1f} s")
+    composed.start("prefect-server")
+    print(f"prefect-server killed, and healthy again after {time.monotonic() - begun:.1f} s")
+
+
+def wait_for_version(composed: Composed, number: int, seconds: float) -> None:
+    """Wait until the champion is a version."""
+    begun = time.monotonic()
+    registry = Registry(str(composed.place / "home" / "registry"))
+    while True:
+        with suppress(OklError):
+            if registry.model("churn").version("champion").number >= number:
+                break
+        if time.monotonic() - begun > seconds:
+            raise RuntimeError(f"no version {number} in {seconds:.0f} s: {composed.log('worker')[-6000:]}")
+        time.sleep(0.5)
+    print(f"version {number} is champion after {time.monotonic() - begun:.1f} s of waiting", flush=True)
+
+
+def told(composed: Composed) -> None:
+    """Print the runs in the database, the versions in the registry, and whether a backup holds as many runs."""
+    question = "select state_name, count(*) from flow_run where deployment_id is not null group by 1 order by 1"
+    runs = composed.psql(question)
+    print("runs:", ", ".join(runs))
+    print(command(composed, "worker", ["okl", "models", "show", "churn"]).strip())
+    print("runs in a copy made from the backup:", ", ".join(composed.restored(question)))
+
+
+def command(composed: Composed, service: str, words: list[str]) -> str:
+    """What a command prints in a service's container, as it were; ends with 1 if it fails."""
+    outcome = composed.run_in(service, words, RUN_SECONDS)
     if outcome.returncode:
-        print(outcome.stdout)
-        print(composed.log("worker")[-4000:])
-        sys.exit(1)
+        sys.exit(f"{' '.join(words)} ended with code {outcome.returncode}: {outcome.stdout}")
+    return outcome.stdout
 
 
 def listening(composed: Composed) -> None:

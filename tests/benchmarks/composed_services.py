@@ -96,8 +96,8 @@ class Composed:
             stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
         )  # fmt: skip
 
-    def psql(self, question: str) -> list[str]:
-        """Rows that the database answers with."""
+    def psql(self, question: str, database: str = "prefect") -> list[str]:
+        """Rows that a database answers with."""
         words = [
             str(POSTGRES / "psql"),
             "-XAt",
@@ -112,9 +112,27 @@ class Composed:
         ]
         password = (self.place / "secrets" / "database-password").read_text()
         found = subprocess.run(
-            [*words, "prefect"], env=os.environ | {"PGPASSWORD": password}, capture_output=True, text=True, check=True
+            [*words, database], env=os.environ | {"PGPASSWORD": password}, capture_output=True, text=True, check=True
         )
         return found.stdout.splitlines()
+
+    def kill(self, name: str) -> None:
+        """Kill a service, without a warning."""
+        for process, _ in self.running.pop(name):
+            process.kill()
+            process.wait()
+
+    def restored(self, question: str) -> list[str]:
+        """Rows that a database answers with which was made anew from a backup of this one, as README.md makes one."""
+        of = ["-h", "127.0.0.1", "-p", self.ports["5432"], "-U", "prefect"]
+        secret = os.environ | {"PGPASSWORD": (self.place / "secrets" / "database-password").read_text()}
+        backup = self.place / "prefect.dump"
+        subprocess.run(
+            [POSTGRES / "pg_dump", *of, "--format=custom", f"--file={backup}", "prefect"], env=secret, check=True
+        )
+        subprocess.run([POSTGRES / "createdb", *of, "restored"], env=secret, check=True)
+        subprocess.run([POSTGRES / "pg_restore", *of, "--dbname=restored", backup], env=secret, check=True)
+        return self.psql(question, "restored")
 
     def processes(self) -> list[psutil.Process]:
         """Of all services that run."""
