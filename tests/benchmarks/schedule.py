@@ -1,0 +1,238 @@
+"""A retraining that nobody watches: a real stack, a real cron schedule, and what may happen to it.
+
+    python -m tests.benchmarks.schedule [PART ...]
+
+Everything takes place in a fresh home folder, by `okl up` and `okl deploy`, with a schedule of one run a minute where
+not said otherwise. The parts, all but the last two by default:
+
+firings   three firings retrain on shards that arrive meanwhile; champion, lineage, artifacts, scores are printed
+server    the Prefect server is killed in the middle of a run; the supervisor starts it again; the run ends well
+late      the stack is down for four minutes; what becomes of the firings that it missed, by each policy (7 minutes)
+silent    worker and run are killed at once, so that nobody reports it; the server gives the run up (7 minutes)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # no stubs
+import pyarrow.parquet as pq
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+from prefect.client.schemas.objects import FlowRun
+from prefect.settings import temporary_settings
+
+from flows.stack.state import StackState, live_state, stack_folder
+from tests.retraining.shards import content
+
+EVERY_MINUTE = "* * * * *"
+MOST_SECONDS = 900.0
+OPTIONS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale", "standard", "--key", "hour",
+           "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip
+
+
+class Stack:
+    """`okl up` in a folder of its own, and one model that is retrained there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home, self.inbox = folder, folder / "home", folder / "inbox"
+        self.environment = os.environ | {"OKL_HOME": str(self.home)}
+        self.environment.pop("PREFECT_API_URL", None)
+        self.days = 0
+        for made in (self.home, self.inbox):
+            made.mkdir()
+        pq.write_table(content(1000, rows=5000), folder / "rows.parquet")
+
+    def okl(self, *words: str) -> str:
+        """Run a command that must end well; what it prints."""
+        command = [sys.executable, "-m", "flows.cli", *words]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def deploy(self, *words: str) -> None:
+        """The retraining of `hours`, and its scoring."""
+        rows = ["--score", str(self.folder / "rows.parquet"), "--score-out", str(self.folder / "scores")]
+        self.okl("deploy", str(self.inbox), "--retrain", "hours", *OPTIONS, *rows, *words)
+
+    def arrive(self, rows: int = 2000) -> str:
+        """A shard arrives, whole."""
+        name, beside = f"day-{self.days:03d}.parquet", self.inbox / ".arriving"
+        pq.write_table(content(self.days, rows=rows), beside)
+        beside.rename(self.inbox / name)
+        self.days += 1
+        return name
+
+    def state(self) -> StackState:
+        """Of the stack, which is up."""
+        state = live_state(stack_folder(self.home))
+        assert state is not None
+        return state
+
+    def child(self, name: str) -> psutil.Process:
+        """A process of the stack."""
+        return psutil.Process(next(child.pid for child in self.state().children if child.name == name))
+
+    @contextmanager
+    def client(self) -> Iterator[SyncPrefectClient]:
+        """A client of its server."""
+        with temporary_settings({"api.url": self.state().url}), get_client(sync_client=True) as client:
+            yield client
+
+
+def runs_of(client: SyncPrefectClient, name: str) -> list[FlowRun]:
+    """Runs of a deployment that are due, in the order in which they were."""
+    deployment = DeploymentFilter(id=DeploymentFilterId(any_=[client.read_deployment_by_name(name).id]))
+    found = client.read_flow_runs(deployment_filter=deployment, limit=200)
+    due = [run for run in found if run.expected_start_time and run.expected_start_time <= datetime.now(UTC)]
+    return sorted(due, key=lambda run: run.expected_start_time or datetime.now(UTC))
+
+
+def wait_for(found: Callable[[], Any], seconds: float = MOST_SECONDS) -> Any:
+    """What `found` returns once it is something."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with suppress(Exception):  # a server that is being started does not answer
+            if value := found():
+                return value
+        assert time.monotonic() < deadline, f"nothing within {seconds:.0f} s"
+        time.sleep(1.0)
+
+
+def told(run: FlowRun) -> str:
+    """A run in a line."""
+    due, began = run.expected_start_time, run.start_time
+    after = f"{(began - due).total_seconds():6.1f} s after" if began and due else "    not begun"
+    message = (run.state.message or "") if run.state else ""
+    seconds = run.total_run_time.total_seconds()
+    return f"  due {due:%H:%M:%S}, began{after}, ran {seconds:5.1f} s: {run.state_name}  {message[:90]}"
+
+
+def final(runs: list[FlowRun]) -> list[FlowRun]:
+    """Those that are over."""
+    return [run for run in runs if run.state is not None and run.state.is_final()]
+
+
+def firings(stack: Stack) -> None:
+    """Three firings on shards that arrive meanwhile."""
+    first = [stack.arrive(), stack.arrive()]
+    stack.deploy("--cron", EVERY_MINUTE)
+    print(f"deployed, every minute; {', '.join(first)} are there")
+    with stack.client() as client:
+        for count in range(1, 4):
+            done = wait_for(partial(_some_over, client, "okl-retrain/hours", count))
+            print(f"{datetime.now():%H:%M:%S} firing {count} is over; {stack.arrive()} arrives")
+        scored = wait_for(partial(_some_over, client, "okl-score/hours", 3))
+        print("\nretrained\n" + "\n".join(map(told, done)))
+        print("scored by the event of the promotion\n" + "\n".join(map(told, scored)))
+        keys = sorted({one.key for one in client.read_latest_artifacts() if one.key})
+        print(f"artifacts: {', '.join(keys)}")
+    print(stack.okl("models", "show", "hours"))
+    for version in ("1", "2", "champion"):
+        lineage = stack.okl("models", "show", f"hours@{version}", "--verify").splitlines()
+        wanted = ("hours@", "parent", "learnt", "ancestors", "shard ", "day-")
+        print("\n".join(line for line in lineage if line.startswith(wanted)))
+    print("scores: " + ", ".join(sorted(one.name for one in (stack.folder / "scores").iterdir())))
+
+
+def server(stack: Stack) -> None:
+    """The server is killed in the middle of a run."""
+    stack.deploy()
+    stack.arrive(rows=1_500_000)
+    with stack.client() as client:
+        deployment = client.read_deployment_by_name("okl-retrain/hours")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
+    time.sleep(3)
+    killed = stack.child("server")
+    killed.send_signal(signal.SIGKILL)
+    begun = time.monotonic()
+    print(f"\nthe server (process {killed.pid}) was killed 3 s after the run had begun")
+    with stack.client() as client:
+        wait_for(lambda: client.hello().status_code == 200)
+        seconds, name = time.monotonic() - begun, client.read_flow_run(run.id).state_name
+        print(f"it answers again {seconds:.1f} s later: the run is {name}")
+        wait_for(lambda: final([client.read_flow_run(run.id)]))
+        print(told(client.read_flow_run(run.id)))
+    print(stack.okl("models", "show", "hours"))
+
+
+def late(stack: Stack) -> None:
+    """Firings that are missed while all is down."""
+    for policy in ("once", "skip"):
+        stack.deploy("--cron", EVERY_MINUTE, "--late", policy, "--late-seconds", "90")
+        with stack.client() as client:
+            before = {run.id for run in wait_for(lambda: final(runs_of(client, "okl-retrain/hours")))}
+            time.sleep(70)
+        stack.okl("down")
+        time.sleep(240)
+        up = datetime.now(UTC)
+        stack.okl("up", "--workers", "1")
+        with stack.client() as client:
+            wait_for(partial(_over_and_due_after, client, up))
+            print(f"\nlate = {policy}: down for four minutes, up again at {datetime.now(UTC):%H:%M:%S}")
+            print("\n".join(told(run) for run in runs_of(client, "okl-retrain/hours") if run.id not in before))
+    stack.deploy()
+
+
+def _over_and_due_after(client: SyncPrefectClient, moment: datetime) -> list[FlowRun]:
+    over = final(runs_of(client, "okl-retrain/hours"))
+    return [run for run in over if run.expected_start_time is not None and run.expected_start_time > moment]
+
+
+def _some_over(client: SyncPrefectClient, name: str, least: int) -> list[FlowRun] | None:
+    over = final(runs_of(client, name))
+    return over if len(over) >= least else None
+
+
+def silent(stack: Stack) -> None:
+    """Worker and run are killed at once: nobody is left to report it."""
+    stack.deploy()
+    stack.arrive(rows=1_500_000)
+    with stack.client() as client:
+        deployment = client.read_deployment_by_name("okl-retrain/hours")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
+        time.sleep(3)
+        for name in ("prefect-worker", "fork-server"):
+            for process in [*stack.child(name).children(recursive=True), stack.child(name)]:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        begun = time.monotonic()
+        wait_for(lambda: final([client.read_flow_run(run.id)]))
+        print(f"\nworker and run were killed; given up after {time.monotonic() - begun:.0f} s")
+        print(told(client.read_flow_run(run.id)))
+        again = client.create_flow_run_from_deployment(deployment.id)
+        wait_for(lambda: final([client.read_flow_run(again.id)]))
+        print("the next run\n" + told(client.read_flow_run(again.id)))
+        wait_for((stack.home / "notices.jsonl").exists)
+    print((stack.home / "notices.jsonl").read_text())
+
+
+def main(parts: list[str]) -> None:
+    """Bring a stack up, do what is asked, and take it down."""
+    with tempfile.TemporaryDirectory(prefix="okl-schedule-") as folder:
+        stack = Stack(Path(folder))
+        stack.okl("up", "--workers", "1")
+        try:
+            for part in parts:
+                PARTS[part](stack)
+        finally:
+            stack.okl("down")
+
+
+PARTS = {"firings": firings, "server": server, "late": late, "silent": silent}
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["firings", "server"])

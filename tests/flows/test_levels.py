@@ -1,0 +1,160 @@
+"""Service levels: what is tried again, what takes too long, which firings of a schedule are made up for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.schedules import IntervalSchedule
+from prefect.flow_engine import run_flow
+
+from flows.levels import is_passing
+from flows.server import OwnServer
+from flows.service import ServiceSettings
+from flows.stages import follow_stages
+from okl.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
+from okl.store.trying import explained
+
+ATTEMPTS: list[int] = []
+
+
+class Work:
+    """A run of one stage, which does what it is told to."""
+
+    def __init__(self, stage: Callable[[int], None]) -> None:
+        self._stage = stage
+
+    def work(self) -> dict[str, Any]:
+        ATTEMPTS.append(len(ATTEMPTS) + 1)
+        self._stage(ATTEMPTS[-1])
+        return {}
+
+    def close(self) -> None: ...
+
+    def result(self) -> dict[str, Any]:
+        return {"attempts": len(ATTEMPTS)}
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        return [{"attempts": len(ATTEMPTS)}]
+
+    def report_markdown(self) -> str:
+        return "done"
+
+
+STAGES: dict[str, Callable[[int], None]] = {}
+
+
+@flow(name="okl-works", persist_result=False, retries=0)
+def works(stage: str, service: ServiceSettings) -> dict[str, Any] | State[Any]:
+    return follow_stages("okl-works", lambda observer: Work(STAGES[stage]), ("work",), service)
+
+
+@pytest.fixture
+def client(configured: OwnServer) -> Any:
+    ATTEMPTS.clear()
+    with get_client(sync_client=True) as opened:
+        yield opened
+
+
+def deployed(client: SyncPrefectClient, name: str, schedule: IntervalSchedule | None = None) -> UUID:
+    schedules = [] if schedule is None else [DeploymentScheduleCreate(schedule=schedule)]
+    return client.create_deployment(client.create_flow_from_name("okl-works"), name, schedules=schedules)
+
+
+def perform(client: SyncPrefectClient, run: FlowRun, stage: str, **service: Any) -> FlowRun:
+    """Perform a run of a deployment, here, as a worker's process would."""
+    run_flow(works, flow_run=run, parameters={"stage": stage, "service": service}, return_type="state")
+    return client.read_flow_run(run.id)
+
+
+def test_what_may_pass_is_tried_again_and_what_may_not_is_not(client: SyncPrefectClient) -> None:
+    def gone_at_first(attempt: int) -> None:
+        if attempt < 3:
+            raise ExecutionError("the workers are gone")
+
+    def bad(attempt: int) -> None:
+        raise DataError("the rows are bad") if attempt > 1 else ConnectionResetError("once")
+
+    STAGES.update(gone_at_first=gone_at_first, bad=bad)
+    deployment = deployed(client, "tried")
+    run = client.create_flow_run_from_deployment(deployment)
+    done = perform(client, run, "gone_at_first", retries=2, retry_seconds=0.4)
+    assert (done.state_name, done.run_count, len(ATTEMPTS)) == ("Completed", 3, 3)
+    assert done.empirical_policy.retry_delay == 1, "0.8 s, in whole seconds: twice the first wait"
+    ATTEMPTS.clear()
+    run = client.create_flow_run_from_deployment(deployment)
+    failed = perform(client, run, "bad", retries=9, retry_seconds=0)
+    assert (failed.state_name, failed.run_count, len(ATTEMPTS)) == ("Failed", 2, 2)
+    assert "the rows are bad" in str(failed.state and failed.state.message)
+
+
+def test_a_stage_that_takes_too_long_fails(client: SyncPrefectClient) -> None:
+    def sleeps(attempt: int) -> None:
+        for _ in range(1200):  # not one long sleep: the alarm that would end it is pytest's here, and in no worker
+            time.sleep(0.05)
+
+    STAGES["sleeps"] = sleeps
+    run = client.create_flow_run_from_deployment(deployed(client, "sleeps"))
+    begun = time.monotonic()
+    failed = perform(client, run, "sleeps", stage_seconds=0.2, retries=0)
+    assert time.monotonic() - begun < 30.0
+    assert failed.state_name == "Failed"
+    assert "The stage work took longer than 0.2 s" in str(failed.state and failed.state.message)
+
+
+def test_missed_firings_are_made_up_for_by_the_policy(client: SyncPrefectClient) -> None:
+    """Real firings, which nobody performs until some are overdue; whichever begins first serves all of them."""
+    STAGES["quick"] = lambda attempt: None
+    soon = datetime.now(UTC) + timedelta(seconds=6)
+    deployment = deployed(client, "late", IntervalSchedule(interval=timedelta(seconds=1), anchor_date=soon))
+    wanted = DeploymentFilter(id=DeploymentFilterId(any_=[deployment]))
+
+    def overdue() -> list[FlowRun]:
+        now = datetime.now(UTC)
+        due = [run for run in client.read_flow_runs(deployment_filter=wanted) if run.auto_scheduled]
+        return sorted((run for run in due if (run.expected_start_time or now) < now), key=lambda run: str(run.id))
+
+    deadline = time.monotonic() + 90.0
+    while len(missed := overdue()) < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    skipped = perform(client, missed[0], "quick", late="skip", late_seconds=1)
+    while (datetime.now(UTC) - missed[0].expected_start_time).total_seconds() < 1.0:  # type: ignore[operator]
+        time.sleep(0.1)
+    states = [perform(client, run, "quick", late="once") for run in missed[1:3]]
+    everyone = perform(client, client.create_flow_run_from_deployment(deployment), "quick", late="once")
+    client.delete_deployment(deployment)
+    if skipped.state_name == "Cancelled":  # unless it was due within the second
+        assert "Skipped: it was due at" in str(skipped.state and skipped.state.message)
+    assert [run.state_name for run in states] == ["Completed", "Cancelled"]
+    assert f"Skipped: {states[0].name}, which began after" in str(states[1].state and states[1].state.message)
+    assert everyone.state_name == "Completed", "who was asked for by a person is not late"
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (ExecutionError("no worker"), True),
+        (ConflictError("another writer"), True),
+        (explained(ConnectionError("reset"), "s3://bucket/data cannot be read", " each of 7 times"), True),
+        (explained(PermissionError("denied"), "s3://bucket/data cannot be read"), False),
+        (DataError("bad"), False),
+        (ConfigError("wrong"), False),
+        (ModelError("damaged"), False),
+        (FileNotFoundError("rows"), False),
+        (ZeroDivisionError("a bug"), False),
+    ],
+)
+def test_errors_are_told_apart_by_whether_they_may_pass(error: Exception, passing: bool) -> None:
+    told = OklError("in other words")
+    told.__cause__ = error
+    assert (is_passing(error), is_passing(told)) == (passing, passing)
