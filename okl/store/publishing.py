@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -171,7 +172,8 @@ def clear(folder: RemotePath) -> None:
 def file_beside(place: Place) -> Iterator[Path]:
     """A file of this machine to write, which takes its place at the end, or goes."""
     if isinstance(place, Path):
-        beside = place.with_name(f".{place.name}.{os.getpid()}")
+        # processes of several hosts, with numbers of their own, may write here
+        beside = place.with_name(f".{place.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             yield beside
             os.replace(beside, place)

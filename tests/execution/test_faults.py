@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +112,40 @@ def test_patience_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch, text: 
     monkeypatch.setenv("OKL_PATIENCE_SECONDS", text)
     with pytest.raises(ConfigError, match="it takes a number of seconds, such as 60"):
         open_execution(2)
+
+
+OTHER = """
+import sys
+from importlib import metadata
+real = metadata.version
+metadata.version = lambda name: "1.0" if name == "scipy" else real(name)
+from distributed.cli.dask_worker import main
+options = ["--no-nanny", "--nthreads=1", "--host=127.0.0.1", "--no-dashboard", f"--local-directory={sys.argv[2]}"]
+main([sys.argv[1], *options])
+"""
+
+
+def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = f"pip install scipy=={metadata.version('scipy')} It gets no work."
+
+    def told() -> bool:
+        execution._courier.look()
+        return sum(command in record.message for record in caplog.records) == 1
+
+    assert soon(lambda: execution.n_workers == 2)
+    newcomer = subprocess.Popen(
+        [sys.executable, "-c", OTHER, execution.address, str(tmp_path)], stderr=subprocess.DEVNULL
+    )
+    try:
+        assert soon(told, START_SECONDS)
+        assert list(rounds(execution, SampledSum(data, 11), data)) == expected
+        assert newcomer.pid not in set(execution.map(works.own_process, range(40)))
+        assert told()
+    finally:
+        newcomer.terminate()
+        newcomer.wait(10.0)
 
 
 def other_processor() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -84,7 +86,8 @@ class Beside:
         if self.folder is None:
             return False
         path = self._path(shard, steps)
-        beside = path.with_suffix(f".{os.getpid()}.tmp")
+        # a straggler and whoever took over its work, perhaps on another host, may write the same one at once
+        beside = path.with_suffix(f".{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
         try:
             with open(beside, "wb") as stream:
                 np.save(stream, vectors.saved(), allow_pickle=False)
@@ -116,3 +119,9 @@ def forget(run: str) -> None:
     """Let go of what this process holds of a run: as if it were another process."""
     with _lock:
         _runs.pop(run, None)
+
+
+def forget_all() -> None:
+    """Let go of what this process holds of all runs."""
+    with _lock:
+        _runs.clear()

@@ -11,6 +11,7 @@ from typing import Any
 from okl.errors import ExecutionError
 from okl.execution.dask.carriers import SchedulerLostError
 from okl.execution.dask.cluster import CONNECT_SECONDS
+from okl.execution.dask.versions import complaint_of
 from okl.execution.placement import settle
 
 LOOK_SECONDS = 0.5
@@ -38,6 +39,9 @@ class Roster:
         self._patience_seconds = patience_seconds
         self._alive: set[str] = set()
         self._lost: dict[str, float] = {}
+        self._opened = False
+        self._asked: dict[str, asyncio.Task[str]] = {}
+        self._refused: dict[str, str] = {}
         self._told, self._wanted = False, 1
         self._looked = -1.0
         self._looking = asyncio.Lock()
@@ -55,11 +59,26 @@ class Roster:
             except (OSError, TimeoutError, RuntimeError) as error:
                 raise SchedulerLostError(error) from error
             self._looked = time.monotonic()
-            for address in sorted(set(found) - self._alive) if self._alive else ():
-                logger.info("Worker %s has come.", address)
-            self._alive = set(found)
-            self._told = self._told and len(found) < self._wanted
+            self._alive = here = self._admitted(set(found)) if self._opened else set(found)
+            self._told = self._told and len(here) < self._wanted
         self._settle()
+
+    def _admitted(self, found: set[str]) -> set[str]:
+        """Those who take part already, and newcomers who have told the versions that are here; others are asked."""
+        for address in sorted(found - self._alive - set(self._asked) - set(self._refused)):
+            self._asked[address] = asyncio.create_task(complaint_of(self._client, address))
+        here = found & self._alive
+        for address, task in [(address, task) for address, task in self._asked.items() if task.done()]:
+            del self._asked[address]
+            if task.cancelled() or task.exception() is not None:
+                continue  # it did not answer, and is asked again if it is still there
+            if complaint := task.result():
+                self._refused[address] = complaint
+                logger.warning("%s It gets no work.", complaint)
+            elif address in found:
+                here.add(address)
+                logger.info("Worker %s has come.", address)
+        return here
 
     def stale(self) -> bool:
         """Whether it is time to look again."""
@@ -73,7 +92,7 @@ class Roster:
             self._wait_on(time.monotonic() - begun)
             await asyncio.sleep(LOOK_SECONDS / 10)
             await self.look(again_after=0.0)
-        self._wanted = 1
+        self._wanted, self._opened = 1, True
 
     def _wait_on(self, waited: float) -> None:
         """Say that nobody is there, once, and raise ExecutionError after a while."""
@@ -143,13 +162,15 @@ class Roster:
 
     async def give_up(self) -> None:
         """Wait no longer for workers that were slow."""
-        tasks = list(self.late)
+        tasks = [*self.late, *self._asked.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def nobody(self) -> ExecutionError:
-        """What to say when there are no workers."""
+        """What to say when there are no workers, or none that could take part."""
+        if self._refused:
+            return ExecutionError(next(iter(self._refused.values())))
         return ExecutionError(
             f"The Dask scheduler at {self._address} has had no workers for {self._patience_seconds:g} s. "
             f"Start some with: dask worker {self._address}"

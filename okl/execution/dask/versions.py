@@ -31,13 +31,31 @@ def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
     ------
     ExecutionError : names the first worker that differs, what it has, and the pip command that mends it
     """
-    ours = versions()
     for address, found in sorted(theirs.items()):
-        other = {name: found.get(name, "none") for name in ours if found.get(name, "none") != ours[name]}
-        if not other:
-            continue
-        told = ", ".join(f"{name} {version} (here {ours[name]})" for name, version in other.items())
-        raise ExecutionError(f"Worker {address} has other versions than this process: {told}. {_todo(other, ours)}")
+        if complaint := complaint_about(address, found):
+            raise ExecutionError(complaint)
+
+
+def complaint_about(address: str, found: Mapping[str, str]) -> str:
+    """What to say of a worker with these versions; nothing if they are those here."""
+    ours = versions()
+    other = {name: found.get(name, "none") for name in ours if found.get(name, "none") != ours[name]}
+    if not other:
+        return ""
+    told = ", ".join(f"{name} {version} (here {ours[name]})" for name, version in other.items())
+    return f"Worker {address} has other versions than this process: {told}. {_todo(other, ours)}"
+
+
+async def complaint_of(client: Any, address: str) -> str:
+    """Ask a worker for its versions, in the client's event loop; what to say of them, nothing if they are those here.
+
+    Raises OSError or whatever else is raised there if it does not answer.
+    """
+    try:
+        found = await client._run(versions, workers=[address])  # `run` would wait for this very loop
+    except ImportError as error:
+        return f"Worker {address} cannot import okl ({error}); install the same okl there."
+    return complaint_about(address, found[address])
 
 
 def _todo(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
