@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from okl.checks import check_choice
 from okl.errors import ConfigError, ModelError
+from okl.exporting.madeup import MATRIX, feeds_of, made_up
 from okl.registry.reference import load
 from okl.store.model import Model
 from okl.store.places import place_of
+from okl.store.rawrows import prepare_rows
+from okl.store.sources import SourceBatch
 from okl.types import FloatArray
 
 Format = Literal["onnx", "skops"]
@@ -23,7 +27,8 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 EXTRAS = {"onnx": ("onnx", "onnxruntime"), "skops": ("skops",)}
 N_CHECKED = 4096  # rows
 TOLERANCE = 1e-5  # of the largest score, at least 1
-Scorer = Callable[[FloatArray], FloatArray]
+Feeds = dict[str, NDArray[Any]]
+Scorer = Callable[[Feeds], FloatArray]
 Location = str | os.PathLike[str]
 
 
@@ -59,11 +64,13 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
         raise ConfigError(f"{place} exists already, and is not replaced. Remove it, or choose another name.")
     opened = load(model, registry)
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
-    rows = rows_like_training(opened)
+    rows = made_up(opened.schema, N_CHECKED)
+    feeds = feeds_of(opened.schema, rows)
     begun = time.perf_counter()
-    theirs = scorer(rows)
+    theirs = scorer(feeds)
     seconds = time.perf_counter() - begun
-    difference = largest_difference(opened.scores(rows), theirs)
+    prepared = prepare_rows(opened.schema, SourceBatch("made-up rows", 0, rows), opened.precision)
+    difference = largest_difference(opened.predictor.scores(prepared.inputs), theirs)
     if not difference <= TOLERANCE:
         raise ModelError(
             f"The exported model's scores are {difference:.2g} of the largest score away from okl's, more than "
@@ -75,21 +82,10 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
         "out": str(place),
         "format": format,
         "bytes": len(content),
-        "rows": len(rows),
+        "rows": rows.num_rows,
         "largest_difference": difference,
-        "rows_per_second": len(rows) / seconds,
+        "rows_per_second": rows.num_rows / seconds,
     }
-
-
-def rows_like_training(model: Model, n_rows: int = N_CHECKED) -> FloatArray:
-    """Made-up raw rows (n_rows, n_features): normal about the training mean, within the training range."""
-    columns = model.schema.feature_statistics
-    mean, spread, low, high = (
-        np.array([getattr(column, name) for column in columns])
-        for name in ("mean", "standard_deviation", "minimum", "maximum")
-    )
-    draws = np.random.default_rng(0).standard_normal((n_rows, len(columns)))
-    return np.clip(mean + spread * draws, low, high)
 
 
 def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
@@ -101,14 +97,14 @@ def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
 def _as_onnx(model: Model) -> tuple[bytes, Scorer]:
     from onnxruntime import InferenceSession, SessionOptions
 
-    from okl.exporting.onnxmodel import INPUT, SCORES, to_onnx
+    from okl.exporting.onnxmodel import SCORES, to_onnx
 
     content: bytes = to_onnx(model).SerializeToString()
     options = SessionOptions()
     options.intra_op_num_threads = 1
     session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    session.run([SCORES], {INPUT: rows_like_training(model, 1)})  # what it prepares once is not timed
-    return content, lambda rows: np.asarray(session.run([SCORES], {INPUT: rows})[0])
+    session.run([SCORES], feeds_of(model.schema, made_up(model.schema, 1)))  # what it prepares once is not timed
+    return content, lambda feeds: np.asarray(session.run([SCORES], feeds)[0])
 
 
 def _as_skops(model: Model) -> tuple[bytes, Scorer]:
@@ -120,8 +116,8 @@ def _as_skops(model: Model) -> tuple[bytes, Scorer]:
     pipeline = loads(content)  # without any trusted type: the file holds scikit-learn's own only
     if model.schema.task == "regression":
         shift, factor = model.schema.target_shift_and_factor
-        return content, lambda rows: (np.asarray(pipeline.predict(rows)) - shift) * (factor or 1.0)
-    return content, lambda rows: np.asarray(pipeline.decision_function(rows))
+        return content, lambda feeds: (np.asarray(pipeline.predict(feeds[MATRIX])) - shift) * (factor or 1.0)
+    return content, lambda feeds: np.asarray(pipeline.decision_function(feeds[MATRIX]))
 
 
 def _write(place: Any, content: bytes) -> None:

@@ -10,22 +10,25 @@ from onnx import ModelProto, checker, helper
 
 from okl.errors import ModelError
 from okl.exporting.graph import ROWS, Graph, values_of
+from okl.exporting.inputs import LABELS_DOMAIN, input_nodes
 from okl.exporting.predictors import score_nodes
 from okl.store.dataset import Schema
 from okl.store.model import Model
 
 OPSET = 18
 IR_VERSION = 8  # of the oldest runtimes that know the opset
-INPUT, SCORES, LABELS, PREDICTIONS = "rows", "scores", "labels", "predictions"
+ML_OPSET = 3  # of operators on text
+SCORES, LABELS, PREDICTIONS = "scores", "labels", "predictions"
 
 
 def to_onnx(model: Model) -> ModelProto:
     """The model as an ONNX graph of standard operators, which scores rows as okl does, up to rounding.
 
-    Its input `rows` is (n, n_features), double, raw values in the order of schema.features: scaling is done inside.
-    Its outputs are `scores` before the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or
-    for regression `predictions` (n,), double, in the target's own unit. A value that is not finite is no error there,
-    as it is in okl: it makes scores that are no numbers.
+    Its input `rows` is (n, n_features), double, raw values in the order of schema.features; for mixed tables, see
+    `okl.exporting.inputs`. Scaling and encoding are done inside. Its outputs are `scores` before the link, (n,) or
+    (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,), double, in the
+    target's own unit. A value that is not finite is no error there, as it is in okl: it makes scores that are no
+    numbers.
 
     Raises
     ------
@@ -34,8 +37,8 @@ def to_onnx(model: Model) -> ModelProto:
     schema, graph = model.schema, Graph()
     if model.predictor.n_inputs != schema.n_features:
         raise ModelError(f"The model scores {model.predictor.n_inputs} inputs, but its schema has {schema.n_features}.")
-    inputs = _prepared(graph, schema, model.precision)
-    scores = score_nodes(graph, model.predictor, inputs)
+    raw = input_nodes(graph, schema)
+    scores = score_nodes(graph, model.predictor, _scaled(graph, schema, raw.value, model.precision))
     single = model.predictor.n_outputs == 1
     if single:
         scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
@@ -44,17 +47,14 @@ def to_onnx(model: Model) -> ModelProto:
     shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
     finished = graph.finished(
         "okl",
-        [values_of(INPUT, np.float64, [ROWS, schema.n_features])],
+        raw.given,
         [values_of(SCORES, model.precision, shape), told],
     )
     return _sealed(finished, model)
 
 
-def _prepared(graph: Graph, schema: Schema, precision: str) -> str:
+def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
     """Inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
-    values = INPUT
-    if schema.missing == "zero":
-        values = graph.add("Where", graph.add("IsNaN", values), graph.constant(np.array(0.0)), values)
     shift, factor = schema.shift_and_factor
     if schema.scale != "none":
         values = graph.add("Sub", values, graph.constant(shift[None, :]))
@@ -88,14 +88,15 @@ def _zero(graph: Graph) -> str:
 def _sealed(graph: Any, model: Model) -> ModelProto:
     """With what people want to know of it, and looked at by ONNX's own checker."""
     schema = model.schema
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="okl")
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(LABELS_DOMAIN, ML_OPSET)]
+    made = helper.make_model(graph, opset_imports=opsets, producer_name="okl")
     made.ir_version = IR_VERSION
     made.doc_string = (
-        f"{schema.task} of {schema.target!r} from {schema.n_features} raw columns, in the order of the property "
-        f"'features'. Finite values are expected."
+        f"{schema.task} of {schema.target!r} from {len(schema.source_columns)} raw columns; a matrix has them in the "
+        f"order of the property 'columns'. Finite values are expected."
     )
     told = {
-        "features": json.dumps(schema.features),
+        "columns": json.dumps(schema.source_columns),
         "target": schema.target,
         "task": schema.task,
         "labels": json.dumps(schema.labels),

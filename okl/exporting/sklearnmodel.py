@@ -40,6 +40,11 @@ def to_sklearn(model: Model) -> Pipeline:
     ModelError : the model has a map that its estimators cannot say
     """
     schema, predictor = model.schema, model.predictor
+    if schema.encodings or (schema.svmlight and schema.svmlight.hashed):
+        raise ConfigError(
+            "A pipeline takes a matrix of numbers, but the model also takes text, dates or folded indices. Export to "
+            "ONNX, which has an input for each column."
+        )
     if isinstance(predictor, KernelExpansion):
         n_outputs = predictor.n_outputs
         feature_map = _nystroem(predictor.kernel, predictor.supports, predictor.coefficients)

@@ -1,0 +1,77 @@
+"""Tables of text, dates and missing values, as ONNX: each column an input, encoded inside."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from okl.errors import ConfigError
+from okl.exporting.madeup import UNSEEN, feeds_of, made_up
+from okl.exporting.onnxmodel import to_onnx
+from okl.exporting.sklearnmodel import to_sklearn
+from okl.store.model import Model
+from okl.store.rawrows import prepare_rows
+from okl.store.sources import SourceBatch
+
+N_ROWS = 600
+
+
+def table() -> pa.Table:
+    """Rows whose label lies in the text, the time and a number together."""
+    random = np.random.default_rng(1)
+    kinds, size = random.choice(["a", "b", "ü"], N_ROWS), random.standard_normal(N_ROWS)
+    times = random.integers(0, 30 * 365 * 86_400, N_ROWS)
+    label = (kinds == "a") ^ (size > 0) ^ (times % 86_400 > 43_200)
+    absent = random.random(N_ROWS) < 0.1
+    return pa.table(
+        {
+            "size": pa.array(size, mask=absent),
+            "kind": pa.array(kinds, mask=random.random(N_ROWS) < 0.1),
+            "seen": pa.array(times).cast(pa.timestamp("s")),
+            "code": pa.array(random.integers(0, 3, N_ROWS)),
+            "y": np.where(label, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["mean", "zero", "drop"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = tmp_path_factory.mktemp("mixed")
+    pq.write_table(table(), folder / "rows.parquet")
+    given = {"target": "y", "missing": request.param, "dates": "parts", "categories": ("code",), "scale": "standard"}
+    okl.ingest(folder / "rows.parquet", folder / "data", **given)
+    made = okl.train(folder / "data", out=str(folder / "run"), frequencies=40, bandwidth=2.0, step_size=0.5)
+    return okl.load(made["model"])
+
+
+def test_scores_of_raw_columns_are_those_of_okl(model: Model) -> None:
+    rows = made_up(model.schema, 300)
+    words = rows.column("kind").to_pylist()
+    assert {"a", "b", "ü", UNSEEN} <= set(words)
+    assert rows.column("size").null_count == 0 or model.schema.missing != "drop"
+    expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, rows), "float32").inputs)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    assert {one.name for one in session.get_inputs()} >= {"size", "kind", "code"}
+    scores, labels = session.run(None, feeds_of(model.schema, rows))
+    assert len(np.unique(expected)) > 200
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    assert set(labels) == {"no", "yes"}
+
+
+def test_a_missing_category_has_no_score_where_such_rows_are_dropped(model: Model) -> None:
+    rows = made_up(model.schema, 50)
+    feeds = feeds_of(model.schema, rows)
+    feeds["kind"][7] = ""
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    scores = session.run(["scores"], feeds)[0]
+    assert np.isnan(scores[7]) == (model.schema.missing == "drop")
+    assert np.isfinite(np.delete(scores, 7)).all()
+
+
+def test_a_pipeline_of_numbers_is_refused(model: Model) -> None:
+    with pytest.raises(ConfigError, match="Export to ONNX"):
+        to_sklearn(model)
