@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from prefect.cli._app import _app as prefect_command
 from prefect.settings import Settings
 from prefect.settings.legacy import _get_valid_setting_names
 
-import flows.commands_deploy  # adds its command
+import flows.commands_deploy
+import flows.commands_stack  # noqa: F401  each adds its commands
 from flows.commands import app
 
 INFRA = Path(__file__).parents[2] / "infra"
@@ -47,7 +49,6 @@ def parse(words: list[str]) -> None:
 
 
 def test_every_command_is_one(tmp_path: Path) -> None:
-    assert flows.commands_deploy.__name__.startswith("flows")
     found = parts()
     assert {part["words"][0] for part in found} == {"okl", "prefect", "dask"}
     assert len(found) >= 11
@@ -55,6 +56,18 @@ def test_every_command_is_one(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     for part in found:
         parse([str(word).replace("/run/certificates", str(tmp_path)) for word in part["words"]])
+
+
+def test_the_unit_of_systemd_starts_okl_as_a_user_without_rights() -> None:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their capitals
+    unit.read(INFRA / "okl.service")
+    program, *words = unit["Service"]["ExecStart"].split()
+    assert Path(program).name == "okl"
+    parse(["okl", *words])
+    assert "--foreground" in words
+    assert unit["Service"]["User"] == "okl"
+    assert unit["Service"]["NoNewPrivileges"] == "yes"
 
 
 def test_a_wrong_option_would_be_noticed() -> None:
