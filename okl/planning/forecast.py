@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from okl.accelerated.catalogue import MODEL_NAMES
-from okl.configuration import TrainSettings
-from okl.execution.dask.delivery import HANDLER_SECONDS
 from okl.planning.beforehand import default_rounds, mode_of
-from okl.planning.laws import Law, law_of
-from okl.planning.machine import Machine
 from okl.planning.memory import MemoryPlan
-from okl.planning.network import (
-    HANDLER_DOWN,
-    HANDLER_TRIPS,
-    HANDLER_UP,
-    TASK_DOWN,
-    TASK_TRIPS,
-    TASK_UP,
-    Network,
-    on_the_wire,
-)
-from okl.planning.rehearsal import LARGE, Kind, Rehearsed
-from okl.planning.standin import N_SHARDS, Scene
-from okl.subgradient.growth import FIRST_SAMPLE
+from okl.planning.network import HANDLER_DOWN, HANDLER_UP, TASK_DOWN, TASK_UP, on_the_wire
+from okl.planning.rounds import Cluster, Rounds, Setting, Totals
 
 LEAST_PAUSE, MOST_PAUSE = 10, 100  # iterations between checks of a gap, see okl.accelerated.fapg
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """What runs it. workers : processes, 0 for this one alone; threads : of this process; network : between them"""
-
-    workers: int
-    threads: int
-    network: Network
-    machine: Machine
-
-    @property
-    def crowding(self) -> float:
-        """How much longer work takes where workers share the cores of this machine."""
-        here = self.network.gbit is None
-        return max(1.0, self.workers / self.machine.cores) if here else 1.0
 
 
 @dataclass(frozen=True)
@@ -93,24 +59,6 @@ class Forecast:
         return {"seconds": self.seconds} | {name: getattr(self, name) for name in names} | self.memory.as_json()
 
 
-@dataclass(frozen=True)
-class Setting:
-    """All that a forecast is made from. described : bytes of a list of shards, and of each in it; iterations : given"""
-
-    settings: TrainSettings
-    scene: Scene
-    rehearsed: Rehearsed
-    memory: Callable[[int], MemoryPlan]
-    described: tuple[float, float]
-    iterations: int | None = None
-    read_seconds: float = 0.0
-
-    @property
-    def law(self) -> Law:
-        """Of the solver."""
-        return law_of(self.settings.solver)
-
-
 def forecast(of: Setting, cluster: Cluster) -> Forecast:
     """Foresee a run, and where more workers stop helping."""
     found = _at(of, cluster)
@@ -145,16 +93,14 @@ def _at(of: Setting, cluster: Cluster) -> Forecast:
     if mode == "stream":
         return _streamed(of, cluster, memory)
     units, checks = _units(of)
-    rounds = _Rounds(of, cluster, memory, units)
-    totals, number, work = _Totals(), 0.0, False
+    rounds = Rounds(of, cluster, memory, units)
+    totals, number, work = Totals(), 0.0, False
     for kind in of.rehearsed.kinds:
         times = kind.begun + kind.each * units + kind.checked * checks
         if times:
             rounds.add(totals, kind, times, not work)
             number, work = number + times, True
-    heaviest = max((kind.load_seconds for kind in of.rehearsed.kinds), default=0.0)
-    rows = rounds.rows_each if of.law.unit != "sample" else 0.0
-    load = max(heaviest, of.read_seconds) * rows / rounds.at_once * cluster.crowding
+    load = rounds.loading(of.rehearsed)
     own = of.rehearsed.begin_seconds + of.rehearsed.own_seconds * units + totals.own
     sent, received = totals.sent + workers * of.rehearsed.work_bytes, totals.received
     batches = totals.handled + totals.tasked
@@ -169,74 +115,6 @@ def _at(of: Setting, cluster: Cluster) -> Forecast:
         on_the_wire(received + framed_up, sent) if batches else 0.0,
         memory,
     )  # fmt: skip
-
-
-@dataclass
-class _Totals:
-    compute: float = 0.0
-    engine: float = 0.0
-    network: float = 0.0
-    own: float = 0.0
-    sent: float = 0.0
-    received: float = 0.0
-    handled: float = 0.0
-    tasked: float = 0.0
-
-
-class _Rounds:
-    """What the rounds of a kind take."""
-
-    def __init__(self, of: Setting, cluster: Cluster, memory: MemoryPlan, units: int) -> None:
-        self._of, self._cluster, self._units = of, cluster, units
-        self._missing = memory.missing_share
-        scene, workers = of.scene, cluster.workers
-        self.shards_each = -(-scene.shards // max(1, workers))
-        self.rows_each = scene.rows / scene.shards * self.shards_each
-        # threads of this process go over shards side by side
-        self.at_once = 1.0 if workers else float(min(cluster.threads, scene.shards))
-        self._busy = min(max(1, workers), scene.shards)
-        parts = max(1, units // of.settings.passes) if of.law.unit == "pass" else 1
-        self._rows_a_round = self.rows_each / parts
-        if of.law.unit == "sample":
-            given = of.settings.first_sample
-            self._rows_a_round = min(scene.rows, FIRST_SAMPLE if given == "auto" else given) / max(1, workers)
-
-    def add(self, totals: _Totals, kind: Kind, times: float, first: bool) -> None:
-        """Add what they take. first : whether the solver's work has not been sent before, and goes by task"""
-        of, machine, network = self._of, self._cluster.machine, self._cluster.network
-        down, part, larger = self._grown(kind)
-        missing = 0.0 if of.law.unit == "sample" else self._missing
-        work = self.shards_each * kind.shard_seconds + self._rows_a_round * kind.row_seconds * larger
-        work = (work + missing * self.rows_each * kind.load_seconds) / self.at_once * self._cluster.crowding
-        totals.compute += times * work
-        totals.own += times * kind.merge_seconds * of.scene.shards
-        if not self._cluster.workers:
-            return
-        listed = self._busy * of.described[0] + of.scene.shards * of.described[1]
-        sent, received = self._busy * down + listed, self._busy * kind.reply_bytes + of.scene.shards * part
-        tasked = times if work >= HANDLER_SECONDS else (1.0 if first else 0.0)
-        handled = times - tasked
-        carried = times * (machine.byte_seconds * (sent + received) + machine.worker_seconds * (self._busy - 1))
-        totals.engine += carried + handled * machine.handler_seconds + tasked * machine.task_seconds
-        waiting = handled * network.waiting(HANDLER_TRIPS) + tasked * network.waiting(TASK_TRIPS)
-        totals.network += waiting + times * network.seconds(sent + received)
-        totals.sent, totals.received = totals.sent + times * sent, totals.received + times * received
-        totals.handled, totals.tasked = totals.handled + handled * self._busy, totals.tasked + tasked * self._busy
-
-    def _grown(self, kind: Kind) -> tuple[float, float, float]:
-        """Bytes down to a worker and of a shard's part, on average over a run, and how much longer a row takes."""
-        if len(kind.grown) < 2:
-            return kind.grown[0][1], kind.grown[0][2], 1.0
-        at, down, part = (np.array(column) for column in zip(*kind.grown, strict=True))
-        learnt = np.arange(self._units) * (self._of.scene.rows * self._of.settings.passes / self._units)
-        rows_new = self._of.scene.rows / max(1, self._units // self._of.settings.passes)
-        if self._of.law.state == "supports":  # a line: as many of the rows as of those rehearsed are kept
-            downs, parts = (np.polyval(np.polyfit(at[1:], column[1:], 1), learnt) for column in (down, part))
-            larger = float(np.mean(np.maximum(downs, down[0])) / np.mean(down[1:]))
-            return float(np.mean(np.maximum(downs, down[0]))), float(np.mean(np.maximum(parts, part[0]))), larger
-        downs = np.interp(learnt, at, down)
-        parts = np.interp(learnt + rows_new, at + N_SHARDS * LARGE, part)
-        return float(np.mean(downs)), float(np.mean(parts)), 1.0
 
 
 def _units(of: Setting) -> tuple[int, float]:

@@ -25,6 +25,7 @@ from okl.store.reading import read_rows
 FOLDER, FILE = "plans", "machine.json"
 ROUNDS, BIG = 24, 1 << 17  # float64: 1 MiB there and back
 READ_SECONDS = 1.0
+CLAIMED_BYTES, PIECES, PAGE_BYTES = 32 * 2**20, 4, 4096
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class Machine:
     memory_bytes : of the machine; worker_bytes : of a worker process that has imported what it needs
     handler_seconds, task_seconds : of a round without work, to one worker and back; worker_seconds : for each more
     byte_seconds : for each byte that a round carries, either way
+    claim_byte_seconds : for each byte of memory that a process has not used before; a virtual machine may have to ask
+        its host for it
     """
 
     identity: str
@@ -45,6 +48,7 @@ class Machine:
     task_seconds: float
     worker_seconds: float
     byte_seconds: float
+    claim_byte_seconds: float
 
 
 def identity() -> str:
@@ -97,6 +101,7 @@ def measured_on(scheduler: str, latency_ms: float = 0.0) -> Machine:
         with DaskExecution(address=scheduler, n_threads=1, carrier="task", most_workers=1) as one:
             by_task = _round_seconds(one, 1, 1)
         worker_bytes = max(two.map(_memory, [0, 1, 2, 3]))
+        (claim_byte_seconds,) = two.map(_claiming_byte_seconds, [CLAIMED_BYTES])
     return Machine(
         identity(),
         cores(),
@@ -106,6 +111,7 @@ def measured_on(scheduler: str, latency_ms: float = 0.0) -> Machine:
         max(0.0, by_task - network.waiting(TASK_TRIPS)),
         max(0.0, of_two - of_one),
         max(0.0, big - of_two) / (4.0 * 8.0 * BIG),
+        claim_byte_seconds,
     )
 
 
@@ -133,6 +139,17 @@ def _memory(_: int) -> int:
     import okl.subgradient.solver  # noqa: F401
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _claiming_byte_seconds(n_bytes: int) -> float:
+    """Of memory that is touched for the first time, in the median of pieces that are all held at once."""
+    held, seconds = [], []
+    for _ in range(PIECES):
+        begun = time.perf_counter()
+        held.append(np.empty(n_bytes, np.uint8))
+        held[-1][::PAGE_BYTES] = 1
+        seconds.append((time.perf_counter() - begun) / n_bytes)
+    return median(seconds)
 
 
 def read_row_seconds(data: Dataset) -> float:

@@ -16,11 +16,13 @@ from okl.execution.local import default_threads
 from okl.execution.resident import process_cache
 from okl.home import okl_home
 from okl.planning.beforehand import learnt_columns, mode_of
-from okl.planning.forecast import Cluster, Forecast, Setting, forecast
+from okl.planning.forecast import Forecast, forecast
+from okl.planning.kinds import Kind, Rehearsed
 from okl.planning.machine import FOLDER, Machine, identity, machine, read_row_seconds
 from okl.planning.memory import MemoryPlan, plan_memory
 from okl.planning.network import Network, described_bytes
-from okl.planning.rehearsal import Kind, Rehearsed, rehearse
+from okl.planning.rehearsal import rehearse
+from okl.planning.rounds import Cluster, Setting
 from okl.planning.standin import Scene, scene_of, scene_on_paper
 from okl.provenance import memory_bytes, version_of
 from okl.store.dataset import Dataset

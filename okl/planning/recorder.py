@@ -135,5 +135,24 @@ class Recorder(LocalExecution):
         return self._packed[id(work)][1:]
 
 
+class HurryError(Exception):
+    """What was to be noted has been: not a failure."""
+
+
+class HurriedRecorder(Recorder):
+    """Notes one round, and raises HurryError in place of its result: for solvers whose caller then works for long."""
+
+    def _noted(
+        self,
+        verb: str,
+        work: ShardWork[Value, Part],
+        shards: Sequence[Shard],
+        value: Value,
+        merge: Callable[[list[Part]], Part],
+    ) -> Part:
+        super()._noted(verb, work, shards, value, merge)
+        raise HurryError
+
+
 def _size(value: Any) -> int:
     return len(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))

@@ -8,11 +8,10 @@ would be sent: neither depends on the number of rows, but where the state grows 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -26,8 +25,10 @@ from okl.execution.local import default_threads
 from okl.execution.resident import process_cache
 from okl.online.solver import OnlineSolver
 from okl.planning.beforehand import learnt_columns, make_solver, mode_of
+from okl.planning.kinds import LARGE, SMALL, Counts, Log, Rehearsed, counted, told
 from okl.planning.laws import law_of
-from okl.planning.recorder import Asked, Recorder
+from okl.planning.machine import read_row_seconds
+from okl.planning.recorder import HurriedRecorder, HurryError, Recorder
 from okl.planning.standin import N_SHARDS, Scene, rows_like, write_standin
 from okl.solvers import Convergence
 from okl.store.dataset import Dataset
@@ -35,74 +36,12 @@ from okl.subgradient.catalogue import CUTTING_NAMES
 from okl.subgradient.solver import SubgradientSolver
 
 ROUNDS = 4  # of a rehearsed pass
-SMALL, LARGE = 128, 2048  # rows of a shard in a round
 UNREACHED = 1e-14  # a gap that no rehearsal comes to
 LONG, SHORT = 60, 10  # iterations
 MOST_HARDER = 100.0
+WARM_BYTES = 64 * 2**20
 
 Solver = OnlineSolver | AcceleratedSolver | SubgradientSolver
-
-
-@dataclass(frozen=True)
-class Log:
-    """What was asked for in one run; iterations (or rounds) and steps of the loop, each of which ends with a check.
-
-    begin_seconds, own_seconds : of the caller alone, before the loop and in it
-    """
-
-    asked: tuple[Asked, ...]
-    iterations: int
-    checks: int
-    begin_seconds: float
-    own_seconds: float
-
-    def of(self, label: str) -> list[Asked]:
-        """Rounds of a label."""
-        return [one for one in self.asked if one.label == label]
-
-    @property
-    def labels(self) -> list[str]:
-        """In order."""
-        return list(dict.fromkeys(one.label for one in self.asked))
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What rounds of one label have in common.
-
-    begun, each, checked : rounds in the beginning, in each round or iteration, and at each check of a gap
-    reply_bytes : of a worker's reply without the parts of its shards
-    grown : (rows learnt, bytes down to each worker, bytes of each shard's part), as the state grows
-    shard_seconds, row_seconds : of work on a shard, and on each row in it that takes part
-    load_seconds : of a row of the shard that is not held in memory, and is read and mapped again
-    merge_seconds : of the caller, for a shard's part
-    """
-
-    label: str
-    begun: float
-    each: float
-    checked: float
-    reply_bytes: float
-    grown: tuple[tuple[float, float, float], ...]
-    shard_seconds: float
-    row_seconds: float
-    load_seconds: float
-    merge_seconds: float
-
-
-@dataclass(frozen=True)
-class Rehearsed:
-    """What a rehearsal told.
-
-    work_bytes : of all work, which each worker gets once; row_seconds : of a row of a stream
-    begin_seconds, own_seconds : of the caller, before the first round, and in each round or iteration
-    """
-
-    kinds: tuple[Kind, ...]
-    work_bytes: int = 0
-    row_seconds: float = 0.0
-    begin_seconds: float = 0.0
-    own_seconds: float = 0.0
 
 
 def rehearse(settings: TrainSettings, scene: Scene, data: Dataset | None) -> Rehearsed:
@@ -156,32 +95,39 @@ class _Runs:
         held = self._log(self.small, _as_it_is), self._log(self.large, _as_it_is)
         with _nothing_held():
             unheld = self._log(self.small, _as_it_is), self._log(self.large, _as_it_is)
-        counts = {}
+        counts: Counts = {}
         for label in held[0].labels:
             begun = sum(one.at < 0 for one in held[0].of(label))
             counts[label] = (float(begun), (len(held[0].of(label)) - begun) / ROUNDS, 0.0)
-        return _rehearsed(counts, held, unheld, ROUNDS)
+        return told(counts, held, unheld, ROUNDS, read_row_seconds(self.large))
 
     def in_iterations(self) -> Rehearsed:
         """Iterations of a method that goes on until a gap is reached."""
         change = _cut if self.settings.solver in CUTTING_NAMES else _paced
-        first = self._log(self.small, change(SHORT, SHORT))  # compiles
-        if law_of(self.settings.solver).unit == "moment":
-            held = self._log(self.small, change(SHORT, SHORT)), self._log(self.large, change(SHORT, SHORT))
-            return _rehearsed(_counted((held[0],)), held, held, 1)
+        self._log(self.small, change(SHORT, SHORT), hurried=self._of_moments)  # compiles
+        if self._of_moments:  # what the caller makes of them takes long, and is as long for few rows
+            hasty = self._log(self.small, change(SHORT, SHORT), hurried=True)
+            held = hasty, self._log(self.large, change(SHORT, SHORT))
+            return told(counted((held[1],)), held, held, 1, read_row_seconds(self.large))
         # on the larger data: how many rounds a search takes is a matter of rows, too
         logs = [self._log(self.large, change(*pace)) for pace in ((LONG, SHORT), (LONG, LONG), (SHORT, SHORT))]
         held = self._log(self.small, change(LONG, LONG)), logs[1]
         with _nothing_held():
             unheld = self._log(self.small, change(SHORT, SHORT)), self._log(self.large, change(SHORT, SHORT))
-        del first
-        return _rehearsed(_counted(logs), held, unheld, 1)
+        return told(counted(logs), held, unheld, 1, read_row_seconds(self.large))
 
-    def _log(self, data: Dataset, change: Callable[[Solver], Solver]) -> Log:
+    @property
+    def _of_moments(self) -> bool:
+        return law_of(self.settings.solver).unit == "moment"
+
+    def _log(self, data: Dataset, change: Callable[[Solver], Solver], hurried: bool = False) -> Log:
         solver: Any = change(make_solver(self.settings, data))
-        with Recorder(self.threads) as recorder:
-            entered, before, steps, at = perf_counter(), 0.0, 0, 0
-            try:
+        process_cache().clear()  # rows are read and mapped in the first round, as in a run
+        np.ones(WARM_BYTES, np.uint8)  # what the system takes to find memory is a constant of the machine
+        with (HurriedRecorder if hurried else Recorder)(self.threads) as recorder:
+            entered, begin_seconds, before, steps, at = perf_counter(), 0.0, 0.0, 0, 0
+            # a handful of rows may diverge; what was counted until then is as good
+            with suppress(DivergedError, HurryError):
                 state = solver.start(data, recorder)
                 begin_seconds, before = perf_counter() - entered - recorder.inside_seconds, recorder.inside_seconds
                 entered = perf_counter()
@@ -191,8 +137,6 @@ class _Runs:
                     state = solver.advance(state, data, recorder)
                     steps += 1
                 at = standing.iterations if isinstance(standing := solver.standing(state), Convergence) else steps
-            except DivergedError:
-                begin_seconds = 0.0  # a handful of rows may; what was counted until then is as good
             own = perf_counter() - entered - (recorder.inside_seconds - before)
             checks = steps if isinstance(solver, AcceleratedSolver) else 0
             return Log(tuple(recorder.asked), at, checks, begin_seconds, max(0.0, own))
@@ -236,58 +180,3 @@ def _nothing_held() -> Iterator[None]:
         yield
     finally:
         cache.limit(limit)
-
-
-def _counted(logs: Sequence[Log]) -> dict[str, tuple[float, float, float]]:
-    """Rounds of each label in the beginning, an iteration and a check, from runs that differ in one of them each."""
-    told = np.array([(1.0, log.iterations, log.checks) for log in logs])
-    counts = {}
-    for label in dict.fromkeys(label for log in logs for label in log.labels):
-        if len(logs) == 1:  # of a method that asks before it iterates, or never
-            counts[label] = (float(len(logs[0].of(label))), 0.0, 0.0)
-            continue
-        seen = np.array([len(log.of(label)) for log in logs], dtype=float)
-        begun, each, checked = np.maximum(np.linalg.lstsq(told, seen, rcond=1e-9)[0], 0.0)
-        counts[label] = (float(begun), float(each), float(checked))
-    return counts
-
-
-def _rehearsed(
-    counts: dict[str, tuple[float, float, float]], held: tuple[Log, Log], unheld: tuple[Log, Log], parts: int
-) -> Rehearsed:
-    kinds = tuple(
-        _kind(label, count, [log.of(label) for log in (*held, *unheld)], parts) for label, count in counts.items()
-    )
-    small = held[0]
-    work = {one.digest: one.work_bytes for one in small.asked}
-    own = small.own_seconds / max(1, small.iterations)
-    return Rehearsed(kinds, sum(work.values()), 0.0, small.begin_seconds, own)
-
-
-def _kind(
-    label: str,
-    count: tuple[float, float, float],
-    logs: Sequence[list[Asked]],
-    parts: int,
-) -> Kind:
-    """logs : of the label, small and large, with rows held and without"""
-    small, large, bare, large_bare = logs
-    known = small or large or bare or large_bare
-    wide = large or known
-    short, long, again, long_again = (
-        _seconds(log) for log in (small or known, wide, bare or small or known, large_bare or wide)
-    )
-    row = max(0.0, long - short) / (LARGE - SMALL)
-    loading = max(0.0, (long_again - again) - (long - short)) / (parts * (LARGE - SMALL))
-    grown = tuple((float(max(one.at, 0)), float(one.value_bytes), one.part_bytes) for one in wide)
-    if parts == 1:  # of iterations: what is asked for is as long in each
-        grown = ((0.0, *(sum(entry[i] for entry in grown) / len(grown) for i in (1, 2))),)  # type: ignore[assignment]
-    return Kind(
-        label, *count, median(one.reply_bytes for one in known), grown, max(0.0, short - row * SMALL), row, loading,
-        median(one.merge_seconds / len(one.seconds) for one in known),
-    )  # fmt: skip
-
-
-def _seconds(log: list[Asked]) -> float:
-    """Of a shard: the median of later rounds, as the first one reads the rows."""
-    return median(min(one.seconds) for one in (log[1:] or log))

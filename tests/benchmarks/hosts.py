@@ -21,32 +21,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from okl.planning.machine import Machine
-from okl.planning.network import Network
-from okl.planning.outlook import outlook
-from okl.store.manifest import open_dataset
-from tests.benchmarks.hosts_driver import larger, settings_of
+from tests.benchmarks.hosts_driver import PLANNED, SETS, larger
 from tests.benchmarks.hosts_network import Hosts
 from tests.execution.every_solver import CASES
 
 DRIVER, SCHEDULER, WORKERS = "driver", "scheduler", ("one", "two")
-LATENCY_MS, MOST_SECONDS, IDLE_SECONDS = 1.0, 240.0, 5.0
-ITERATIONS = 60
-ACCELERATED = {"tol": 1e-12, "max_iterations": ITERATIONS, "bandwidth": 3.0}
-MAPPED = {"bandwidth": 3.0, "step_size": 0.1}
-PLANNED: dict[str, dict[str, Any]] = {
-    "fogd mix D=100": {"solver": "fogd", "mode": "mix", "rounds": 100, "frequencies": 100} | MAPPED,
-    "fogd mix D=400": {"solver": "fogd", "mode": "mix", "rounds": 100, "frequencies": 400} | MAPPED,
-    "fogd sum D=400": {"solver": "fogd", "mode": "sum", "rounds": 100, "frequencies": 400} | MAPPED,
-    "fogd sum D=2000": {"solver": "fogd", "mode": "sum", "rounds": 50, "frequencies": 2000} | MAPPED,
-    "bogd": {"solver": "bogd", "mode": "mix", "rounds": 50, "bandwidth": 3.0, "step_size": 0.1},
-    "c-svm D=100": {"solver": "c-svm", "frequencies": 100} | ACCELERATED,
-    "c-svm D=400": {"solver": "c-svm", "frequencies": 400} | ACCELERATED,
-    "wolfe D=400": {"solver": "wolfe", "frequencies": 400, "gap": 1e-9, "max_iterations": 30, "bandwidth": 3.0},
-}
+LATENCY_MS, MOST_SECONDS = 1.0, 240.0
 
 
 class Remote:
@@ -117,51 +99,6 @@ def every_solver(remote: Remote) -> None:
     )  # fmt: skip
 
 
-def idle(remote: Remote) -> tuple[float, float]:
-    """Bytes a second that cross the driver's link when nothing is done."""
-    before, begun = remote.crossed(), time.perf_counter()
-    time.sleep(IDLE_SECONDS)
-    after, seconds = remote.crossed(), time.perf_counter() - begun
-    return (after[0] - before[0]) / seconds, (after[1] - before[1]) / seconds
-
-
-def planned(remote: Remote, folder: Path) -> None:
-    """Bytes and seconds foreseen and measured, of runs that workers have not seen before."""
-    data = open_dataset(folder / "larger")
-    constants = Machine(**remote.ask("calibrate", f"tcp://{remote.hosts.address(SCHEDULER)}:8786", LATENCY_MS))
-    print(f"rounds beside waiting: {constants}", flush=True)
-    quiet = idle(remote)
-    print(f"nothing done: {quiet[0]:.0f} bytes/s out, {quiet[1]:.0f} back; not counted below")
-    found: list[tuple[float, str]] = []
-    for number, (latency, workers) in enumerate(((LATENCY_MS, 1), (LATENCY_MS, 2), (10.0, 2))):
-        remote.hosts.latency(latency)
-        for name, values in PLANNED.items():
-            short = {"rounds": 3} if "rounds" in values else {"max_iterations": 3}
-            remote.ask("learn", values | short, workers)  # compiles
-            new = values | {"seed": 1 + number}  # nobody holds anything of it
-            before = remote.crossed()
-            taken = remote.ask("learn", new, workers)
-            after = remote.crossed()
-            settings = settings_of(values | {"workers": workers}, data)
-            told = outlook(
-                settings, None, Network(100.0, latency), ITERATIONS, recalibrate=not number, constants=constants
-            ).forecasts[0]
-            wire = [after[i] - before[i] - quiet[i] * taken["seconds"] for i in (0, 1)]
-            found.append((told.seconds / taken["seconds"], f"{name}, {workers} workers, {latency:g} ms"))
-            print(
-                f"{name:16} {workers} workers {latency:4g} ms: rounds {told.rounds:6.0f} {taken['rounds']:6}  "
-                f"out {told.bytes_sent / taken['sent']:.3f} back {told.bytes_received / taken['received']:.3f}  "
-                f"wire out {told.wire_sent / wire[0]:.3f} back {told.wire_received / wire[1]:.3f}  "
-                f"seconds {told.seconds:.2f} {taken['seconds']:.2f} (before the first round {taken['start']:.2f}, "
-                f"foreseen {told.own_seconds:.2f} + {told.load_seconds:.2f})",
-                flush=True,
-            )
-    found.sort()
-    off = median(ratio for ratio, _ in found)
-    print(f"seconds foreseen over measured: {off:.2f} in the median, {found[0]} to {found[-1]}")
-    print(f"within 30% of the median: {sum(1 / 1.3 <= ratio / off <= 1.3 for ratio, _ in found)} of {len(found)}")
-
-
 def cuts(remote: Remote) -> None:
     """A worker's host cut off for ten seconds, and then for good, while runs go on."""
     for name, case in (("mix", "fogd mix D=400"), ("sum", "c-svm D=400")):
@@ -202,11 +139,14 @@ def main(part: str = "all") -> None:
     """Print the parts."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # namespaces are removed
     with tempfile.TemporaryDirectory(prefix="okl-hosts-") as folder:
-        larger(Path(folder))
+        for name in SETS:
+            larger(Path(folder), name)
         with cluster(Path(folder)) as remote:
             if part in ("solvers", "all"):
                 every_solver(remote)
             if part in ("plan", "all"):
+                from tests.benchmarks.hosts_plan import planned
+
                 planned(remote, Path(folder))
             if part in ("cuts", "all"):
                 cuts(remote)

@@ -11,18 +11,20 @@ import pytest
 
 from okl.configuration import TrainSettings, settings_from
 from okl.planning import learnt_columns, make_solver
-from okl.planning.forecast import Cluster, Forecast, Setting, forecast
+from okl.planning.forecast import Forecast, forecast
+from okl.planning.kinds import Kind, Rehearsed
 from okl.planning.machine import Machine
 from okl.planning.memory import plan_memory
 from okl.planning.network import Network, described_bytes, on_the_wire
 from okl.planning.outlook import Paper, outlook
 from okl.planning.recorder import Recorder
-from okl.planning.rehearsal import Kind, Rehearsed, rehearse
+from okl.planning.rehearsal import rehearse
+from okl.planning.rounds import Cluster, Setting
 from okl.planning.standin import rows_like, scene_of, scene_on_paper, write_standin
 from okl.planning.wording import outlook_text
 from tests.solver_cases import last_state
 
-MACHINE = Machine("made up", 2, 2**33, 2**28, 0.001, 0.015, 0.0005, 1e-9)
+MACHINE = Machine("made up", 2, 2**33, 2**28, 0.001, 0.015, 0.0005, 1e-9, 1e-9)
 KIND = Kind("sum Work", 0.0, 1.0, 0.0, 100.0, ((0.0, 1000.0, 2000.0),), 1e-5, 1e-7, 1e-6, 1e-7)
 SCENE = scene_on_paper(2_000_000, 20, "binary", 2)
 
