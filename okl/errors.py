@@ -20,6 +20,14 @@ class DataError(OklError, ValueError):
     """Rows, columns or files that do not hold what they must."""
 
 
+class PlaceError(DataError):
+    """A file, folder or store that cannot be read or written now, whatever the rows are that it is about."""
+
+
+class PlaceTakenError(ConfigError):
+    """A place where another process is writing, or a result is already."""
+
+
 class ModelError(OklError, ValueError):
     """A model directory that is missing, damaged, from the future, or does not fit the rows it is given."""
 

@@ -10,9 +10,11 @@ A new one is written beside the last one, which goes when the new one has its na
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,7 +71,10 @@ def write_checkpoint(
         _write(partial, value, about, shared, beside)
         partial.rename(place)
     except SafetensorError as error:
-        raise OSError(f"{partial / ARRAYS} cannot be written: {error}") from None
+        # of the system's error it keeps the words, and what is to be done depends on its number
+        number_told = re.search(r"os error (\d+)", str(error))
+        code = int(number_told[1]) if number_told else errno.EIO
+        raise OSError(code, os.strerror(code), str(partial / ARRAYS)) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     sync(home)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from okl.errors import DataError
+from okl.errors import DataError, PlaceError
 from okl.retraining.baseline import Baseline
 from okl.retraining.distributions import distribution_findings
 from okl.retraining.profile import Profile, open_shard, profile_of, time_in_name
@@ -50,6 +50,10 @@ def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings
     """Hold a file to the contract: look at it once, and raise nothing about what it holds.
 
     place, name : the file, and what to call it
+
+    Raises
+    ------
+    PlaceError : a store that does not answer
     """
     try:
         if size_of(place) == 0:
@@ -59,6 +63,8 @@ def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings
         if any(finding.kind != "extra-column" for finding in columns):
             return Held(columns, None)
         profile = profile_of(source, baseline.schema, baseline.limits(contract.range_widening), time_column)
+    except PlaceError:
+        raise  # it tells nothing of the rows
     except (DataError, OSError) as error:
         return Held((_unreadable(name, str(error)),), None)
     first, last = profile.first_time, profile.last_time

@@ -21,7 +21,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from okl.configuration import IngestSettings
-from okl.errors import DataError
+from okl.errors import ConflictError, DataError, PlaceError, PlaceTakenError
 from okl.retraining.baseline import Baseline
 from okl.retraining.contract import HARD, Held, contract_digest, hold
 from okl.retraining.landing import Arrival, Seen
@@ -32,7 +32,7 @@ from okl.retraining.union import union
 from okl.runfolder import sync
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
-from okl.store.manifest import open_dataset
+from okl.store.manifest import is_dataset, open_dataset
 from okl.store.places import Place, place_of
 from okl.store.publishing import file_beside
 
@@ -133,6 +133,11 @@ class ShardStore:
         Returns
         -------
         its record, written
+
+        Raises
+        ------
+        PlaceError : its data set cannot be written, or the file cannot be read now; there is no record
+        ConflictError : another process takes in the same shard
         """
         others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
         held = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
@@ -144,9 +149,10 @@ class ShardStore:
         )
         if status == "accepted":
             settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
-            folder = self.place / record.key
             try:
-                data = ingest(arrival.place, folder, settings, progress=progress, reference=baseline.schema).dataset
+                data = self._taken_in(arrival, self.place / record.key, settings, baseline.schema, progress)
+            except PlaceError:
+                raise  # a full disk, a store that does not answer: the shard may be well, and is held again
             except DataError as error:  # such as too few rows to leave one to learn
                 finding = Finding("unreadable", f"{arrival.name} cannot be read: {error}", {"error": str(error)})
                 return self.put(replace(record, status="quarantined", findings=(*record.findings, finding)))
@@ -164,6 +170,31 @@ class ShardStore:
     def release(self, record: ShardRecord) -> ShardRecord:
         """Accept a shard whose data set is there, in spite of what was found."""
         return self.put(replace(record, status="accepted", released=True))
+
+    def _taken_in(
+        self,
+        arrival: Arrival,
+        folder: Place,
+        settings: IngestSettings,
+        reference: Schema,
+        progress: Callable[[int, int | None], None] | None,
+    ) -> Dataset:
+        """The data set of a file; what a killed process left there under other settings is replaced."""
+
+        def taken_in(overwrite: bool) -> Dataset:
+            return ingest(arrival.place, folder, settings, overwrite, progress=progress, reference=reference).dataset
+
+        try:
+            try:
+                return taken_in(overwrite=False)
+            except DataError:
+                if not is_dataset(folder):
+                    raise
+            return taken_in(overwrite=True)
+        except PlaceTakenError:
+            raise ConflictError(
+                f"Another retraining takes in {arrival.name} at this moment. Nothing is lost; the next run goes on."
+            ) from None
 
     def _write(self, place: Place, text: str) -> None:
         if isinstance(place, Path):

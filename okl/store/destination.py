@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from okl.errors import DataError
+from okl.errors import PlaceError
 from okl.runfolder import make_beside, remove_leftovers
 from okl.store.manifest import is_dataset
 from okl.store.places import Place, RemotePath
@@ -20,11 +20,11 @@ PLACE_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQU
 
 
 def check_destination(destination: Place) -> None:
-    """Raise DataError if something that okl did not make is there."""
+    """Raise PlaceError if something that okl did not make is there."""
     if isinstance(destination, RemotePath) and is_leftover(destination):
         return
     if destination.exists() and not is_dataset(destination):
-        raise DataError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
+        raise PlaceError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
 
 
 def written_beside(destination: Place) -> AbstractContextManager[Path]:
@@ -42,7 +42,7 @@ def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise DataError(f"{place.beside} cannot be written: {error.strerror}. Set OKL_HOME to a place.") from None
+        raise PlaceError(f"{place.beside} cannot be written: {error.strerror}. Set OKL_HOME to a place.") from None
     finally:
         place.close()
 
@@ -55,7 +55,7 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
 
     Raises
     ------
-    DataError : the place cannot be written to or is full, or something that okl did not make has come there meanwhile
+    PlaceError : it cannot be written to or is full, or something that okl did not make has come there meanwhile
     """
     made = [parent for parent in destination.parents if not parent.exists()]
     old = destination.with_name(f"{destination.name}.replaced-{secrets.token_hex(4)}")
@@ -74,7 +74,7 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise DataError(f"{destination} cannot be written: {error.strerror}. Choose another place.") from None
+        raise PlaceError(f"{destination} cannot be written: {error.strerror}. Choose another place.") from None
     finally:
         if old.exists() and not destination.exists():
             os.rename(old, destination)

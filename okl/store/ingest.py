@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from okl.configuration import IngestSettings
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError, DataError, PlaceError
 from okl.execution.protocol import Execution
 from okl.store.columns import Roles, assign_roles
 from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
@@ -83,7 +83,7 @@ def ingest(
         else:
             counts, train, test = copy_on_workers(*asked, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
-    return IngestResult(open_dataset(destination), changed=True)
+    return IngestResult(_just_written(destination), changed=True)
 
 
 def check_source(source: str | Place, settings: IngestSettings, reference: Schema | None = None) -> Source:
@@ -101,6 +101,13 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     if settings.hash_columns and opened.kind != "svmlight":
         raise ConfigError(f"{opened.location} is {opened.kind}, but hash_columns folds columns of svmlight text.")
     return opened
+
+
+def _just_written(destination: Place) -> Dataset:
+    try:
+        return open_dataset(destination)
+    except DataError as error:
+        raise PlaceError(f"{error} It was there a moment ago: is somebody else writing there?") from None
 
 
 _FIRST: dict[str, Literal[0, 1]] = {"0": 0, "1": 1}

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError, DataError, PlaceTakenError
 from okl.home import okl_home
 from okl.runfolder import RunFolder
 from okl.runfolder import check_place as check_path
@@ -120,7 +120,7 @@ class PublishedFolder:
 
     def _check_claim(self) -> None:
         if (self.folder / UNFINISHED).read_text() != self._token:
-            raise ConfigError(f"{self.folder} is being written by another process, too. Choose another place.")
+            raise PlaceTakenError(f"{self.folder} is being written by another process, too. Choose another place.")
 
 
 def run_place(folder: Place) -> RunFolder | PublishedFolder:
@@ -156,8 +156,8 @@ def check_free(folder: RemotePath) -> None:
         raise _taken(folder)
 
 
-def _taken(folder: RemotePath) -> ConfigError:
-    return ConfigError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
+def _taken(folder: RemotePath) -> PlaceTakenError:
+    return PlaceTakenError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
 
 
 def clear(folder: RemotePath) -> None:

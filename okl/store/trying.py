@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from okl.errors import DataError, OklError
+from okl.errors import OklError, PlaceError
 
 Answer = TypeVar("Answer")
 
@@ -35,7 +35,7 @@ def persistently(ask: Callable[[], Answer], failing: str) -> Answer:
 
     Raises
     ------
-    DataError : it failed for good, or each time; failing is how the sentence begins: what cannot be done to what
+    PlaceError : it failed for good, or each time; failing is how the sentence begins: what cannot be done to what
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -74,7 +74,7 @@ def status_of(error: BaseException) -> int | None:
     return next((status for one in _chain(error) if (status := _status(one)) is not None), None)
 
 
-def explained(error: BaseException, failing: str, how_often: str = "") -> DataError:
+def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceError:
     """The sentence for a failure that stays."""
     names = " ".join(type(one).__name__ for one in _chain(error))
     why = first_line(error)
@@ -91,7 +91,7 @@ def explained(error: BaseException, failing: str, how_often: str = "") -> DataEr
         advice = "Try again when the store answers."
     else:
         advice = "Check the URL, and the settings of its store."
-    failure = DataError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
+    failure = PlaceError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
     failure.passing = may_pass(error)
     return failure
 

@@ -12,15 +12,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError, DataError, PlaceError
+from okl.retraining.baseline import baseline_of
 from okl.retraining.landing import Seen, arrivals, content_sha256
 from okl.retraining.record import Finding, record_from, record_text
+from okl.retraining.settings import ContractSettings
 from okl.retraining.shardstore import ShardStore, find_shard
 from okl.retraining.tally import ColumnTally, merged_statistics
 from okl.store.dataset import Dataset, Schema
 from okl.store.reading import sample_rows
 from okl.types import FloatArray, Split
-from tests.retraining.shards import ROWS, content, first_schema, land, settled
+from tests.retraining.shards import ROWS, SETTINGS, arrival, content, first_schema, land, settled
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,28 @@ def test_shards_reserve_other_rows(tmp_path: Path, schema: Schema) -> None:
         reserved.append(set(hours(store.dataset(record), "test")))
     shared = len(reserved[0] & reserved[1]) / len(reserved[0])
     assert 0.1 < shared < 0.3  # as many as chance has it
+
+
+def test_a_place_that_fails_says_nothing_of_the_shard(tmp_path: Path, schema: Schema) -> None:
+    store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
+    in_the_way = tmp_path / "data" / content_sha256(path)[:16]
+    in_the_way.parent.mkdir()
+    in_the_way.write_text("somebody else's")
+    with pytest.raises(PlaceError, match="is not a data set; okl does not replace it"):
+        settled(store, path, schema)
+    assert store.records() == {}, "it is held again, not quarantined"
+    in_the_way.unlink()
+    assert settled(store, path, schema).status == "accepted"
+
+
+def test_what_a_killed_process_left_under_other_settings_is_taken_in_anew(tmp_path: Path, schema: Schema) -> None:
+    store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
+    before = settled(store, path, schema)
+    (tmp_path / "data" / "records" / f"{before.key}.json").unlink()
+    known, half = baseline_of(schema, []), SETTINGS.model_copy(update={"holdout": 0.5})
+    after = store.settle(arrival(path), before.sha256, known, ContractSettings(), half)
+    assert after.status == "accepted"
+    assert store.dataset(after).rows("test") == after.test_rows > 2 * before.test_rows
 
 
 def test_a_union_is_the_rows_of_its_parts_in_order(tmp_path: Path, schema: Schema) -> None:
@@ -126,6 +150,7 @@ def test_only_findings_that_rows_can_be_learnt_with_are_released(tmp_path: Path,
 HOLDING = """
 import os, sys
 from pathlib import Path
+from okl.retraining.settings import ContractSettings
 from okl.retraining.shardstore import ShardStore
 from tests.retraining.shards import settled
 store = ShardStore(sys.argv[1])
