@@ -15,6 +15,7 @@ from okl.accelerated.sharded.prototype import Classes
 from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.task import Task
 from okl.accelerated.sharded.thresholds import error_minimising_threshold
+from okl.accelerated.sharded.warm import Warm
 from okl.accelerated.solverstate import AcceleratedState, Solved
 from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError, DataError
@@ -87,18 +88,23 @@ class AcceleratedSolver:
         for one in self._classes(schema):
             one.check()
 
-    def start(self, data: Dataset, execution: Execution) -> AcceleratedState:
+    def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> AcceleratedState:
         """Draw the map, and bring the shards to the first point of the first class.
+
+        warm : a solution of the same model for other rows, whose map is kept; see okl.accelerated.sharded.warm
 
         Raises
         ------
         ConfigError, DataError : what `check` raises, and a kappa above what the rows allow
         """
         self.check(data.schema)
-        sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
-        feature_map, chosen = self.maps.draw(data.schema, sample.inputs, self.seed, self.precision)
+        if warm is None:
+            sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
+            feature_map, chosen = self.maps.draw(data.schema, sample.inputs, self.seed, self.precision)
+        else:
+            feature_map, chosen = warm.feature_map, {"map": "kept", "map_reason": "that of the solution begun from"}
         rows = MappedRows(data, feature_map, secrets.token_hex(8))
-        state = AcceleratedState(rows, chosen, (), None)
+        state = AcceleratedState(rows, chosen, (), None, warm=_warm_classes(warm))
         return replace(state, current=self._begin(state, data, execution))
 
     def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
@@ -182,7 +188,10 @@ class AcceleratedSolver:
         classes = self._classes(data.schema)
         if len(state.solved) == len(classes):
             return None
-        return classes[len(state.solved)].begin(state.rows, self.method, execution)
+        one = classes[len(state.solved)]
+        if state.warm:
+            one = replace(one, warm=state.warm[len(state.solved)])
+        return one.begin(state.rows, self.method, execution)
 
     def _solved(
         self, state: AcceleratedState, one: OneClass, current: Standpoint, outcome: Outcome, execution: Execution
@@ -194,3 +203,11 @@ class AcceleratedSolver:
         if self.bias == "errors":
             bias = error_minimising_threshold(execution, state.rows, weights, one.positive)
         return Solved(weights, bias, certificate, outcome, current.value, current.fapg)
+
+
+def _warm_classes(warm: LinearPredictor | None) -> tuple[Warm, ...]:
+    if warm is None:
+        return ()
+    offsets = np.zeros(warm.n_outputs) if warm.offsets is None else warm.offsets
+    pairs = zip(warm.weights, offsets, strict=True)
+    return tuple(Warm(weights.astype(np.float64), -float(offset)) for weights, offset in pairs)

@@ -9,6 +9,7 @@ from okl.accelerated.fapgstate import FapgState
 from okl.accelerated.protocol import Certificate
 from okl.accelerated.sharded.problems import Standpoint
 from okl.accelerated.sharded.rows import MappedRows
+from okl.accelerated.sharded.warm import Warm
 from okl.solvers import Outcome
 from okl.types import FloatArray
 
@@ -35,12 +36,14 @@ class AcceleratedState:
     rows : mapped, cheap; chosen : the map's choices
     solved : weights, bias and record of the classes that are done; current : where the class in work stands, None if
         there is none left
+    warm : of each class, where to begin; () for the models' own points
     """
 
     rows: MappedRows
     chosen: dict[str, Any]
     solved: tuple[Solved, ...]
     current: Standpoint | None
+    warm: tuple[Warm, ...] = ()
 
     @property
     def iterations(self) -> int:

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import TrainSettings
 from okl.execution.protocol import Execution
 from okl.learning import Learnt, learn
 from okl.online.progress import Progress
 from okl.online.solver import OnlineSolver, OnlineState
 from okl.planning import make_solver
-from okl.predictors import Predictor
+from okl.predictors import LinearPredictor, Predictor
 from okl.progress import Observer
 from okl.retraining.record import ShardRecord
 from okl.retraining.shardstore import ShardStore
 from okl.solvers import Solver
 from okl.store.dataset import Dataset
+from okl.subgradient.solver import SubgradientSolver
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +105,14 @@ def solve_window(
     new: Sequence[ShardRecord],
     execution: Execution,
     observer: Observer,
+    warm: Predictor | None = None,
 ) -> Challenger:
     """Solve a batch problem over the latest shards.
 
     Parameters
     ----------
     window : shards that are read; new : of these and those before, what the champion had not
+    warm : a solution of the same problem for other shards: it is begun from, and its feature map stays
 
     Raises
     ------
@@ -116,8 +120,13 @@ def solve_window(
     """
     data = store.union(list(window))
     solver = make_solver(settings, data)
-    done: Learnt = learn(solver, solver.start(data, execution), data, execution, observer)
     how = f"solved anew over the latest {len(window)} shards"
+    if isinstance(solver, AcceleratedSolver | SubgradientSolver) and isinstance(warm, LinearPredictor):
+        state: Any = solver.start(data, execution, warm)
+        how = f"{how}, from the champion's solution and in its feature map"
+    else:
+        state = solver.start(data, execution)
+    done: Learnt = learn(solver, state, data, execution, observer)
     return Challenger(solver, done.state, data, tuple(new), how, done.seconds, _bytes(data))
 
 

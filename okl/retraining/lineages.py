@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from okl.checkpoints.origin import WHERE_IT_RUNS, source_sha256
+from okl.predictors import Predictor
 from okl.provenance import RECORDED, processor, provenance, version_of
 from okl.registry.lineage import Lineage
 from okl.retraining.challenger import Challenger
@@ -60,12 +61,9 @@ def lineage_of(
     own. A batch solver is a child of the champion, too: its shards are those that had not been read before.
     """
     parent = None if online and fresh else known.parent
-    train = {
-        name: value
-        for name, value in settings.train.model_dump(mode="json").items()
-        if name not in (*WHERE_IT_RUNS, "data")
+    decisive = {"train": _train(settings), "seed": settings.ingest.seed} | {
+        name: getattr(settings, name) for name in LEARNING
     }
-    decisive = {"train": train, "seed": settings.ingest.seed} | {name: getattr(settings, name) for name in LEARNING}
     judging = {name: getattr(settings, name) for name in JUDGING}
     return Planned(Lineage(parent, tuple(_shard(record) for record in records), decisive), judging)
 
@@ -80,6 +78,19 @@ def next_model(challenger: Challenger, known: Known, settings: RetrainSettings, 
     chosen = challenger.solver.chosen(challenger.state)
     origin = provenance(challenger.data, settings.train.seed) | {"processors": list(processors), "chosen": chosen}
     return Model(schema, challenger.predictor, settings.train.model_dump(mode="json"), origin)
+
+
+def warm_for(settings: RetrainSettings, known: Known) -> Predictor | None:
+    """The champion's solution, if it solves the same problem as is about to be solved for other shards."""
+    champion = known.champion
+    if champion is None or champion.version.lineage.settings.get("train") != _train(settings):
+        return None
+    return champion.model.predictor
+
+
+def _train(settings: RetrainSettings) -> dict[str, Any]:
+    values = settings.train.model_dump(mode="json").items()
+    return {name: value for name, value in values if name not in (*WHERE_IT_RUNS, "data")}
 
 
 def _shard(record: ShardRecord) -> dict[str, Any]:

@@ -78,7 +78,8 @@ def contradiction(name: str, kind: Task, found: Progressive, level: float) -> Fi
 def unrelated(name: str, found: Progressive, usual: float, probe: float, deviations: float) -> Finding:
     """Labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
 
-    Rows that follow another rule than before are not such, as a model that is learnt from them alone foretells them.
+    Rows that follow another rule than before are not such, as a model that is learnt from them alone foretells them;
+    where a shard is too small to prove that it agrees less than half as well as usual, it is let be.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from okl.retraining.champion import Known, open_champion
 from okl.retraining.decision import TESTS, Decision, Rule
 from okl.retraining.intake import Intake
 from okl.retraining.judging import Judgement, judge, judged_on
-from okl.retraining.lineages import lineage_of, next_model
+from okl.retraining.lineages import lineage_of, next_model, warm_for
 from okl.retraining.record import ShardRecord
 from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
@@ -129,7 +129,8 @@ class RetrainingRun:
                 challenger = learn_shards(settings, self.store, begin, records, *parts)
             else:
                 window = self._accepted()[-self.settings.window_shards :]
-                challenger = solve_window(settings, self.store, window, records, *parts)
+                warm = warm_for(self.settings, self.known)
+                challenger = solve_window(settings, self.store, window, records, *parts, warm)
         except DivergedError as error:
             account.outcome, account.reason = "kept", f"Kept: the challenger diverged. {error}"
             return {"diverged": str(error)}

@@ -20,7 +20,7 @@ from okl.retraining.record import Finding, ShardRecord
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 
-CLEAR, BY_CHANCE = 10.0, 3.0  # standard deviations
+CLEAR, BY_CHANCE, SURE = 10.0, 3.0, 2.0  # standard deviations
 LATEST = 3  # shards that the champion's usual agreement is measured on
 
 
@@ -77,7 +77,10 @@ class Scoring:
         if not rows or usual[1] * math.sqrt(found.rows / rows) < CLEAR:
             return None  # chance may explain it
         probe = self._probe(record)
-        return unrelated(record.name, found, usual[0], *probe) if probe and probe[1] < BY_CHANCE else None
+        if probe is None or probe[0] == 0.0 or not probe[1] < BY_CHANCE:
+            return None  # such as rows that are all of one class
+        highest = probe[0] + SURE * probe[0] / probe[1]  # its standard error added twice
+        return unrelated(record.name, found, usual[0], *probe) if highest < 0.5 * usual[0] else None
 
     def _usual(self, record: ShardRecord) -> tuple[int, tuple[float, float]]:
         """The champion's agreement on reserved rows of the latest shards that it learnt: rows, and as agreement_of."""

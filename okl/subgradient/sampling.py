@@ -35,11 +35,18 @@ class Sampler:
         return True
 
     def begun(
-        self, rows: SampledRows, chosen: dict[str, Any], share: float, bytes_read: int, execution: Execution
+        self,
+        rows: SampledRows,
+        chosen: dict[str, Any],
+        share: float,
+        bytes_read: int,
+        execution: Execution,
+        weights: FloatArray | None = None,
     ) -> SubgradientState:
-        """The first sample, cut once, at 0. bytes_read : before that."""
+        """The first sample, cut once, at 0 or at weights that are given. bytes_read : before that."""
         n_outputs = rows.data.schema.n_outputs
-        weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
+        if weights is None:
+            weights = np.zeros(rows.n_columns if n_outputs == 1 else (n_outputs, rows.n_columns))
         drawn, descent, one_class = self.placed(rows, (share,), weights, 0, self.beside(rows), execution)
         sampled = drawn.old_rows + drawn.new_rows
         read = bytes_read + drawn.bytes_read

@@ -7,11 +7,13 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from okl.accelerated.solver import MapChoice
 from okl.checks import check_at_least, check_positive
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Execution
-from okl.predictors import Predictor
+from okl.predictors import LinearPredictor, Predictor
 from okl.solvers import Convergence, Outcome
 from okl.store.dataset import Dataset, Schema
 from okl.subgradient.certificate import REPLICATES, exact_bound
@@ -116,8 +118,10 @@ class SubgradientSolver:
                 "fewer."
             )
 
-    def start(self, data: Dataset, execution: Execution) -> SubgradientState:
+    def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> SubgradientState:
         """Draw the map and the first sample, and take the first cut, at 0.
+
+        warm : a solution of the same problem for other rows, whose map is kept, and whose weights are cut at first
 
         Raises
         ------
@@ -126,11 +130,27 @@ class SubgradientSolver:
         n_rows = data.rows("train")
         self.check(data.schema, n_rows)
         design = Design.of(data, self.seed, _SAMPLE_SEED)
+        if warm is not None:
+            return self._start_warm(data, design, warm, execution)
         inputs, bytes_read = draw_inputs(data, Design.of(data, self.seed, _MAP_SEED), MAP_SAMPLE, self.precision)
         feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
         rows = SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
         share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
         return self._sampler.begun(rows, chosen, share, bytes_read, execution)
+
+    def _start_warm(
+        self, data: Dataset, design: Design, warm: LinearPredictor, execution: Execution
+    ) -> SubgradientState:
+        rows = SampledRows(data, warm.feature_map, design, self.constant, secrets.token_hex(8))
+        share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / data.rows("train"))
+        weights = warm.weights.astype(np.float64)
+        if self.constant:
+            offsets = np.zeros(len(weights)) if warm.offsets is None else warm.offsets.astype(np.float64)
+            weights = np.concatenate([weights, offsets[:, np.newaxis]], axis=1)
+        chosen = {"map": "kept", "map_reason": "that of the solution begun from"}
+        sampler = self._sampler
+        assert isinstance(sampler, Sampler), "exact kernels have no map"
+        return sampler.begun(rows, chosen, share, 0, execution, weights[0] if len(weights) == 1 else weights)
 
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
         """One iteration on the sample; once it is solved a proof over all rows, or a larger sample.

@@ -170,8 +170,12 @@ def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path)
     assert first["certificate"]["relative_gap"] <= 1e-2
     shards(place, 4)
     second = retrain(batch)
-    assert second["how"].startswith("solved anew over the latest 2 shards")
-    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 5)]
+    assert second["how"] == "solved anew over the latest 2 shards, from the champion's solution and in its feature map"
+    assert second["certificate"]["relative_gap"] <= 1e-2
+    shards(place, 5)
+    other = batch.model_copy(update={"train": batch.train.model_copy(update={"frequencies": 30})})
+    assert retrain(other)["how"] == "solved anew over the latest 2 shards"  # another problem
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
 
 
 def test_slices_are_judged_by_themselves(place: Path) -> None:

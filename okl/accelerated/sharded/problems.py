@@ -34,6 +34,7 @@ from okl.accelerated.sharded.rows import MappedRows
 from okl.accelerated.sharded.stochastic import descend_primal, minimax_start
 from okl.accelerated.sharded.task import Task
 from okl.accelerated.sharded.visits import visit_dual
+from okl.accelerated.sharded.warm import Warm, begin_warm, begin_warm_primal
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.stochastic import StochasticStart
 from okl.errors import ConfigError
@@ -63,7 +64,7 @@ class OneClass:
 
     task : which model; classes : rows and weights of either, +1 first
     positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
-    start : where to begin; None: at the problem's own point
+    start : where to begin; None: at the problem's own point; warm : a solution for other rows, to begin at
     """
 
     task: Task
@@ -71,6 +72,7 @@ class OneClass:
     positive: int | None
     scratch: Path | None
     start: StochasticStart | None = None
+    warm: Warm | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
@@ -99,6 +101,8 @@ class OneClass:
             if self.start is not None:
                 opening = rows, self.positive, float(prototype.weights @ np.array(self.classes.rows))
                 here = descend_primal(self.start, prototype, rounds, execution, shards, opening)
+            elif self.warm is not None:
+                here = begin_warm_primal(self.warm, rounds, rows.n_columns)
             fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
         else:
             # without its levels, which hold code: they are for the caller
@@ -108,6 +112,8 @@ class OneClass:
             outer = _outer(prototype, 0, carried)
             if self.start is not None:
                 here, carried = visit_dual(self.start, outer, rounds, here, carried, len(shards))
+            elif self.warm is not None:
+                here, carried = begin_warm(self.warm, prototype, outer, rounds, here, carried)
             dual = ShardedDual(prototype, outer, rounds, here, here, carried)
             fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
         return Standpoint(fapg, _value_of(self._model), rounds.log, carried, work)
