@@ -13,14 +13,14 @@ from okl.comparison.dispatch import check, open_run, stages_of
 from okl.comparison.settings import CompareSettings
 
 
+# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
 @flow(name="okl-compare", persist_result=False, retries=0)
 def okl_compare(settings: CompareSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
     """Compare models, and save the best one; or with a constraint, what each bound of it costs.
 
-    Parameters
-    ----------
-    settings : models, data and how they are told apart; paths are absolute, as a worker runs in a temporary folder
-    service : service levels; they change nothing of what is computed
+    Args:
+        settings: models, data and how they are told apart; paths are absolute, as a worker runs in a temporary folder
+        service: service levels; they change nothing of what is computed
     """
     check(settings)
     return follow_stages("okl-compare", lambda observer: open_run(settings, observer), stages_of(settings), service)

@@ -37,13 +37,13 @@ class NoticeSettings(BaseModel):
     said: Any = Field(None, description="what is known of it: text, or figures by name")
 
 
+# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
 @flow(name=NAME, persist_result=False, retries=0)
 def okl_notice(notice: NoticeSettings) -> dict[str, Any]:
     """Tell people of an event: by an artifact, the log, a file, and the notification blocks named okl-notice.
 
-    Parameters
-    ----------
-    notice : what has happened
+    Args:
+        notice: what has happened
     """
     said = notice.said if isinstance(notice.said, str) else json.dumps(notice.said, indent=1, default=str)
     said = said[:MOST_CHARACTERS]

@@ -13,14 +13,14 @@ from okl.reproduction.run import REPRODUCE_STAGES, ReproductionRun, check
 from okl.reproduction.settings import ReproduceSettings
 
 
+# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
 @flow(name="okl-reproduce", persist_result=False, retries=0)
 def okl_reproduce(settings: ReproduceSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
     """Reproduce a table or a study.
 
-    Parameters
-    ----------
-    settings : what to reproduce and on which data; paths are absolute, as a worker runs in a temporary folder
-    service : service levels; they change nothing of what is computed
+    Args:
+        settings: what to reproduce and on which data; paths are absolute, as a worker runs in a temporary folder
+        service: service levels; they change nothing of what is computed
     """
     check(settings)
     return follow_stages(

@@ -14,6 +14,7 @@ from okl.retraining.run import RETRAIN_STAGES, RetrainingRun
 from okl.retraining.settings import RetrainSettings
 
 
+# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
 @flow(name="okl-retrain", persist_result=False, retries=0)
 def okl_retrain(
     settings: RetrainSettings, service: RetrainService = UNATTENDED_RETRAINING
@@ -22,10 +23,9 @@ def okl_retrain(
 
     What others may act on is told by events of the resource `okl.model.NAME`: see `flows.announcing`.
 
-    Parameters
-    ----------
-    settings : model, source and all that decides; paths are absolute, as a worker runs in a temporary folder
-    service : service levels; they change nothing of what is computed
+    Args:
+        settings: model, source and all that decides; paths are absolute, as a worker runs in a temporary folder
+        service: service levels; they change nothing of what is computed
     """
     result = follow_stages("okl-retrain", lambda observer: RetrainingRun(settings, observer), RETRAIN_STAGES, service)
     if isinstance(result, dict):

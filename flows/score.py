@@ -18,6 +18,7 @@ from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun
 FIELD = re.compile(r"\{(date|time|run|version)\}")
 
 
+# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
 @flow(name="okl-score", persist_result=False, retries=0)
 def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
     """Score every row of a source with a saved model.
@@ -25,10 +26,9 @@ def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) ->
     Scores are never written over. So that one deployment can run many times, `out` may hold {date} and {time} (when the
     run was due, UTC), {run} (the first digits of its id) and {version} (what NAME@champion means as it begins).
 
-    Parameters
-    ----------
-    settings : model, source and destination; paths are absolute, as a worker runs in a temporary folder
-    service : service levels; they change nothing of what is computed
+    Args:
+        settings: model, source and destination; paths are absolute, as a worker runs in a temporary folder
+        service: service levels; they change nothing of what is computed
     """
     own = with_own_place(settings)
     return follow_stages("okl-score", lambda observer: ScoringRun(own, observer), SCORE_STAGES, service)

@@ -15,17 +15,17 @@ from okl.configuration import TrainSettings
 from okl.training import TrainingRun, check_before, stages_of
 
 
+# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
 @flow(name="okl-train", persist_result=False, retries=0)
 def okl_train(
     settings: TrainSettings, resume: str | None = None, service: ServiceSettings = UNATTENDED
 ) -> dict[str, Any] | State[Any]:
     """Train, evaluate and save a model; a flow run that is retried goes on from its last checkpoint.
 
-    Parameters
-    ----------
-    settings : everything that decides the model; paths are absolute, as a worker runs in a temporary folder
-    resume : unfinished folder of a run of the same settings, to go on with
-    service : service levels; they change nothing of what is computed
+    Args:
+        settings: everything that decides the model; paths are absolute, as a worker runs in a temporary folder
+        resume: unfinished folder of a run of the same settings, to go on with
+        service: service levels; they change nothing of what is computed
     """
     key = str(runtime.flow_run.id)
     begun = Path(resume) if resume else begun_by(key, settings)

@@ -7,8 +7,8 @@ not said otherwise. The parts, all but the last two by default:
 
 firings   three firings retrain on shards that arrive meanwhile; champion, lineage, artifacts, scores are printed
 server    the Prefect server is killed in the middle of a run; the supervisor starts it again; the run ends well
-late      the stack is down for four minutes; what becomes of the firings that it missed, by each policy (7 minutes)
-silent    worker and run are killed at once, so that nobody reports it; the server gives the run up (7 minutes)
+late      the stack is down for some firings; what becomes of those, by each policy (12 minutes)
+silent    worker and run are killed at once, so that nobody reports it; the server gives the run up (6 minutes)
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from tests.retraining.shards import content
 
 EVERY_MINUTE = "* * * * *"
 MOST_SECONDS = 900.0
+DOWN_SECONDS = 200.0
 OPTIONS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale", "standard", "--key", "hour",
            "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip
 
@@ -170,18 +171,19 @@ def server(stack: Stack) -> None:
 
 def late(stack: Stack) -> None:
     """Firings that are missed while all is down."""
+    stack.arrive()
     for policy in ("once", "skip"):
         stack.deploy("--cron", EVERY_MINUTE, "--late", policy, "--late-seconds", "90")
         with stack.client() as client:
             before = {run.id for run in wait_for(lambda: final(runs_of(client, "okl-retrain/hours")))}
-            time.sleep(70)
+            time.sleep(61)
         stack.okl("down")
-        time.sleep(240)
+        time.sleep(DOWN_SECONDS)
         up = datetime.now(UTC)
         stack.okl("up", "--workers", "1")
         with stack.client() as client:
             wait_for(partial(_over_and_due_after, client, up))
-            print(f"\nlate = {policy}: down for four minutes, up again at {datetime.now(UTC):%H:%M:%S}")
+            print(f"\nlate = {policy}: down for {DOWN_SECONDS:.0f} s, up again at {datetime.now(UTC):%H:%M:%S}")
             print("\n".join(told(run) for run in runs_of(client, "okl-retrain/hours") if run.id not in before))
     stack.deploy()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,27 +13,45 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
+from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
-from prefect.exceptions import PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import temporary_settings
 
+from flows.announcing import announce
 from flows.deploy import deploy, packaged_plan
+from flows.records import wait_for_records
 from flows.server import OwnServer
+from flows.service import RetrainService
+from flows.stages import Started
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
+from okl.retraining.settings import RetrainSettings
 from okl.scoring import SCORE_STAGES
 from okl.training import TRAIN_STAGES
 from tests.flows.blobs import write_blobs
 from tests.flows.conftest import child_environment, query
+from tests.retraining.shards import content, land
 
 RUN_SECONDS = 120.0
+FORMS = {
+    "okl-train/default": {"TrainSettings", "IngestSettings", "ServiceSettings"},
+    "okl-retrain/hours": {
+        "RetrainSettings", "TrainSettings", "IngestSettings", "ContractSettings", "RetrainService"
+    },
+    "okl-score/default": {"ScoreSettings", "ServiceSettings"},
+    "okl-compare/default": {"CompareSettings", "ServiceSettings"},
+    "okl-reproduce/default": {"ReproduceSettings", "ServiceSettings"},
+    "okl-notice/default": {"NoticeSettings"},
+}  # fmt: skip
 YEARLY = "0 3 29 2 *"  # or rarer: never while the tests run
 
 
@@ -56,6 +75,15 @@ def client(server: OwnServer, place: Path) -> Iterator[SyncPrefectClient]:
 @pytest.fixture(scope="module")
 def deployed(client: SyncPrefectClient) -> list[str]:
     return deploy(settings(), cron=YEARLY, timezone="Europe/Zurich")
+
+
+@pytest.fixture(scope="module")
+def retraining(client: SyncPrefectClient, place: Path, deployed: list[str]) -> list[str]:
+    land(place / "inbox", "day-0.parquet", content(0, rows=900))
+    land(place, "new.parquet", content(1, rows=300))
+    scoring = {"source": "new.parquet", "out": "scores/{date}-version-{version}"}
+    levels = RetrainService(retries=5, empty_windows=2)
+    return deploy(None, scoring, retrain=hours(), service=levels, cron=YEARLY, timezone="Europe/Zurich")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +119,12 @@ def settings() -> TrainSettings:
     return TrainSettings(data="rows.parquet", ingest=IngestSettings(target="y"), frequencies=20)
 
 
+def hours() -> RetrainSettings:
+    learning = TrainSettings(data="inbox", frequencies=20, bandwidth=1.0, step_size=1.0)
+    reading = IngestSettings(scale="standard", keys=("hour",))
+    return RetrainSettings(name="hours", source="inbox", train=learning, ingest=reading, settle_seconds=0)
+
+
 def wait_until(found: Callable[[], Any], seconds: float = RUN_SECONDS) -> Any:
     deadline = time.monotonic() + seconds
     while not (value := found()):
@@ -116,7 +150,7 @@ def records(server: OwnServer, run: FlowRun) -> tuple[dict[str, str], set[str]]:
     return dict(tasks), {key for (key,) in keys}
 
 
-def wait_for_records(server: OwnServer, run: FlowRun, stages: tuple[str, ...], name: str) -> None:
+def wait_for_stages(server: OwnServer, run: FlowRun, stages: tuple[str, ...], name: str) -> None:
     """Wait for the states of task runs, which follow the flow run's own within moments, and check everything."""
     wanted = dict.fromkeys(stages, "COMPLETED"), {f"{name}-{what}" for what in ("progress", "metrics", "report")}
     wait_until(lambda: records(server, run) == wanted, 20)
@@ -131,23 +165,47 @@ def test_a_deployment_runs_one_at_a_time_in_another_directory(
     wait_until(lambda: len(final_states(client, runs)) == 2)
     assert final_states(client, runs) == ["Cancelled", "Completed"]
     (done,) = [run for run in runs if final_states(client, [run]) == ["Completed"]]
-    wait_for_records(server, done, TRAIN_STAGES, "okl-train")
+    wait_for_stages(server, done, TRAIN_STAGES, "okl-train")
     assert [entry.name for entry in (place / "home").iterdir()] == ["runs"], "a worker's run brings no server"
     assert len(list((place / "home" / "runs").glob("*/model"))) == 1
 
 
-@pytest.mark.usefixtures("worker")
-def test_a_trained_model_is_scored_with_by_a_deployment(
+@pytest.mark.usefixtures("worker", "retraining")
+def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
     server: OwnServer, client: SyncPrefectClient, place: Path
 ) -> None:
-    (model,) = (place / "home" / "runs").glob("*/model")
-    deployment = client.read_deployment_by_name("okl-score/default")
-    values = {"model": str(model), "source": str(place / "rows.parquet"), "out": str(place / "scores")}
-    run = client.create_flow_run_from_deployment(deployment.id, parameters={"settings": values})
+    run = client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-retrain/hours").id)
+    scoring = client.read_deployment_by_name("okl-score/hours")
     wait_until(lambda: final_states(client, [run]))
     assert final_states(client, [run]) == ["Completed"]
-    wait_for_records(server, run, SCORE_STAGES, "okl-score")
-    assert list((place / "scores").glob("*.parquet"))
+    (scored,) = wait_until(lambda: runs_of(client, scoring))
+    wait_until(lambda: final_states(client, [scored]))
+    assert final_states(client, [scored]) == ["Completed"]
+    wait_for_stages(server, scored, SCORE_STAGES, "okl-score")
+    (folder,) = (place / "scores").iterdir()
+    assert folder.name.endswith("-version-1")
+    assert list(folder.glob("*.parquet"))
+    assert "okl-arrivals-hours" in records(server, run)[1]
+
+
+@pytest.mark.usefixtures("worker", "retraining")
+def test_a_source_that_stays_empty_is_told(server: OwnServer, client: SyncPrefectClient, place: Path) -> None:
+    nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "still_written": []}
+    result = {"model": "hours", "registry": "here", "outcome": "nothing new", "reason": "No shard is new.",
+              "version": None, "parent": None, "shards": nothing}  # fmt: skip
+
+    @flow(persist_result=False)
+    def retrain_in_vain() -> None:
+        announce(hours(), result, 2)
+
+    for _ in range(2):
+        retrain_in_vain()
+    wait_for_records(Started(), 20.0)  # sends the event, and forgets the server
+    notices = place / "home" / "notices.jsonl"
+    wait_until(notices.exists)
+    (line,) = map(json.loads, notices.read_text().splitlines())
+    assert (line["event"], line["about"]) == ("okl.data.missing", "hours (okl.model.hours)")
+    assert line["said"] == {"model": "hours", "source": "inbox", "windows": 2}
 
 
 @pytest.mark.usefixtures("worker")
@@ -168,50 +226,76 @@ def test_a_schedule_fires_and_its_run_completes(server: OwnServer, client: SyncP
         run, *_ = wait_until(fired)
     finally:
         client.delete_deployment_schedule(deployment.id, schedule.id)
-    wait_for_records(server, run, TRAIN_STAGES, "okl-train")
+    wait_for_stages(server, run, TRAIN_STAGES, "okl-train")
 
 
-def test_deploying_again_changes_nothing_but_our_schedule(
-    client: SyncPrefectClient, deployed: list[str], place: Path
+def test_deploying_again_changes_nothing_but_what_is_ours(
+    client: SyncPrefectClient, deployed: list[str], retraining: list[str], place: Path
 ) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
-        found = client.read_deployment_by_name("okl-train/default").schedules
+        found = client.read_deployment_by_name("okl-retrain/hours").schedules
         return sorted((schedule.slug, getattr(schedule.schedule, "cron", None)) for schedule in found)
 
-    names = deployed
-    flows = ("train", "score", "compare", "reproduce", "notice")
-    assert names == [f"okl-{flow}/default" for flow in flows]
+    def automations() -> dict[str, UUID]:
+        return {one.name: one.id for one in client.read_automations() if one.name.startswith("okl gives up")}
+
+    assert deployed == [f"okl-{flow}/default" for flow in ("train", "score", "compare", "reproduce", "notice")]
+    assert retraining == ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
     assert schedules() == [("okl", YEARLY)]
-    first = [client.read_deployment_by_name(name) for name in names]
+    first, watching = client.read_deployment_by_name(retraining[0]), automations()
+    assert len(watching) == 2
     mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")
-    client.create_deployment_schedules(first[0].id, [mine])
-    assert deploy(settings(), cron="0 4 * * *") == names
-    assert schedules() == [("mine", "0 5 * * *"), ("okl", "0 4 * * *")]
-    assert deploy(settings()) == names
+    client.create_deployment_schedules(first.id, [mine])
+    assert deploy(retrain=hours(), service=RetrainService(retries=5, late="all")) == [retraining[0], retraining[2]]
+    again = client.read_deployment_by_name(retraining[0])
     assert schedules() == [("mine", "0 5 * * *")]
-    again = [client.read_deployment_by_name(name) for name in names]
-    for before, after in zip(first, again, strict=True):
-        assert (before.id, before.parameters, before.job_variables) == (after.id, after.parameters, after.job_variables)
-    assert first[0].parameters["settings"]["data"] == str(place / "rows.parquet")
-    assert first[0].job_variables["env"]["OKL_HOME"] == str(place / "home")
+    assert automations() == watching
+    assert (first.id, first.parameters["settings"], first.job_variables) == (
+        again.id,
+        again.parameters["settings"],
+        again.job_variables,
+    )
+    assert first.parameters["service"] == {"retries": 5, "empty_windows": 2}
+    assert again.parameters["service"] == {"retries": 5, "late": "all"}
+    assert again.concurrency_options is not None
+    assert again.concurrency_options.collision_strategy == "ENQUEUE", "each of the missed firings waits for the others"
+    with pytest.raises(ObjectNotFound):
+        client.read_deployment_by_name("okl-score/hours")
+    assert again.parameters["settings"]["source"] == str(place / "inbox")
+    assert again.job_variables["env"]["OKL_HOME"] == str(place / "home")
 
 
-@pytest.mark.usefixtures("deployed")
+@pytest.mark.usefixtures("deployed", "retraining")
 def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> None:
-    for name, kind in (("okl-train/default", "TrainSettings"), ("okl-score/default", "ScoreSettings")):
+    for name, kinds in FORMS.items():
         schema = client.read_deployment_by_name(name).parameter_openapi_schema
         assert schema is not None
-        fields = schema["definitions"][kind]["properties"]
-        assert len(fields) > 5
-        assert all(field.get("description") for field in fields.values())
+        assert set(schema["definitions"]) == kinds
+        parts = [schema, *schema["definitions"].values()]
+        fields = [(key, field) for part in parts for key, field in part["properties"].items()]
+        assert len(fields) > 2
+        assert [key for key, field in fields if not field.get("description")] == []
 
 
-@pytest.mark.usefixtures("deployed")
+@pytest.mark.usefixtures("deployed", "retraining")
 def test_the_server_refuses_a_bad_value(client: SyncPrefectClient) -> None:
-    deployment = client.read_deployment_by_name("okl-train/default")
-    values = {"data": "/data", "passes": "many"}
-    with pytest.raises(PrefectHTTPStatusError, match="409"):
-        client.create_flow_run_from_deployment(deployment.id, parameters={"settings": values})
+    good = {"name": "m", "source": "/in", "train": {"data": "/in"}}
+    bad: list[tuple[str, dict[str, Any]]] = [
+        ("okl-train/default", {"settings": {"data": "/data", "passes": "many"}}),
+        ("okl-train/default", {"settings": {"data": "/data", "ingest": {"rows_per_shard": 0}}}),
+        ("okl-train/default", {"settings": {"data": "/data"}, "service": {"late": "perhaps"}}),
+        ("okl-retrain/hours", {"settings": good | {"train": {"data": "/in", "frequencies": 0}}}),
+        ("okl-retrain/hours", {"settings": good | {"contract": {"missing_share": 1.5}}}),
+        ("okl-retrain/hours", {"settings": good | {"sauce": "/in"}}),
+        ("okl-retrain/hours", {"settings": good, "service": {"empty_windows": 0}}),
+        ("okl-score/default", {"settings": {"model": "m@champion", "source": "/rows"}}),
+        ("okl-compare/default", {"settings": {"data": "/data", "folds": 1}}),
+        ("okl-reproduce/default", {"settings": {"table": "lu2016-table5", "orders": "mine"}}),
+    ]
+    for name, parameters in bad:
+        deployment = client.read_deployment_by_name(name)
+        with pytest.raises(PrefectHTTPStatusError, match="409"):
+            client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
 
 
 def test_bad_wishes_are_refused_before_anything_is_deployed(
@@ -225,6 +309,8 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
         deploy(settings(), cron="0 3 * * *", timezone="Mars/Olympus")
     with pytest.raises(ConfigError, match=r"runs many times"):
         deploy(settings().model_copy(update={"out": "here"}))
+    with pytest.raises(ConfigError, match=r"give this one another name"):
+        deploy(retrain=hours().model_copy(update={"name": "default"}))
     with temporary_settings({"api.url": None}), pytest.raises(ExecutionError, match=r"none is configured"):
         deploy(settings())
 
