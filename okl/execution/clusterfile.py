@@ -10,12 +10,15 @@ memory = "4 GB"
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from okl.errors import ConfigError
+
+TELLING = re.compile(r"pass|secret|token|key|credential|auth|\benv", re.IGNORECASE)
 
 # classes of other packages are not called: a file that names any class at all could name any function
 EXTRAS = {
@@ -28,13 +31,31 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """What a cluster file says: the class by its module and name, workers to ask for, and keyword arguments."""
+    """What a cluster file says: the class by its module and name, workers to ask for, and keyword arguments.
+
+    Options may be secrets: they are not shown, and go nowhere but to the class.
+    """
 
     path: str
     module: str
     name: str
     workers: int
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def withheld(self, text: str) -> str:
+        """A text in which no option stands that is a secret by its name, such as password, token or an environment."""
+        for secret in sorted(_secrets(self.options, False), key=len, reverse=True):
+            text = text.replace(secret, "...")
+        return text
+
+
+def _secrets(value: Any, secret: bool) -> list[str]:
+    """Texts in a value that are secrets: all of them, or those under a telling name."""
+    if isinstance(value, dict):
+        return [text for name, part in value.items() for text in _secrets(part, secret or bool(TELLING.search(name)))]
+    if isinstance(value, list):
+        return [text for part in value for text in _secrets(part, secret)]
+    return [str(value)] if secret and str(value) else []
 
 
 def read_cluster_file(path: str | Path) -> ClusterFile:
@@ -64,5 +85,6 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise ConfigError(f"--cluster {path}: workers = {workers!r}, but it takes how many to ask for, 1 or more.")
     if not isinstance(options, dict):
-        raise ConfigError(f"--cluster {path}: options = {options!r}, but it is a table: [options], then cores = 1 ...")
+        kind = type(options).__name__  # not what it says: it may be a secret
+        raise ConfigError(f"--cluster {path}: options is a {kind}, but it takes a table: [options], then cores = 1 ...")
     return ClusterFile(str(path), module, name, workers, options)

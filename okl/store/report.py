@@ -21,6 +21,7 @@ from okl.store.constraintwords import HEADER as CONSTRAINTS
 from okl.store.constraintwords import constraint_facts, constraint_sentences, constraint_table, violation_curve
 from okl.store.driftwording import drift_facts, drift_sentence, window_curve
 from okl.store.figures import DARK, LIGHT, Theme
+from okl.store.memorywording import memory_facts, memory_sentence
 from okl.store.page import PAGE
 from okl.store.proofs import growth_of, regret_facts, regret_horizons, regret_section
 from okl.store.tables import Table, baseline_names, fact_tables, headline, metric_tables
@@ -115,6 +116,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Total time", seconds(result.get("total_seconds"))],
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
         *timeline_facts(result),
+        *memory_facts(result),
         *drift_facts(result),
         *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
         *constraint_facts(result),
@@ -184,7 +186,8 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _sentences(result: Mapping[str, Any]) -> list[str]:
     told, *others = summary_sentences(result)
-    return [told, *filter(None, [learner_sentence(result), drift_sentence(result), timeline_sentence(result)]), *others]
+    more = (learner_sentence(result), drift_sentence(result), timeline_sentence(result), memory_sentence(result))
+    return [told, *filter(None, more), *others]
 
 
 def _pace(result: Mapping[str, Any]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from okl.configuration import WhereSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.execution import open_execution
 from okl.execution.clusterfile import read_cluster_file
@@ -39,7 +42,7 @@ def test_a_file_says_class_workers_and_options(tmp_path: Path) -> None:
         (GOOD.replace("workers = 2", "workers = true"), "workers = True, but"),
         (GOOD.replace("dask_jobqueue.local.LocalCluster", "subprocess.Popen"), "class = 'subprocess.Popen', but"),
         (GOOD.replace("dask_jobqueue.local.LocalCluster", "LocalCluster"), "class = 'LocalCluster', but"),
-        ('options = 3\nclass = "distributed.LocalCluster"\nworkers = 1', "options = 3, but it is a table"),
+        ('options = 3\nclass = "distributed.LocalCluster"\nworkers = 1', "options is a int, but it takes a table"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(tmp_path: Path, text: str, says: str) -> None:
@@ -75,12 +78,26 @@ def test_a_job_queue_gives_the_same_bits(tmp_path: Path, data: Dataset) -> None:
         np.testing.assert_array_equal(queue.sum(work, data.shards, (0, np.zeros(6)), add_up), expected)
 
 
+def test_options_are_kept_to_the_class(tmp_path: Path) -> None:
+    secrets = 'api_token = "hunter22"\nenv = {BUCKET_KEY = "sesame"}\nmemory = "1 GB"\n'
+    file = read_cluster_file(written(tmp_path, GOOD + secrets))
+    assert file.options["api_token"] == "hunter22"
+    assert "hunter22" not in repr(file)
+    assert file.withheld("hunter22 is no token, sesame no key of 1 GB") == "... is no token, ... no key of 1 GB"
+    settings = WhereSettings(cluster=file.path).model_dump_json()
+    assert "hunter22" not in settings
+    assert "sesame" not in settings
+
+
 # Dask's half-made clusters complain when they are forgotten
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_options_that_a_class_refuses_are_told(tmp_path: Path) -> None:
-    file = read_cluster_file(written(tmp_path, GOOD + "memry = '1 GB'\n"))
-    with pytest.raises(ExecutionError, match=r"dask_jobqueue\.local\.LocalCluster of .* did not start"):
+    file = read_cluster_file(written(tmp_path, GOOD + "memry = '1 GB'\npassword = 'hunter22'\n"))
+    with pytest.raises(ExecutionError, match=r"dask_jobqueue\.local\.LocalCluster of .* did not start") as caught:
         start_managed(file)
+    assert "hunter22" not in "".join(traceback.format_exception(caught.value))
+    del caught
+    gc.collect()  # what was half made goes here, not in another test
 
 
 def test_workers_with_the_same_versions_pass_and_others_are_named_with_the_command_that_mends_it() -> None:

@@ -168,6 +168,15 @@ def test_a_lead_that_may_be_chance_is_told() -> None:
     assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
+    plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
+    told = RESULTS["binary"] | {"memory_plan": plan, "workers": workers}
+    for text in (text_summary(told), unescape(html_report(told)), markdown_report(told)):
+        assert f"at most 777 of 1,024 MiB{' a worker' if workers else ''} planned; 38% of" in text
+    assert "planned" not in text_summary(RESULTS["binary"])
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_without_test_rows_the_run_is_judged_by_its_learning(task: str) -> None:
     result = RESULTS[task] | {"test": None}

@@ -32,9 +32,9 @@ def start_managed(file: ClusterFile, security: Any = None) -> Any:
         if cluster is not None:
             cluster.close()
         raise ExecutionError(
-            f"{file.module}.{file.name} of {file.path} did not start ({why(error)}). "
+            f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(why(error))}). "
             "Check its [options] against the documentation of that class."
-        ) from error
+        ) from None  # the library's own message may show options
     return cluster
 
 
