@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -23,6 +25,7 @@ from flows.service import ServiceSettings
 from flows.stages import follow_stages
 from okl.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
 from okl.store.trying import explained
+from tests.flows.conftest import child_environment
 
 ATTEMPTS: list[int] = []
 
@@ -109,6 +112,44 @@ def test_a_stage_that_takes_too_long_fails(client: SyncPrefectClient) -> None:
     assert time.monotonic() - begun < 30.0
     assert failed.state_name == "Failed"
     assert "The stage work took longer than 0.2 s" in str(failed.state and failed.state.message)
+
+
+HANGS = """
+import sys, time
+from uuid import UUID
+import flows.levels
+from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
+from tests.flows.test_levels import STAGES, works
+
+def deaf(attempt):
+    while True:  # what an exception cannot end, as a call of the system that never returns
+        try:
+            time.sleep(0.1)
+        except BaseException:
+            pass
+
+STAGES["deaf"] = deaf
+flows.levels.HANGING_SECONDS = 0.5
+with get_client(sync_client=True) as client:
+    run = client.read_flow_run(UUID(sys.argv[1]))
+run_flow(works, flow_run=run, parameters={"stage": "deaf", "service": {"stage_seconds": 0.5}}, return_type="state")
+"""
+
+
+def test_a_stage_that_cannot_be_interrupted_has_its_process_ended(client: SyncPrefectClient) -> None:
+    run = client.create_flow_run_from_deployment(deployed(client, "hangs"))
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS, str(run.id)],
+        env=child_environment(),
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    failed = client.read_flow_run(run.id)
+    assert done.returncode == 1, done.stderr
+    assert failed.state_name == "Failed"
+    assert "could not be interrupted after 0.5 s; its process was ended" in str(failed.state and failed.state.message)
 
 
 def test_missed_firings_are_made_up_for_by_the_policy(client: SyncPrefectClient) -> None:
