@@ -1,0 +1,191 @@
+"""Pictures of the pages that people see, in a real browser: `python -m tests.benchmarks.pages FOLDER`.
+
+A stack of its own (`okl up`) is given a deployment that retrains, runs it by its pages' own API, trains on several
+kinds of data, and Chromium, without a screen, takes pictures (PNG) into FOLDER: deployments; the form that starts a
+run, as it is and with a wrong value; runs and their artifacts in Prefect's pages; report.html on a phone (390 pixels)
+and on a desk (1440), light and dark. Every picture of a page must have been drawn (a natural width above 0), no page
+may be wider than its window or complain, every field of the form must be explained, and the wrong value be refused.
+What is not as it must be is printed, and ends this with 1. Looking at the pictures is left to people. Needs Chromium
+and OKL_DATA.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from flows.stack.asking import get_json
+from okl.retraining.settings import RetrainSettings
+from tests.benchmarks.browser import Browser, browser
+from tests.retraining.shards import content, land
+
+PHONE, DESK, HIGH, TALL = 390, 1440, 2000, 4000
+SETTLE_SECONDS, MOST_SECONDS = 1.5, 180.0
+REPORTS = {
+    "multiclass": ["satimage.parquet", "--frequencies", "100", "--workers", "1"],
+    "regression": ["cadata.parquet", "--target", "y", "--frequencies", "100"],
+    "certified": ["svmguide3.parquet", "--target", "y", "--solver", "c-svm", "--frequencies", "50"],
+}
+DAYS, MODEL = 4, "hours"
+
+
+class Pages:
+    """Takes pictures, and remembers what is not as it must be."""
+
+    def __init__(self, page: Browser, server: str, folder: Path) -> None:
+        self.page, self.server, self.folder = page, server, folder
+        self.wrong: list[str] = []
+
+    def show(self, name: str, path: str, words: str, height: int = 900, pictures: int = 0) -> None:
+        """Open a page of Prefect's, wait until it says some words, and take a picture of it."""
+        self.page.look(DESK, height)
+        self.page.open(f"{self.server}{path}")
+        self.page.wait(f"document.body.innerText.includes({json.dumps(words)})")
+        time.sleep(SETTLE_SECONDS)  # what slides in has come to rest
+        self.take(name, pictures)
+
+    def take(self, name: str, pictures: int = 0) -> None:
+        """Take a picture of what is there; so many pictures must be in it at least, all of them drawn."""
+        file = self.folder / f"{name}.png"
+        self.page.shoot(file)
+        found, overflow = self.page.pictures(), self.page.overflow()
+        self.expect(len(found) >= pictures, f"{name}: {len(found)} pictures, not {pictures}")
+        for one in found:
+            self.expect(one["natural"] > 0 < one["shown"], f"{name}: not drawn: {one}")
+        self.expect(overflow <= 0, f"{name}: {overflow} pixels wider than its window")
+        self.expect(not self.page.complaints, f"{name}: {self.page.complaints}")
+        self.page.complaints.clear()
+        print(f"{file}: {len(found)} pictures", flush=True)
+
+    def expect(self, holds: bool, otherwise: str) -> None:
+        """Remember what does not hold."""
+        if not holds:
+            self.wrong.append(otherwise)
+            print(f"WRONG {otherwise}", flush=True)
+
+
+def okl(home: Path, *words: str) -> str:
+    """What a command prints."""
+    told = subprocess.run(
+        [sys.executable, "-m", "flows.cli", *words], env=os.environ | {"OKL_HOME": str(home)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    if told.returncode:
+        raise RuntimeError(f"okl {' '.join(words)}: {told.stderr}")
+    return told.stdout
+
+
+def ask(server: str, path: str, body: Any = None) -> Any:
+    """What the server answers."""
+    return get_json(f"{server}/api/{path}", {} if body is None else body, seconds=30.0)
+
+
+def retrained(home: Path, server: str) -> str:
+    """Deploy, and retrain twice, the second time with a bad shard; the id of the last run."""
+    inbox = home / "inbox"
+    words = ("--frequencies", "60", "--scale", "standard", "--key", "hour", "--settle-seconds", "0")
+    okl(home, "deploy", str(inbox_with(inbox, range(DAYS))), "--retrain", MODEL, *words, "--cron", "0 3 1 1 *")
+    run = ""
+    for days in ((), (DAYS, DAYS + 1)):
+        inbox_with(inbox, days)
+        if days:
+            land(inbox, "few.parquet", content(99, 10))
+        deployment = get_json(f"{server}/api/deployments/name/okl-retrain/{MODEL}")["id"]
+        run = _started(server, deployment)
+        deadline = time.monotonic() + MOST_SECONDS
+        while (state := get_json(f"{server}/api/flow_runs/{run}")["state_type"]) in ("SCHEDULED", "PENDING", "RUNNING"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the flow run {run} is {state}")
+            time.sleep(0.5)
+        assert state == "COMPLETED", state
+    return run
+
+
+def _started(server: str, deployment: str) -> str:
+    from prefect.client.orchestration import get_client
+    from prefect.settings import temporary_settings
+
+    with temporary_settings({"api.url": f"{server}/api"}), get_client(sync_client=True) as client:
+        return str(client.create_flow_run_from_deployment(UUID(deployment)).id)
+
+
+def inbox_with(inbox: Path, days: Any) -> Path:
+    """A folder in which shards of some days have arrived."""
+    inbox.mkdir(exist_ok=True)
+    for day in days:
+        land(inbox, f"day-{day}.parquet", content(day, 1500))
+    return inbox
+
+
+def look_at_form(pages: Pages, deployment: str) -> None:
+    """Every field has a help text; a wrong value starts no run."""
+    page, path = pages.page, f"/deployments/deployment/{deployment}/run"
+    pages.show("form", path, "Publish If", height=TALL)
+    said = page.text()
+    for name, field in RetrainSettings.model_fields.items():
+        pages.expect(str(field.description)[:40] in said, f"form: {name} is not explained")
+    before = ask(pages.server, "flow_runs/count")
+    page.run(
+        "(() => { const label = [...document.querySelectorAll('label, span, div')].filter(one => one.innerText && "
+        "one.innerText.trim().startsWith('Holdout (Optional)')).at(-1); let box = label; "
+        "while (!box.querySelector('input')) box = box.parentElement; const input = box.querySelector('input'); "
+        "Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(input, '7'); "
+        "input.dispatchEvent(new Event('input', {bubbles: true})); input.dispatchEvent(new Event('change', "
+        "{bubbles: true})); input.scrollIntoView({block: 'center'}); return true })()"
+    )
+    page.click("Submit", "button")
+    time.sleep(2 * SETTLE_SECONDS)
+    pages.take("form-refuses")
+    pages.expect(ask(pages.server, "flow_runs/count") == before, "form: a wrong value started a run")
+    pages.expect("maximum of 1" in page.text(), "form: it does not say what is wrong")
+
+
+def main(folder: str) -> None:
+    """Take all pictures."""
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    data = Path(os.environ["OKL_DATA"])
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name) / "home"
+        home.mkdir()
+        try:
+            server = json.loads(okl(home, "up", "--workers", "1", "--json"))["pages"]
+            run = retrained(home, server)
+            reports = {
+                kind: json.loads(okl(home, "train", str(data / source), *words, "--name", kind, "--json"))["run"]
+                for kind, (source, *words) in REPORTS.items()
+            }
+            with browser(Path(name) / "profile") as page:
+                pages = Pages(page, server, out)
+                deployment = get_json(f"{server}/api/deployments/name/okl-retrain/{MODEL}")["id"]
+                pages.show("deployments", "/deployments", MODEL)
+                pages.show("deployment", f"/deployments/deployment/{deployment}", MODEL)
+                look_at_form(pages, deployment)
+                pages.show("run", f"/runs/flow-run/{run}", "Completed", height=1200)
+                page.click("Artifacts")
+                time.sleep(SETTLE_SECONDS)
+                pages.take("run-artifacts")
+                artifacts = ask(server, "artifacts/filter", {"sort": "CREATED_DESC"})
+                for key, pictures in (("okl-retrain-report", 0), ("okl-retrain-metrics", 0), ("okl-train-report", 1)):
+                    artifact = next(one["id"] for one in artifacts if one["key"] == key)
+                    pages.show(key, f"/artifacts/artifact/{artifact}", key, height=HIGH, pictures=pictures)
+                for kind, place in reports.items():
+                    for width, dark in ((PHONE, False), (PHONE, True), (DESK, False), (DESK, True)):
+                        page.look(width, 900, dark)
+                        page.open(f"file://{place}/report.html")
+                        pages.take(f"report-{kind}-{width}-{'dark' if dark else 'light'}", pictures=2)
+        finally:
+            okl(home, "down")
+    print("all as it must be" if not pages.wrong else f"{len(pages.wrong)} things are not as they must be")
+    sys.exit(1 if pages.wrong else 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
