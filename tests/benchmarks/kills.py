@@ -1,13 +1,14 @@
 """One worker killed (SIGKILL) at a random moment: bits, runs that hang, seconds that it costs.
 
-    python -m tests.benchmarks.kills [MOMENTS] [mix|sum|map|all]
+    python -m tests.benchmarks.kills [MOMENTS] [mix|sum|map|stop|all]
 
 Two workers. `mix` is FOGD in rounds; `sum` FAPG on a C-SVM, whose vectors stand beside the shards and go down with the
 worker; `map` scores pieces of rows. Each is run until MOMENTS kills (20 unless said otherwise) have fallen into it: the
 moment is drawn evenly over the seconds that undisturbed learning takes, counted from its first step. A kill that comes
 when the run is already over is told as too late, and another moment is drawn in its place. Seconds added are those
 beyond the median of undisturbed runs, which are made in turn with the others. Killed processes are replaced by Dask's
-nanny: the next run waits for that.
+nanny: the next run waits for that. `stop` is something else: a worker is stopped (SIGSTOP) before the very first batch
+of `sum` is sent, when nothing is known of how long such work takes, and goes on when the run is over.
 """
 
 from __future__ import annotations
@@ -109,10 +110,11 @@ def worker_processes(execution: Execution) -> list[int]:
 
 
 class Trial(NamedTuple):
-    """How a run went. digest : of its bits; seconds : from its first step on"""
+    """How a run went. digest : of its bits; seconds : from its first step on; whole : from its start on"""
 
     digest: str
     seconds: float
+    whole: float
 
 
 class Watched:
@@ -120,7 +122,7 @@ class Watched:
 
     def __init__(self, run: Run, execution: Execution) -> None:
         self.learning, self.found = threading.Event(), list[Trial]()
-        self._run, self._execution, self._begun = run, execution, 0.0
+        self._run, self._execution, self._begun, self._started = run, execution, 0.0, time.perf_counter()
         self.thread = threading.Thread(target=self._go, daemon=True)
         self.thread.start()
 
@@ -130,7 +132,8 @@ class Watched:
 
     def _go(self) -> None:
         bits = self._run(self._execution, self._begin)
-        self.found.append(Trial(hashlib.sha256(bits).hexdigest(), time.perf_counter() - self._begun))
+        ended = time.perf_counter()
+        self.found.append(Trial(hashlib.sha256(bits).hexdigest(), ended - self._begun, ended - self._started))
 
 
 def undisturbed(run: Run, execution: Execution) -> Trial:
@@ -179,13 +182,42 @@ def trial(name: str, run: Run, execution: Execution, moments: int, random: np.ra
     )
 
 
+def stopped_first(run: Run, execution: Execution, moments: int) -> None:
+    """Stop a worker before a run begins, again and again, and say what came of it."""
+    plain = [undisturbed(run, execution) for _ in range(3)]
+    same = hung = 0
+    seconds: list[float] = []
+    for number in range(moments):
+        assert soon(lambda: len(worker_processes(execution)) == WORKERS, 60.0)
+        victim = worker_processes(execution)[number % WORKERS]
+        os.kill(victim, signal.SIGSTOP)
+        begun = time.perf_counter()
+        try:
+            watched = Watched(run, execution)
+            watched.thread.join(MOST_SECONDS)
+        finally:
+            os.kill(victim, signal.SIGCONT)
+        hung += not watched.found
+        same += bool(watched.found) and watched.found[0].digest == plain[0].digest
+        seconds.append(time.perf_counter() - begun)
+    whole = float(np.median([one.whole for one in plain]))
+    spread = " ".join(f"{second:.2f}" for second in np.percentile(np.array(seconds) - whole, [0, 50, 100]))
+    print(
+        f"stop {moments} stopped before their first batch: identical bits {same}, hung {hung}; undisturbed "
+        f"{whole:.2f} s, added seconds (least, median, most) {spread}",
+        flush=True,
+    )
+
+
 def main(moments: str = str(MOMENTS), which: str = "all") -> None:
     """A line a verb."""
     with tempfile.TemporaryDirectory() as name, DaskExecution(WORKERS, n_threads=1) as execution:
         folder = Path(name)
         data = made_up(folder, N_ROWS)
         runs = {"mix": by_mix(data), "sum": by_sum(data, folder), "map": by_map(data)}
-        for verb in runs if which == "all" else (which,):
+        if which in ("stop", "all"):
+            stopped_first(runs["sum"], execution, int(moments))
+        for verb in runs if which == "all" else (which,) if which in runs else ():
             trial(verb, runs[verb], execution, int(moments), np.random.default_rng(sum(map(ord, verb))))
 
 

@@ -49,7 +49,10 @@ SOLVERS: dict[str, dict[str, Any]] = {
     "c-svm": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3},
     "l1-logistic": {"solver": "l1-logistic", "frequencies": 50, "tol": 3e-2},
     "scs": {"solver": "scs", "frequencies": 100, "gap": 0.003, "lam": 1e-4},
+    "fogd mix 2": {"passes": 4, "frequencies": 100, "mode": "mix", "rounds": 100, "workers": 2},
+    "c-svm 2": {"solver": "c-svm", "frequencies": 50, "tol": 1e-3, "workers": 2},
 }
+"""Those that end in 2 learn on two Dask workers, which the killed process leaves behind for the system to end."""
 RUN = """
 import sys
 from pathlib import Path
@@ -61,7 +64,8 @@ class Told(NullObserver):
     def stage(self, name):
         print(name, flush=True)
 
-train(TrainSettings.model_validate_json(sys.argv[1]), Told(), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+if __name__ == "__main__":
+    train(TrainSettings.model_validate_json(sys.argv[1]), Told(), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
 """
 
 

@@ -1,11 +1,10 @@
 """Two workers against one, on `mix` and on FAPG's `sum`, beside what this machine allows: ratios in one run, in turn.
 
-    python -m tests.benchmarks.workers [mix|sum|all] [MIX_ROWS] [SUM_ROWS] [REPEATS]
+    python -m tests.benchmarks.workers [CASE[,CASE ...]|all] [REPEATS] [SHARE]
 
 Each worker is a process of one thread, as `okl train --workers` starts them, so one worker is one core at work. One
-cluster of two and one of one; the same learning goes through both. Rows are made up (6,000,000 and 1,000,000
-unless said otherwise), in four shards, and stay in the workers. `mix` is FOGD with 200 random frequencies in 8 rounds
-a pass; `sum` is FAPG on a C-SVM with 100, 10 iterations. Bits are compared; medians of REPEATS (5) each.
+cluster of two and one of one; the same learning goes through both. Rows are made up, in four shards; CASE is one of
+`CASES` of workers_cases, with a SHARE (1 unless said otherwise) of its rows. Bits are compared; medians of REPEATS (5).
 
 The limit: the very same calls, recorded, are made anew by two plain processes and by one, in turn with the rest, with
 no engine, no rounds to wait for and no caller. Cores that share memory, cache or a host give less than twice of one.
@@ -21,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -36,27 +35,14 @@ from okl.execution.dask import DaskExecution
 from okl.execution.local import LocalExecution
 from okl.execution.placement import place
 from okl.execution.protocol import Execution
-from okl.losses import make_loss
-from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice
-from okl.online.solver import OnlineSolver
+from okl.execution.resident import process_cache
 from okl.solvers import Solver
 from okl.store.dataset import Dataset, Shard
 from tests import solver_cases
-from tests.accelerated import sharded_cases
 from tests.benchmarks.sharded import made_up
+from tests.benchmarks.workers_cases import CASES, Case
 
-ROUNDS, ITERATIONS = 8, 10
-WANTED = {"mix": 1.8, "sum": 1.6}
 Learn = Callable[[], float]
-
-
-def solvers() -> dict[str, Solver[Any]]:
-    """One for each verb."""
-    recipe = LinearRecipe(FourierChoice(n_frequencies=200, bandwidth=3.0), make_loss("hinge"), step_size=0.1)
-    mixed = OnlineSolver(recipe, mode="mix", rounds=ROUNDS, seed=3)
-    summed = sharded_cases.solver("c-svm", 1e-14, iterations=ITERATIONS)
-    return {"mix": mixed, "sum": replace(summed, maps=FourierChoice(n_frequencies=100))}
 
 
 def learnt(solver: Solver[Any], data: Dataset, execution: Execution) -> tuple[dict[str, bytes], float]:
@@ -101,8 +87,9 @@ class Calls:
         return cls(recorder.calls[:n_before], recorder.calls[n_before:])
 
 
-def answer_plainly(pipe: Connection, calls: Calls) -> None:
+def answer_plainly(pipe: Connection, calls: Calls, held_bytes: int) -> None:
     """In a process of its own: make all calls for the shards that come, say when the first step is near, and go on."""
+    process_cache().limit(held_bytes)
     while (shards := pipe.recv()) is not None:
         with one_blas_thread():
             for some in (calls.before, calls.after):
@@ -115,15 +102,15 @@ def answer_plainly(pipe: Connection, calls: Calls) -> None:
 
 
 class Plain:
-    """Two plain processes."""
+    """Two plain processes. held_bytes : of rows that each may hold between rounds"""
 
-    def __init__(self, calls: Calls, data: Dataset) -> None:
+    def __init__(self, calls: Calls, data: Dataset, held_bytes: int) -> None:
         self._shards = data.split("train")
         context = multiprocessing.get_context("spawn")
         self._pipes = []
         for _ in range(2):
             here, there = context.Pipe()
-            process = context.Process(target=answer_plainly, args=(there, calls), daemon=True)
+            process = context.Process(target=answer_plainly, args=(there, calls, held_bytes), daemon=True)
             process.start()
             self._pipes.append((here, process))
 
@@ -150,10 +137,12 @@ class Plain:
             process.join()
 
 
-def compare(verb: str, data: Dataset, both: DaskExecution, one: DaskExecution, repeats: int) -> None:
-    """Print the ratios of a verb."""
-    solver = solvers()[verb]
-    plain = Plain(Calls.of(solver, data), data)
+def compare(name: str, case: Case, data: Dataset, both: DaskExecution, one: DaskExecution, repeats: int) -> None:
+    """Print the ratios of a case."""
+    solver, held = case.solver(), process_cache().limit_bytes if case.held_bytes is None else case.held_bytes
+    for there in (both, one):
+        there.hold(held)
+    plain = Plain(Calls.of(solver, data), data, held)
     expected = [learnt(solver, data, there)[0] for there in (both, one)]
     assert expected[0] == expected[1], "the same bits"
     runs: dict[str, Learn] = {
@@ -171,26 +160,25 @@ def compare(verb: str, data: Dataset, both: DaskExecution, one: DaskExecution, r
     at = {name: float(np.median(seconds)) for name, seconds in taken.items()}
     for kind, before in (("workers", ""), ("plain processes, the limit", "plain ")):
         ratios = np.array(taken[f"{before}one"]) / np.array(taken[f"{before}two"])
-        wanted = f"; at least {WANTED[verb]} wanted" if not before else ""
+        wanted = "" if before or case.wanted is None else f"; at least {case.wanted} wanted"
         print(
-            f"{verb}, {kind}: one {at[before + 'one']:.2f} s, two {at[before + 'two']:.2f} s: "
+            f"{name}, {kind}: one {at[before + 'one']:.2f} s, two {at[before + 'two']:.2f} s: "
             f"{np.median(ratios):.2f} times as fast ({ratios.min():.2f} to {ratios.max():.2f}{wanted})",
             flush=True,
         )
 
 
-def main(which: str = "all", mix_rows: str = "6_000_000", sum_rows: str = "1_000_000", repeats: str = "5") -> None:
-    """Two lines a verb."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        DaskExecution(2, n_threads=1) as both,
-        DaskExecution(1, n_threads=1) as one,
-    ):
-        assert (both.n_workers, one.n_workers) == (2, 1)
-        for verb, rows in (("mix", mix_rows), ("sum", sum_rows)):
-            if which in (verb, "all"):
-                (Path(folder) / verb).mkdir()
-                compare(verb, made_up(Path(folder) / verb, int(rows)), both, one, int(repeats))
+def main(which: str = "all", repeats: str = "5", share: str = "1") -> None:
+    """Two lines a case."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, name in enumerate(CASES if which == "all" else which.split(",")):
+            case = CASES[name]
+            place = Path(folder) / str(number)
+            place.mkdir()
+            data = made_up(place, int(float(share) * case.rows))
+            with DaskExecution(2, n_threads=1) as both, DaskExecution(1, n_threads=1) as one:
+                assert (both.n_workers, one.n_workers) == (2, 1)
+                compare(name, case, data, both, one, int(repeats))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from okl.execution.protocol import Execution
 from okl.store.dataset import Dataset
 from okl.store.order import plan_windows
 from tests.execution import works
-from tests.execution.works import KilledOnce, SampledSum, add_up
+from tests.execution.processes import soon
+from tests.execution.works import KilledInRound, KilledOnce, SampledSum, add_up
 
 
 def unit(vector: works.Vector) -> works.Vector:
@@ -148,6 +149,21 @@ def test_killed_worker_changes_no_bit_of_a_round(
         value = unit(getattr(backend, verb)(work, data.shards, (round_index, value), add_up))
         assert value.tobytes() == expected[round_index].tobytes()
     assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.parametrize("verb", ["mix", "sum"])
+@pytest.mark.parametrize("backend", ["dask-2"], indirect=True)
+def test_worker_killed_at_the_other_end_of_a_line_changes_no_bit(
+    backend: Execution, data: Dataset, verb: str, tmp_path: Path, expected: list[works.Vector]
+) -> None:
+    work, value = KilledInRound(SampledSum(data, seed=11), 5, 4, tmp_path / "killed"), np.linspace(-0.5, 0.5, 6)
+    for round_index in range(5):
+        if round_index == 4:  # rounds go by lines once they are known to be short
+            assert len(backend._express._lines) == 2  # type: ignore[attr-defined]
+        value = unit(getattr(backend, verb)(work, data.shards, (round_index, value), add_up))
+        assert value.tobytes() == expected[round_index].tobytes()
+    assert (tmp_path / "killed").exists()
+    assert soon(lambda: len(set(backend.map(works.own_process, range(20)))) == 2, 60.0)
 
 
 @pytest.mark.parametrize("backend", ["dask-2"], indirect=True)

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,22 @@ class KilledOnce:
                 marker.write_text(str(os.getpid()))
                 os.kill(os.getpid(), signal.SIGKILL)
         return self.work(item, *value)
+
+
+@dataclass(frozen=True)
+class KilledInRound:
+    """Work during which the first worker process to take a shard in some round dies."""
+
+    work: Any
+    fatal: int
+    round_index: int
+    marker: Path
+
+    def __call__(self, shard: Shard, value: tuple[int, Vector]) -> Any:
+        if shard.index == self.fatal and value[0] == self.round_index:
+            with suppress(FileExistsError), self.marker.open("x"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.work(shard, value)
 
 
 @dataclass(frozen=True)
