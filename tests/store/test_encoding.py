@@ -27,13 +27,14 @@ from okl.store.order import plan_windows
 from okl.store.pieces import read_table, table_pieces
 from okl.store.rawrows import check_columns, prepare_rows
 from okl.store.reading import load_window
+from okl.types import Split
 from tests.store.mixed import mixed
 from tests.store.sources import parquet, settings, table
 
 OPTIONS: dict[str, Any] = {"target": "label", "dates": "parts", "missing": "mean", "max_categories": 8}
 
 
-def stored(data: Dataset, split: str = "train") -> pd.DataFrame:
+def stored(data: Dataset, split: Split = "train") -> pd.DataFrame:
     """All rows of a split as they lie in the part files."""
     parts = [pq.read_table(str(data.path(shard))) for shard in data.split(split)]
     rows: pd.DataFrame = pa.concat_tables(parts).to_pandas()
