@@ -12,6 +12,7 @@ from okl.retraining.champion import Known
 from okl.retraining.drifting import drift_of
 from okl.retraining.judging import Judgement
 from okl.retraining.settings import RetrainSettings
+from okl.retraining.wording import certified_sentence
 
 MOST_HISTORY = 60  # shards before, for the picture of errors over time
 
@@ -22,6 +23,7 @@ class Account:
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files
+    report : page of what was judged, with pictures
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """
 
@@ -39,6 +41,7 @@ class Account:
     challenger: Challenger | None = None
     judgement: Judgement | None = None
     certificate: dict[str, Any] | None = None
+    report: str | None = None
     begun: float = field(default_factory=time.perf_counter)
 
     def as_json(self) -> dict[str, Any]:
@@ -62,6 +65,8 @@ class Account:
             "judged_on": list(judgement.shards) if judgement else [],
             "metrics": {name: dict(one) for name, one in judgement.metrics.items()} if judgement else {},
             "certificate": self.certificate,
+            "certified": certified_sentence(challenger.online, self.certificate) if challenger else "",
+            "report": self.report,
             "seconds": challenger.seconds if challenger else 0.0,
             "total_seconds": time.perf_counter() - self.begun,
             "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),

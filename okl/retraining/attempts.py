@@ -27,7 +27,7 @@ class Attempts:
         if isinstance(self._folder, Path):
             names = [file.name for file in self._folder.glob("*.json")]
         else:
-            names = [file.name for file, _ in self._folder.files()]
+            names = [file.name for file, _ in self._folder.files() if file.suffix == ".json"]
         return sum(name.startswith(self._champion) for name in names)
 
     def find(self, model: RegisteredModel, planned: Planned) -> str | None:
@@ -41,13 +41,21 @@ class Attempts:
             return None
         return f"The same shards were learnt and judged before. {reason}"
 
-    def keep(self, model: RegisteredModel, planned: Planned, reason: str) -> None:
-        """Note that a challenger was kept back."""
-        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
+    def page(self, model: RegisteredModel, planned: Planned) -> Place:
+        """Where the report of a challenger that was kept back lies."""
+        return self._folder / f"{self._champion}{self._key(model, planned)}.html"
+
+    def keep(self, model: RegisteredModel, planned: Planned, reason: str, page: str) -> None:
+        """Note that a challenger was kept back, and its report."""
+        self._write(self.page(model, planned), page)
+        content = json.dumps({"reason": reason}, indent=1) + "\n"
+        self._write(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
+
+    def _write(self, file: Place, content: str) -> None:
         if isinstance(file, Path):
             file.parent.mkdir(parents=True, exist_ok=True)
         with file_beside(file) as beside:
-            beside.write_text(json.dumps({"reason": reason}, indent=1) + "\n", encoding="utf-8")
+            beside.write_text(content, encoding="utf-8")
 
     def _key(self, model: RegisteredModel, planned: Planned) -> str:
         return model.identity(planned.judged(), model.head())[:32]

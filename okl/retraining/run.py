@@ -30,8 +30,8 @@ from okl.retraining.record import ShardRecord
 from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
-from okl.retraining.versionfiles import write_version
-from okl.retraining.wording import report_markdown, summary_sentence
+from okl.retraining.versionfiles import PAGE, write_version
+from okl.retraining.wording import report_html, report_markdown, summary_sentence
 from okl.subgradient.solver import SubgradientSolver
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
@@ -199,9 +199,14 @@ class RetrainingRun:
 
     def report(self) -> dict[str, Any]:
         """Note what was decided, so that the same shards are not judged again, and tell it."""
+        account = self.account
+        if account.outcome == "kept":
+            account.report = str(self._attempts.page(self._model, self._lineage))
+        elif account.folder is not None:
+            account.report = f"{account.folder}/{PAGE}"
         self._result = self._told()
-        if self.account.outcome == "kept":
-            self._attempts.keep(self._model, self._lineage, self.account.reason)
+        if account.outcome == "kept":
+            self._attempts.keep(self._model, self._lineage, account.reason, report_html(self._result))
         return {"outcome": self.account.outcome, "reason": self.account.reason}
 
     def close(self) -> None:

@@ -11,14 +11,14 @@ from okl.registry.payload import MODEL
 from okl.retraining.challenger import Challenger
 from okl.retraining.champion import STATE
 from okl.retraining.statefile import save_state
-from okl.retraining.wording import report_markdown
+from okl.retraining.wording import report_html, report_markdown
 from okl.store.model import Model, save_model
 
-RESULT, REPORT = "result.json", "report.md"
+RESULT, REPORT, PAGE = "result.json", "report.md", "report.html"
 
 
 def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:
-    """Write model/, state/ (of an online learner), result.json and report.md into an empty folder.
+    """Write model/, state/ (of an online learner), result.json, report.md and report.html into an empty folder.
 
     Raises
     ------
@@ -29,3 +29,4 @@ def write_version(into: Path, model: Model, challenger: Challenger, result: Mapp
         save_state(into / STATE, challenger.state, {"data_sha256": challenger.data.sha256})
     (into / RESULT).write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
     (into / REPORT).write_text(report_markdown(result), encoding="utf-8")
+    (into / PAGE).write_text(report_html(result), encoding="utf-8")

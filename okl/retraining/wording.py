@@ -1,11 +1,16 @@
-"""A retraining in words: what was new, what was rejected and why, both models' figures, the decision and its reason."""
+"""A retraining in words and tables: what was new, what was rejected and why, both models' figures, the decision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from okl.comparison.report import Page, TableOfPage, html_page, markdown_page
+from okl.retraining.pairs import SHARD
+from okl.retraining.pictures import pictures_of
+
 MOST_ROWS = 50
+FACTS = ("version", "parent", "how", "certified", "seconds", "total_seconds", "bytes_read", "registry", "settings")
 
 
 def summary_sentence(result: Mapping[str, Any]) -> str:
@@ -16,63 +21,102 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
 
 
 def report_markdown(result: Mapping[str, Any]) -> str:
-    """The report as markdown; what there is nothing of is left out."""
+    """The report as markdown, its pictures as data URIs; what there is nothing of is left out."""
+    return markdown_page(page_of(result))
+
+
+def report_html(result: Mapping[str, Any]) -> str:
+    """One page without any outside reference; light or dark as the reader's system is."""
+    return html_page(page_of(result))
+
+
+def page_of(result: Mapping[str, Any]) -> Page:
+    """What the report says."""
+    told = [result["reason"]]
+    told += [result["drift"]["why"]] if result["progressive"] else []
+    told += [result["certified"]] if result["certified"] else []
     shards = result["shards"]
-    parts = [
-        f"# Retraining of {result['model']}: {result['outcome']}",
-        result["reason"],
-        _section("New shards", ("shard", "rows"), [(one["name"], f"{one['rows']:,}") for one in shards["accepted"]]),
-        _section(
-            "Rejected shards",
-            ("shard", "kinds", "reason"),
-            [(one["name"], ", ".join(one["kinds"]), one.get("reason", "")) for one in shards["rejected"]],
-        ),
-        _section(
+    standing = f"{len(shards['rejected'])} shards were rejected; their files stay where they are."
+    return Page(
+        title=f"Retraining of {result['model']}: {result['outcome']}",
+        sentences=told,
+        warnings=[standing] if shards["rejected"] else [],
+        tables=[table for table in _tables(result) if table[2]],
+        pictures=pictures_of(result),
+        facts={name: result[name] for name in FACTS},
+    )
+
+
+def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:
+    """What is proved of what was learnt: of an online learner that went on, nothing but its own curve."""
+    if online:
+        return (
+            "Nothing is certified: an online learner's regret is bounded from the beginning of its stream, and rows "
+            "before are not read again; its errors on rows before they were learnt and on reserved rows are measured."
+        )
+    if certificate is None:
+        return ""
+    return (
+        f"Certified over the rows of this window alone: {certificate['kind']} {certificate['gap']:.3g}, an objective "
+        f"of {certificate['objective']:.6g}; where the solver began does not enter the proof."
+    )
+
+
+def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:
+    shards = result["shards"]
+    new = [[one["name"], f"{one['rows']:,}"] for one in shards["accepted"]]
+    rejected = [[one["name"], ", ".join(one["kinds"]), one.get("reason", "")] for one in shards["rejected"]]
+    scored = [
+        [one["shard"], f"{one['rows']:,}", *(f"{one[name]:.4g}" for name in ("error", "constant", "agreement"))]
+        for one in result["progressive"]
+    ]
+    learnt = [
+        [one["shard"], f"{one['rows']:,}", f"{one['error']:.4g}", f"{one['baseline_error']:.4g}"]
+        for one in result["learning"]
+    ]
+    return [
+        ("New shards", ("shard", "rows"), _shown(new)),
+        ("Rejected shards", ("shard", "kinds", "reason"), _shown(rejected)),
+        (
             "New rows as the champion saw them, before they were learnt",
             ("shard", "rows", "error", "constant", "agreement"),
-            [
-                (one["shard"], f"{one['rows']:,}", *(f"{one[name]:.4g}" for name in ("error", "constant", "agreement")))
-                for one in result["progressive"]
-            ],
+            _shown(scored),
         ),
-        f"**Drift.** {result['drift']['why']}" if result["progressive"] else "",
-        _section(
-            "Learning, each row predicted before it was learnt",
-            ("shard", "rows", "error", "baseline"),
-            [
-                (one["shard"], f"{one['rows']:,}", f"{one['error']:.4g}", f"{one['baseline_error']:.4g}")
-                for one in result["learning"]
-            ],
+        ("Learning, each row predicted before it was learnt", ("shard", "rows", "error", "baseline"), _shown(learnt)),
+        ("On the same reserved rows", ("metric", "champion", "challenger"), _metrics(result["metrics"])),
+        (
+            "By slice",
+            ("slice", "rows", "champion", "challenger", "p that it is worse by chance"),
+            _shown(_slices(result["decision"])),
         ),
-        _metrics(result["metrics"]),
-        _slices(result["decision"]),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     names = [name for name in metrics.get("challenger", {}) if metrics["challenger"][name] is not None]
     champion = metrics.get("champion", {})
-    rows = [(name, _figure(champion.get(name)), _figure(metrics["challenger"][name])) for name in names]
-    return _section("On the same reserved rows", ("metric", "champion", "challenger"), rows)
+    return [[name, _figure(champion.get(name)), _figure(metrics["challenger"][name])] for name in names]
 
 
-def _slices(decision: Mapping[str, Any] | None) -> str:
-    slices = (decision or {}).get("slices") or {}
-    rows = [
-        (name, f"{one['rows']:,}", f"{one['champion']:.4g}", f"{one['challenger']:.4g}", f"{one['p_worse']:.2g}")
+def _slices(decision: Mapping[str, Any] | None) -> list[list[str]]:
+    ages = {age: (decision or {}).get(age) for age in ("newest", "before")}
+    slices = {f"{age} reserved rows": one for age, one in ages.items() if one} if ages["before"] else {}
+    slices |= (decision or {}).get("slices") or {}
+    return [
+        [
+            name.removeprefix(SHARD),
+            f"{one['rows']:,}",
+            f"{one['champion']:.4g}",
+            f"{one['challenger']:.4g}",
+            f"{one['p_worse']:.2g}",
+        ]
         for name, one in slices.items()
     ]
-    return _section("By slice", ("slice", "rows", "champion", "challenger", "p that it is worse by chance"), rows)
 
 
-def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    lines = [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in [header, *rows[:MOST_ROWS]]]
-    lines.insert(1, "|" + "---|" * len(header))
-    more = [f"and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
-    return "\n".join([f"## {title}", "", *lines, *more])
+def _shown(rows: list[list[str]]) -> list[list[str]]:
+    more = [[f"and {len(rows) - MOST_ROWS} more", *[""] * (len(rows[0]) - 1)]] if len(rows) > MOST_ROWS else []
+    return [*rows[:MOST_ROWS], *more]
 
 
 def _figure(value: Any) -> str:

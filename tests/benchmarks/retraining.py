@@ -1,9 +1,9 @@
 """Nightly retraining on real rows in their order, against training once and against refits from all shards.
 
-    python -m tests.benchmarks.retraining FOLDER [electricity] [--poison]     (FOLDER/NAME.parquet, its last column y)
+    python -m tests.benchmarks.retraining FOLDER [electricity] [--poison|--noise]   (FOLDER/NAME.parquet, last column y)
 
 Thirty shards, of which the first three are there from the beginning. Every night the champion scores the new shard
-before it is learnt. With --poison, the labels of one shard are flipped.
+before it is learnt. With --poison the labels of one shard are flipped, with --noise they are put in another order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.benchmarks.contract import SHARDS, cut
 FIRST, POISONED = 3, 15
 
 
-def nightly(place: Path, content: pa.Table, poison: bool, **values: Any) -> list[dict[str, Any]]:
+def nightly(place: Path, content: pa.Table, poison: str, **values: Any) -> list[dict[str, Any]]:
     """Results of all nights: a shard arrives, the model is retrained."""
     days = place / "days"
     days.mkdir(parents=True)
@@ -48,7 +48,9 @@ def nightly(place: Path, content: pa.Table, poison: bool, **values: Any) -> list
     for day, path in enumerate(sorted(days.iterdir())):
         table = pq.read_table(path)
         if poison and day == POISONED:
-            table = table.set_column(table.schema.names.index("y"), "y", pa.array(-table["y"].to_numpy()))
+            labels = table["y"].to_numpy()
+            wrong = -labels if poison == "--poison" else np.random.default_rng(0).permutation(labels)
+            table = table.set_column(table.schema.names.index("y"), "y", pa.array(wrong))
         pq.write_table(table, place / "in" / path.name)
         if day >= FIRST - 1:
             results.append(retrain(settings))
@@ -103,12 +105,14 @@ def main(folder: str, name: str = "electricity", poison: str = "") -> None:
     """Print a line for each way."""
     content = pq.read_table(Path(folder) / f"{name}.parquet")
     content = content.slice(0, min(content.num_rows, 90_000))
-    for rule in ("better", "not worse"):
+    for rule in ("better", "clearly better", "not worse"):
         with tempfile.TemporaryDirectory() as place:
-            results = nightly(Path(place), content, bool(poison), publish_if=rule)
+            results = nightly(Path(place), content, poison, publish_if=rule)
             print(f"{name}, {SHARDS} shards, published if {rule}:", told(results))
             agreements = [one["agreement"] for result in results for one in result["progressive"]]
             print("    agreement with the champion: least", round(float(np.min(agreements)), 3))
+            for one in [result["drift"]["why"] for result in results if result["drift"]["found"]]:
+                print("    ", one)
             for one in [result["reason"] for result in results if result["outcome"] == "kept"][:3]:
                 print("    ", one)
             for result in results:

@@ -84,7 +84,7 @@ def main(folder: str, seeds: str = "3") -> None:
         cells, base = [], 0.0
         for rule in RULES.values():
             with tempfile.TemporaryDirectory() as place:
-                results = nightly(Path(place), content, False, **rule)
+                results = nightly(Path(place), content, "", **rule)
                 if results[0]["outcome"] != "published":
                     cells.append("never began")
                     continue

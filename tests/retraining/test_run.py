@@ -34,7 +34,13 @@ def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: P
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
     assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(1, 6)]  # two new ones, three before
     files = champion(place).folder
-    assert sorted(path.name for path in files.iterdir()) == ["model", "report.md", "result.json", "state"]
+    assert sorted(path.name for path in files.iterdir()) == [
+        "model",
+        "report.html",
+        "report.md",
+        "result.json",
+        "state",
+    ]
     assert len(Registry(place / "registry").model("m").versions()) == 2
 
 
