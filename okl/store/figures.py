@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DOTS_PER_INCH = 160
+LARGE = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where on, of what, and its letter
+WIDE_RANGE = 0.2  # of the larger end
 LONGEST_LABEL = 14
 MOST_COUNTED = 12
 """Classes up to which a confusion matrix shows counts in its cells; with more, percents, on a wide picture."""
@@ -130,7 +132,8 @@ def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: st
     beyond = int(counts[0] + counts[-1])
     _title(axes, f"Rows by residual ({beyond:,} beyond the edges)" if beyond else "Rows by residual")
     axes.set_xlabel(f"predicted - true, in units of {_label(target, 24)}", parse_math=False)
-    axes.yaxis.set_major_formatter(large_numbers)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(large_numbers)
     axes.grid(axis="y", color=theme.faint, linewidth=0.6)
     axes.set_axisbelow(True)
     return png(figure)
@@ -145,6 +148,9 @@ def predicted_against_true(
     low, high = float(bounds[0]), float(bounds[1])
     axes.imshow(shade, cmap=_shades(theme), origin="lower", extent=(low, high, low, high), aspect="equal")
     axes.plot([low, high], [low, high], color=theme.other, linewidth=1.0)
+    if high - low > WIDE_RANGE * max(abs(low), abs(high)):  # else rounded marks would be the same
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(large_numbers)
     axes.set_xlabel(f"true {_label(target, 24)}", parse_math=False)
     axes.set_ylabel(f"predicted {_label(target, 24)}", parse_math=False)
     _title(axes, "Rows by true and predicted value")
@@ -218,14 +224,19 @@ def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
 
 
 def large_numbers(value: float, _position: float = 0.0) -> str:
-    """Mark of an axis, for matplotlib, which gives its place as well."""
-    return _count(value) if value == int(value) else f"{value:g}"
+    """Mark of an axis, for matplotlib, which gives its place as well.
+
+    >>> large_numbers(12500), large_numbers(-2e5), large_numbers(0.25)
+    ('12.5k', '-200k', '0.25')
+    """
+    size, letter = next(((size, letter) for least, size, letter in LARGE if abs(value) >= least), (1.0, ""))
+    return f"{value / size:.4g}{letter}"
 
 
 def _count(value: float) -> str:
     """A count in at most four characters or so: 950, 12k, 3.4M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size * (10 if letter == "k" else 1):
+    for least, size, letter in LARGE:
+        if abs(value) >= least:
             scaled = value / size
             return f"{scaled:.0f}{letter}" if scaled >= 10 or scaled == int(scaled) else f"{scaled:.1f}{letter}"
     return f"{value:.0f}"

@@ -42,7 +42,7 @@ p { margin: .4rem 0; max-width: 46rem; }
 .tiles div { padding: .6rem .8rem; flex: 1 1 8.5rem; display: flex; flex-direction: column; }
 .tiles b { margin-top: auto; }
 .tiles span { display: block; color: var(--soft); font-size: .85rem; }
-.tiles b { font-size: 1.45rem; font-weight: 600; font-variant-numeric: tabular-nums; }
+.tiles b { font-size: 1.45rem; font-weight: 600; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 .tiles .first b { color: var(--mark); }
 .figures { display: flex; flex-wrap: wrap; gap: .75rem; }
 figure { margin: 0; padding: .5rem; flex: 1 1 20rem; display: flex; align-items: center; justify-content: center; }
