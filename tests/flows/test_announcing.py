@@ -1,0 +1,61 @@
+"""Events of retrainings: each champion is announced once, drift when it is found, missing data after so many runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from prefect import flow
+
+from flows.announcing import announce
+from flows.records import wait_for_records
+from flows.server import OwnServer
+from flows.stages import Started
+from okl.configuration import TrainSettings
+from okl.retraining.settings import RetrainSettings
+from tests.execution.processes import soon
+from tests.flows.conftest import query
+
+
+def result(version: int | None = None, parent: int | None = None, came: int = 0, **more: Any) -> dict[str, Any]:
+    shards = {"accepted": [{"name": "day"}] * came, "rejected": [], "still_written": []}
+    outcome = "published" if version else "nothing new"
+    told = {"model": "told", "registry": "/registry", "outcome": outcome, "reason": "why", "shards": shards}
+    return told | {"version": version, "parent": parent, "drift": {"found": False, "why": ""}} | more
+
+
+@flow(persist_result=False)
+def tell(results: list[dict[str, Any]]) -> None:
+    settings = RetrainSettings(name="told", source="/inbox", train=TrainSettings(data="/inbox"))
+    for one in results:
+        announce(settings, one, 2)
+
+
+def test_what_others_act_on_is_told_once(configured: OwnServer) -> None:
+    drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
+    tell(
+        [
+            result(1, None, came=2),
+            result(None, 1),  # nothing came
+            result(None, 1),  # twice in a row
+            result(2, 1, came=1, drift=drift),
+            result(None, 2),
+            result(None, 3),  # somebody promoted 3 by hand, or a run was killed before it could tell
+            result(None, 3),  # three in a row
+            result(None, 3, registry="/another"),  # in which nothing was announced
+        ]
+    )
+    wait_for_records(Started(), 20.0)  # sends the events
+
+    def events(kind: str) -> list[dict[str, Any]]:
+        where = f"event = '{kind}' and resource_id = 'okl.model.told'"
+        return [
+            json.loads(row)
+            for (row,) in query(configured.home, f"select payload from events where {where} order by occurred")
+        ]
+
+    assert soon(lambda: len(events("okl.model.promoted")) == 4), "events are stored by and by"
+    promoted = [(one["version"], one["parent"], one["registry"]) for one in events("okl.model.promoted")]
+    assert promoted == [(1, None, "/registry"), (2, 1, "/registry"), (3, None, "/registry"), (3, None, "/another")]
+    assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}]}]
+    assert [one["windows"] for one in events("okl.data.missing")] == [2, 2]
