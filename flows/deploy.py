@@ -93,7 +93,7 @@ def deploy(
     first = plan["deployments"][0]
     if cron is not None:
         first["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
-    if service is not None and service.late == "all":
+    if service is not None and service.late != "once":  # else the one that runs has made up for the new one
         first["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     _ensure_pool(pool)
     _apply(plan)

@@ -38,7 +38,7 @@ from tests.retraining.shards import content
 
 EVERY_MINUTE = "* * * * *"
 MOST_SECONDS = 900.0
-DOWN_SECONDS = 200.0
+DOWN_SECONDS = 150.0
 OPTIONS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale", "standard", "--key", "hour",
            "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip
 
