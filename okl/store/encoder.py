@@ -159,7 +159,7 @@ def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
     if encoding is None or encoding.kind == "number":
         return "" if is_number(kind) else "a number"
     if encoding.kind == "category":
-        return "" if is_text(kind) or is_number(kind) else "text"
+        return "" if is_text(kind) or is_number(kind) or is_date(kind) else "text"
     if pa.types.is_null(value_type(kind)):
         return ""
     if not is_date(kind):

@@ -68,11 +68,11 @@ class Found:
     numeric: int = 0
 
     def plus(self, later: Found) -> Found:
-        """Of both, later rows last."""
+        """Of both, later rows last; the values of the later ones are counted in this one's counter."""
         values: Counter[str] | None = None
         if self.values is not None and later.values is not None:
-            values = self.values + later.values
-            values = None if len(values) > MOST_VALUES else values
+            self.values.update(later.values)
+            values = None if len(self.values) > MOST_VALUES else self.values
         sums = None if self.sums is None or later.sums is None else self.sums + later.sums
         rows, missing = self.rows + later.rows, self.missing + later.missing
         return Found(rows, missing, values, sums, self.numeric + later.numeric)

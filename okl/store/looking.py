@@ -13,7 +13,7 @@ import pyarrow as pa
 from okl.execution.protocol import Execution
 from okl.store import csvfiles
 from okl.store.places import place_of, size_of
-from okl.store.sources import Piece, Source, in_stretches
+from okl.store.sources import Piece, Source, count_rows, in_stretches
 
 MOST_THREADS = 4
 
@@ -37,6 +37,9 @@ def looked_through(source: Source, execution: Execution | None, types: Collectio
         schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
         numbered = zip(pieces, looks, strict=True)
         pieces = [replace(piece, rows=look.rows) for piece, look in numbered if look is not None]
+    elif execution is not None:  # such as a line end in quotes, just where a block ends
+        counted = zip(pieces, execution.map(count_rows, pieces), strict=True)
+        pieces = [replace(piece, rows=rows) for piece, rows in counted]
     firsts: dict[str, int] = {}
     parts = []
     for piece in pieces:

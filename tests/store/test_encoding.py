@@ -197,6 +197,21 @@ def test_columns_of_names_of_rows_and_empty_ones_are_left_out_and_said(tmp_path:
     assert {"name=(other)", "member=true"} <= set(forced.schema.features)
 
 
+def test_days_may_be_categories(tmp_path: Path) -> None:
+    content = mixed(200).assign(day=[["2026-11-22", "2026-11-23"][i % 2] for i in range(200)])
+    content["day"] = pd.to_datetime(content["day"]).dt.date
+    data = made(tmp_path, content[["day", "label", "split"]], categories=("day",), dates="error")
+    assert data.schema.features == ("day=2026-11-22", "day=2026-11-23")
+    check_columns(data.schema, pa.Table.from_pandas(content[["day"]]).schema, "new")
+
+
+def test_a_line_end_in_quotes_is_part_of_a_value(tmp_path: Path) -> None:
+    lines = ["c,n,y\n", *(f'"{"u" if row % 3 else "v"}\n{row % 2}",{row},{row % 2}\n' for row in range(200))]
+    (tmp_path / "source.csv").write_text("".join(lines))
+    data = ingest(tmp_path / "source.csv", tmp_path / "data", settings()).dataset
+    assert data.schema.features == ("c=u 0", "c=u 1", "c=v 0", "c=v 1", "n")
+
+
 def test_drop_leaves_out_rows_without_a_category_and_dates(tmp_path: Path) -> None:
     content = mixed(400)
     data = made(tmp_path, content, dates="drop", missing="drop")
