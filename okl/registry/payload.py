@@ -5,6 +5,7 @@ So a reader never meets a part of a version. What a killed writer leaves is name
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import re
 import secrets
@@ -60,7 +61,7 @@ class Payload:
             self.folder.mkdir(parents=True)
             return _written(self.folder, write)
         except OSError as error:
-            if error.errno not in PLACE_FAULTS:
+            if error.errno not in (*PLACE_FAULTS, errno.EFBIG):  # a limit of files, as a disk that is full
                 raise
             raise unwritable(self.folder, error) from None
 

@@ -54,7 +54,7 @@ class Intake:
         for arrival in found:
             digest = seen.sha256(arrival)
             record = records.get(digest)
-            if digest in digests or (record is not None and arrival.name not in record.names):
+            if digest in digests if record is None else arrival.name not in record.names:
                 self.renamed.append(arrival.name)
             if record is not None:
                 records[digest] = self.store.know_under(record, arrival.name)
