@@ -2,12 +2,14 @@
 
 Every command, variable, secret, order of start and health check is read from the file; only places, names and ports are
 mapped: volumes to a folder, hosts to 127.0.0.1, ports to free ones. PostgreSQL is a real one (as the user `postgres` if
-this is root). Then a deployment retrains on Dask workers as files arrive, every minute by its schedule, the server dies
-and comes back, and what the registry, the database and a copy from its backup hold is printed.
+this is root). Where bubblewrap is installed, all others are a user without rights in a file system that they cannot
+write but for their volumes. Then a deployment retrains on Dask workers as files arrive, every minute by its schedule,
+the server dies and comes back, and what the registry, the database and a copy from its backup hold is printed.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -31,6 +33,7 @@ def main() -> None:
         place.chmod(0o755)  # PostgreSQL's own user has to pass
         composed = Composed(place)
         (composed.data / "inbox").mkdir(parents=True)
+        print("confined by bubblewrap:", shutil.which("bwrap") is not None)
         land(composed.data / "inbox", "day-1.parquet", content(1001))
         try:
             for name in composed.order():

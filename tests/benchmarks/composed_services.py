@@ -90,7 +90,7 @@ class Composed:
         """Run a command as `docker compose exec` would: in the environment of a service that runs."""
         _, environment = self.running[name][0]
         words = [self._mapped(word, name, 0, environment) for word in words]
-        command = ["sh", str(INFRA / "image" / "with-secrets"), *words]
+        command = self._confined(name, 0, ["sh", str(INFRA / "image" / "with-secrets"), *words])
         return subprocess.run(
             command, env=environment, cwd=environment["TMPDIR"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
@@ -158,7 +158,7 @@ class Composed:
         environment = self._environment(name, number, service)
         words = [self._mapped(str(word), name, number, environment) for word in service["command"]]
         command = ["sh", str(INFRA / "image" / "with-secrets"), *words]
-        self._open(name, number, command, environment)
+        self._open(name, number, self._confined(name, number, command), environment)
 
     def _open(self, name: str, number: int, command: list[str], environment: dict[str, str], **more: Any) -> None:
         with (self.place / f"{name}-{number}.log").open("wb") as log:
@@ -185,18 +185,46 @@ class Composed:
         path = os.pathsep.join([str(Path(sys.executable).parent), str(INFRA / "image"), os.environ["PATH"]])
         return mapped | ports | {"PATH": path, "SECRETS": str(own / "secrets")}
 
+    def _mounted(self, name: str, number: int) -> dict[str, tuple[Path, bool]]:
+        """What a service has under which path: a folder of ours, and whether it may be written."""
+        own = self.place / f"{name}-{number}"
+        mounted = {"/tmp": (own / "tmp", True), "/scratch": (own / "scratch", True)}
+        for volume in self.services[name].get("volumes", []):
+            if isinstance(volume, str):
+                source, target = volume.split(":")
+                if target != "/scratch":
+                    mounted[target] = (self.place / source, True)
+            else:
+                mounted[volume["target"]] = (self.place / volume["source"], not volume["read_only"])
+        return mounted
+
+    def _confined(self, name: str, number: int, command: list[str]) -> list[str]:
+        """A command as a user without rights, in a file system that it cannot write but for what is mounted."""
+        bubblewrap = shutil.which("bwrap")
+        if bubblewrap is None:
+            return command
+        words = [
+            bubblewrap,
+            "--die-with-parent",
+            "--unshare-user",
+            "--uid",
+            "10001",
+            "--gid",
+            "10001",
+            "--cap-drop",
+            "ALL",
+        ]
+        words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+        seen = [(path, False) for path in (ROOT, Path(sys.prefix), self.place / f"{name}-{number}" / "secrets")]
+        for path, written in [*seen, *self._mounted(name, number).values()]:
+            path.mkdir(parents=True, exist_ok=True)
+            words += ["--bind" if written else "--ro-bind", str(path), str(path)]
+        return [*words, *command]
+
     def _mapped(self, text: str, name: str, number: int, ports: dict[str, str]) -> str:
         own = self.place / f"{name}-{number}"
-        bound = {
-            volume["target"]: volume["source"]
-            for volume in self.services[name].get("volumes", [])
-            if "source" in volume
-        }
-        certificates = str(bound.get("/run/certificates", "")).replace("./", f"{self.place}/")
-        places = {
-            "/run/certificates": certificates, "/var/lib/okl": str(self.place / "home"), "/data": str(self.data),
-            "/scratch": str(own / "scratch"), "/tmp": str(own / "tmp"),
-        }  # fmt: skip
+        places = {inside: str(outside) for inside, (outside, _) in self._mounted(name, number).items()}
+        places = {"/var/lib/okl": str(own / "nowhere")} | places
         text = re.sub(rf"(?<![\w/.-])({'|'.join(places)})(?![\w-])", lambda found: places[found[1]], text)
         for host in self.services:
             text = re.sub(rf"(?<=//){host}(?=:)", "127.0.0.1", text)
