@@ -16,6 +16,8 @@ import pytest
 from okl.configuration import IngestSettings, TrainSettings, settings_from
 from okl.errors import DataError, ModelError
 from okl.measuring import EvaluateSettings, evaluate_model
+from okl.online.constraints.columns import check_columns
+from okl.online.constraints.grammar import parse_constraints
 from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun
 from okl.store.model import Model, load_model, save_model
 from okl.training import train
@@ -97,6 +99,12 @@ def test_the_source_and_its_data_set_are_measured_alike(folder: Path) -> None:
         return dict(metrics)
 
     assert measured(folder / "rows.csv") == pytest.approx(measured(folder / "run" / "data"))
+
+
+def test_a_constraint_on_a_column_of_text_says_how_to_keep_it(model: Model) -> None:
+    constraints, _ = parse_constraints(("abs(difference(city=Paris, city=Berlin)) <= 0.1",))
+    with pytest.raises(DataError, match=r"constrained column 'city' was made into inputs .* with --key city"):
+        check_columns(model.schema, constraints, "data")
 
 
 def test_what_is_no_table_of_the_model_is_an_error(model: Model) -> None:

@@ -29,6 +29,11 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
     """Raise DataError if a constraint looks at a column that is neither an input nor a key."""
     there = (*schema.features, *schema.keys)
     for name in columns_of(constraints):
+        if name in schema.source_columns and name not in there:
+            raise DataError(
+                f"{where}: the constrained column {name!r} was made into inputs of its values, not stored itself. "
+                f"Ingest the source with --key {name}: constraints look at keys."
+            )
         if name not in there:
             raise absent(name, there, where, "constrained")
 
