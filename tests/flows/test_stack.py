@@ -18,7 +18,7 @@ from flows.stack.finding import stack_server, workers_offered
 from flows.stack.plan import StackOptions
 from flows.stack.probing import health
 from flows.stack.processes import marked
-from flows.stack.state import live_state, read_state, stack_folder, supervisor_of
+from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
 from okl.errors import ConfigError
 from okl.execution.standing import VARIABLE
 from tests.execution.processes import descendants, listening, soon
@@ -187,6 +187,22 @@ def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path
     for one in both:
         one.communicate()
     assert read_state(stack_folder(home)) is None
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_state_file_without_its_supervisor_is_no_stack(tmp_path: Path, torn: bool) -> None:
+    folder = prepare(StackOptions(tmp_path))
+    # the process is there, and another one's: a restart of the machine gives numbers anew
+    state = StackState(
+        "none", os.getpid(), time.time(), "up", "http://127.0.0.1:9/api", "tcp://127.0.0.1:9", 9, "okl", 1, None, "", ()
+    )
+    state.write(folder)
+    if torn:
+        (folder / "stack.json").write_text((folder / "stack.json").read_text()[:40])
+    assert live_state(folder) is None
+    assert stack_server(tmp_path) is None
+    assert not down(tmp_path), "nobody was ended"
+    assert not (folder / "stack.json").exists()
 
 
 def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
