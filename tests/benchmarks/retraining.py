@@ -4,6 +4,11 @@
 
 Thirty shards, of which the first three are there from the beginning. Every night the champion scores the new shard
 before it is learnt. With --poison the labels of one shard are flipped, with --noise they are put in another order.
+
+On electricity (a stream that changes all the time, and that no default was settled on) progressive errors were .2560
+with "better", .2565 with "not worse", .2828 with "clearly better", .2568 of training once and .2519 of refits from all
+shards every night, which read 4 times the bytes (5.5 MB and 1.3) and learn 5.6 seconds, "better" .5. The flipped
+shard and the one whose labels were put in another order were quarantined, and the rest of the nights went on.
 """
 
 from __future__ import annotations
