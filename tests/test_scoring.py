@@ -15,6 +15,7 @@ from okl.configuration import settings_from
 from okl.errors import ConfigError, DataError, ModelError
 from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun, check_score
 from okl.store.model import Model, load_model
+from okl.store.publishing import file_beside
 from okl.training import train
 from tests.rows import curved, inputs_of, scores_of, train_settings, write
 
@@ -164,3 +165,13 @@ def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
     run.close()
     assert {row["prediction"] for row in run.metrics_table()} == {"0", "1"}
     assert "| rows |" in run.report_markdown()
+
+
+def test_processes_that_write_one_piece_at_once_have_a_file_each(tmp_path: Path) -> None:
+    place = tmp_path / "part-00000.parquet"
+    with file_beside(place) as one, file_beside(place) as other:
+        assert one != other
+        for path in (one, other):
+            path.write_text(path.name)
+    assert place.read_text() == one.name
+    assert list(tmp_path.iterdir()) == [place]

@@ -68,6 +68,21 @@ def test_workers_divide_work_until_messages_take_longer() -> None:
     assert foreseen(0, Network()).bytes_sent == foreseen(0, Network()).communication_seconds == 0.0
 
 
+def test_rows_are_loaded_once_and_memory_for_them_is_claimed_once() -> None:
+    settings = settings_from(TrainSettings, {"data": "paper", "solver": "c-svm", "frequencies": 100}, "test")
+    memory = plan_memory(settings, SCENE, 4, None, 2**33)
+
+    def load(first_row: float, claim: float, iterations: int) -> float:
+        rehearsed = Rehearsed((replace(KIND, first_row_seconds=first_row, first_shard_seconds=0.01),))
+        setting = Setting(settings, SCENE, rehearsed, lambda _: memory, described_bytes(None), iterations)
+        machine = replace(MACHINE, claim_byte_seconds=claim)
+        return forecast(setting, Cluster(4, 2, Network(10.0), machine)).load_seconds
+
+    assert load(1e-6, 0.0, 50) == pytest.approx(SCENE.shards / 4 * 0.01 + SCENE.rows / 4 * 1e-6)
+    assert load(1e-6, 1e-9, 50) - load(1e-6, 0.0, 50) == pytest.approx(1e-9 * (memory.held + memory.vectors))
+    assert load(1e-6, 1e-9, 500) == load(1e-6, 1e-9, 50)
+
+
 @pytest.mark.parametrize(
     "values",
     [
