@@ -188,9 +188,13 @@ def late(stack: Stack) -> None:
     stack.deploy()
 
 
-def _over_and_due_after(client: SyncPrefectClient, moment: datetime) -> list[FlowRun]:
-    over = final(runs_of(client, "okl-retrain/hours"))
-    return [run for run in over if run.expected_start_time is not None and run.expected_start_time > moment]
+def _over_and_due_after(client: SyncPrefectClient, moment: datetime) -> bool:
+    """Whether a firing that was not missed is over, and so is every one that was."""
+    runs = runs_of(client, "okl-retrain/hours")
+    over = [run for run in final(runs) if run.expected_start_time and run.expected_start_time > moment]
+    return bool(over) and all(
+        run in final(runs) for run in runs if run.expected_start_time and run.expected_start_time <= moment
+    )
 
 
 def _some_over(client: SyncPrefectClient, name: str, least: int) -> list[FlowRun] | None:
