@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,17 @@ from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from flows.deployplan import flow_of, packaged_plan, plan_of
 from flows.run import require_answer
 from flows.server import PRIVACY
 from flows.service import ServiceSettings
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError, ExecutionError
-from okl.home import okl_home
-from okl.registry.reference import is_reference
-from okl.registry.registry import registry_location
 from okl.retraining.settings import RetrainSettings
 
 SLUG = "okl"  # names our schedule among those that others add in Prefect's pages
-PATHS = ("data", "model", "source", "out")  # settings that name files: a worker runs in a folder of its own
-MODEL = "{{ $OKL_MODEL }}"  # in the file: the deployments of one model bear its name
-ALWAYS = ("okl_compare", "okl_reproduce", "okl_notice")
-
-Parameters = dict[str, Any]
 
 
 def deploy(
@@ -88,8 +80,7 @@ def deploy(
         )
     _check_schedule(cron, timezone)
     require_answer()
-    wanted = _of_defaults(train, score, service) if retrain is None else _of_model(retrain, score, service)
-    plan = _plan(wanted, None if retrain is None else retrain.name, pool)
+    plan = plan_of(train, score, retrain, service, pool)
     first = plan["deployments"][0]
     if cron is not None:
         first["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
@@ -98,49 +89,12 @@ def deploy(
     _ensure_pool(pool)
     _apply(plan)
     _apply_automations()
-    names = [f"{_flow_of(one).replace('_', '-')}/{one['name']}" for one in plan["deployments"]]
+    names = [f"{flow_of(one).replace('_', '-')}/{one['name']}" for one in plan["deployments"]]
     if cron is None:
         _remove_schedule(names[0])
     if retrain is not None and score is None:
         _remove_deployment(f"okl-score/{retrain.name}")
     return names
-
-
-def packaged_plan(name: str = "prefect.yaml") -> Path:
-    """Return the path of a file of infra/: inside the package of a wheel, in infra/ of a checkout."""
-    packaged = Path(str(resources.files("flows"))) / name
-    return packaged if packaged.is_file() else packaged.parents[1] / "infra" / name
-
-
-def _of_defaults(
-    train: TrainSettings | None, score: dict[str, Any] | None, service: ServiceSettings | None
-) -> dict[str, Parameters]:
-    values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)
-    wanted = {"okl_train": _parameters(values, service), "okl_score": _parameters(score, None)}
-    return wanted | {flow: {} for flow in ALWAYS}
-
-
-def _of_model(
-    retrain: RetrainSettings, score: dict[str, Any] | None, service: ServiceSettings | None
-) -> dict[str, Parameters]:
-    # the environment that names a registry here is not that of the worker
-    registry = registry_location(retrain.registry)
-    values = retrain.model_dump(mode="json", exclude_defaults=True) | {"registry": registry}
-    wanted = {"okl_retrain": _parameters(values, service)}
-    if score is not None:
-        model = {"model": f"{retrain.name}@champion", "registry": registry}
-        wanted["okl_score"] = _parameters(score | model, None)
-    return wanted | {"okl_notice": {}}
-
-
-def _parameters(values: dict[str, Any] | None, service: BaseModel | None) -> Parameters:
-    parameters = {} if values is None else {"settings": _absolute(values)}
-    levels = {} if service is None else service.model_dump(mode="json", exclude_defaults=True)
-    return parameters | ({"service": levels} if levels else {})
-
-
-def _flow_of(deployment: dict[str, Any]) -> str:
-    return str(deployment["entrypoint"]).rpartition(".")[2]
 
 
 def _check_schedule(cron: str | None, timezone: str | None) -> None:
@@ -149,30 +103,6 @@ def _check_schedule(cron: str | None, timezone: str | None) -> None:
     except ValidationError as error:
         reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
         raise ConfigError(f"{reason}. A schedule takes five fields, such as '0 3 * * *'.") from None
-
-
-def _plan(wanted: dict[str, Parameters], model: str | None, pool: str) -> dict[str, Any]:
-    """The file's deployments of the flows that are wanted, in their order: those of the model where there are such."""
-    plan: dict[str, Any] = yaml.safe_load(packaged_plan().read_text(encoding="utf-8").replace(MODEL, model or MODEL))
-    of_flow: dict[str, dict[str, Any]] = {}
-    for deployment in plan["deployments"]:
-        if deployment["name"] == (model or "default") or _flow_of(deployment) not in of_flow:
-            of_flow[_flow_of(deployment)] = deployment
-    plan["deployments"] = [of_flow[flow] for flow in wanted]
-    for deployment in plan["deployments"]:
-        deployment["parameters"] = wanted[_flow_of(deployment)]
-        environment = deployment["work_pool"]["job_variables"]["env"] | {"OKL_HOME": str(okl_home())}
-        deployment["work_pool"] = {"name": pool, "job_variables": {"env": environment}}
-    return plan
-
-
-def _absolute(values: dict[str, Any]) -> dict[str, Any]:
-    paths = {
-        name: value
-        for name, value in values.items()
-        if name in PATHS and "://" not in str(value) and not (name == "model" and is_reference(value))
-    }
-    return values | {name: str(Path(value).expanduser().absolute()) for name, value in paths.items()}
 
 
 def _ensure_pool(name: str) -> None:

@@ -27,7 +27,8 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import temporary_settings
 
 from flows.announcing import announce
-from flows.deploy import deploy, packaged_plan
+from flows.deploy import deploy
+from flows.deployplan import packaged_plan
 from flows.records import wait_for_records
 from flows.server import OwnServer
 from flows.service import RetrainService
