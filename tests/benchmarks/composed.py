@@ -20,6 +20,7 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 
 from okl.errors import OklError
 from okl.registry.registry import Registry
+from tests.benchmarks.composed_postgres import Postgres
 from tests.benchmarks.composed_services import Composed
 from tests.retraining.shards import content, land
 
@@ -41,7 +42,7 @@ def main() -> None:
                 composed.start(name)
                 print(f"{name:12} {composed.condition(name)} after {time.monotonic() - begun:5.1f} s", flush=True)
             listening(composed)
-            print(composed.psql("select version()")[0].partition(" on ")[0])
+            print(database(composed).rows("select version()")[0].partition(" on ")[0])
             retraining(composed)
             kill_server(composed)
             wait_for_version(composed, 3, RUN_SECONDS)
@@ -110,10 +111,16 @@ def wait_for_version(composed: Composed, number: int, seconds: float) -> None:
 def told(composed: Composed) -> None:
     """Print the runs in the database, the versions in the registry, and whether a backup holds as many runs."""
     question = "select state_name, count(*) from flow_run where deployment_id is not null group by 1 order by 1"
-    runs = composed.psql(question)
+    runs = database(composed).rows(question)
     print("runs:", ", ".join(runs))
     print(command(composed, "worker", ["okl", "models", "show", "churn"]).strip())
-    print("runs in a copy made from the backup:", ", ".join(composed.restored(question)))
+    print("runs in a copy made from the backup:", ", ".join(database(composed).restored(question)))
+
+
+def database(composed: Composed) -> Postgres:
+    """The one that was started."""
+    assert composed.database is not None
+    return composed.database
 
 
 def command(composed: Composed, service: str, words: list[str]) -> str:

@@ -17,9 +17,10 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # no stubs
 import yaml  # type: ignore[import-untyped]  # no stubs
 
+from tests.benchmarks.composed_postgres import Postgres
+
 ROOT = Path(__file__).parents[2]
 INFRA = ROOT / "infra"
-POSTGRES = Path("/usr/lib/postgresql/15/bin")
 HEALTHY_SECONDS = 240.0
 SHARED_PORTS = ("4200", "5432", "8786")  # of services that others talk to; the rest are a container's own
 OWN_PORTS = ("8080", "8787", "8788", "8789")
@@ -42,6 +43,7 @@ class Composed:
         text = VARIABLE.sub(lambda found: values.get(found[1], found[2] or ""), (INFRA / "compose.yaml").read_text())
         self.services: dict[str, Service] = yaml.safe_load(text)["services"]
         self.ports = {port: str(free_port()) for port in SHARED_PORTS}
+        self.database: Postgres | None = None
         self.running: dict[str, list[tuple[subprocess.Popen[bytes], dict[str, str]]]] = {}
         for name in ("database-password", "prefect-login"):
             (place / "secrets").mkdir(exist_ok=True)
@@ -96,43 +98,11 @@ class Composed:
             stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
         )  # fmt: skip
 
-    def psql(self, question: str, database: str = "prefect") -> list[str]:
-        """Rows that a database answers with."""
-        words = [
-            str(POSTGRES / "psql"),
-            "-XAt",
-            "-h",
-            "127.0.0.1",
-            "-p",
-            self.ports["5432"],
-            "-U",
-            "prefect",
-            "-c",
-            question,
-        ]
-        password = (self.place / "secrets" / "database-password").read_text()
-        found = subprocess.run(
-            [*words, database], env=os.environ | {"PGPASSWORD": password}, capture_output=True, text=True, check=True
-        )
-        return found.stdout.splitlines()
-
     def kill(self, name: str) -> None:
         """Kill a service, without a warning."""
         for process, _ in self.running.pop(name):
             process.kill()
             process.wait()
-
-    def restored(self, question: str) -> list[str]:
-        """Rows that a database answers with which was made anew from a backup of this one, as README.md makes one."""
-        of = ["-h", "127.0.0.1", "-p", self.ports["5432"], "-U", "prefect"]
-        secret = os.environ | {"PGPASSWORD": (self.place / "secrets" / "database-password").read_text()}
-        backup = self.place / "prefect.dump"
-        subprocess.run(
-            [POSTGRES / "pg_dump", *of, "--format=custom", f"--file={backup}", "prefect"], env=secret, check=True
-        )
-        subprocess.run([POSTGRES / "createdb", *of, "restored"], env=secret, check=True)
-        subprocess.run([POSTGRES / "pg_restore", *of, "--dbname=restored", backup], env=secret, check=True)
-        return self.psql(question, "restored")
 
     def processes(self) -> list[psutil.Process]:
         """Of all services that run."""
@@ -246,41 +216,13 @@ class Composed:
             time.sleep(0.5)
 
     def _start_database(self, service: Service) -> None:
-        """What the entrypoint of PostgreSQL's image does with these variables."""
-        variables, port = service["environment"], self.ports["5432"]
-        folder = self.place / "database"
-        folder.mkdir()
-        as_whom: dict[str, Any] = {}
-        if os.getuid() == 0:
-            shutil.chown(folder, "postgres", "postgres")
-            as_whom = {"user": "postgres", "group": "postgres", "extra_groups": []}
-        password = folder / "password"
-        shutil.copyfile(self.place / "secrets" / "database-password", password)
-        if as_whom:
-            shutil.chown(password, "postgres")
-        environment = {"PATH": f"{POSTGRES}:/usr/bin:/bin", "PGPORT": port, "TMPDIR": str(folder)}
-        words = [
-            "initdb",
-            "--username",
-            variables["POSTGRES_USER"],
-            "--pwfile",
-            str(password),
-            "--pgdata",
-            str(folder / "data"),
-        ]
-        words += variables["POSTGRES_INITDB_ARGS"].split()
-        subprocess.run(words, env=environment, cwd=folder, check=True, capture_output=True, **as_whom)
-        server = ["postgres", "-D", str(folder / "data"), "-h", "127.0.0.1", "-p", port, "-k", str(folder)]
-        self._open("database", 0, server, environment, **as_whom)
-        environment |= {f"PORT_{own}": own for own in OWN_PORTS}
-        process = self.running["database"][0][0]
-        admin = ["createdb", "-h", "127.0.0.1", "-U", variables["POSTGRES_USER"], variables["POSTGRES_DB"]]
-        deadline = time.monotonic() + HEALTHY_SECONDS
-        secret = {"PGPASSWORD": (self.place / "secrets" / "database-password").read_text()}
-        while subprocess.run(admin, env=environment | secret, capture_output=True, check=False).returncode != 0:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL does not take connections: {self.log('database')}")
-            time.sleep(0.2)
+        """What the entrypoint of PostgreSQL's image does with the service's variables."""
+        password = self.place / "secrets" / "database-password"
+        database = Postgres(self.place / "database", self.ports["5432"], password, service["environment"])
+        ports = {f"PORT_{own}": own for own in OWN_PORTS}
+        self._open("database", 0, database.command, database.environment | ports, **database.as_whom)
+        database.create(database.name)
+        self.database = database
 
 
 def image_environment() -> dict[str, str]:
