@@ -33,8 +33,8 @@ from okl.runfolder import sync
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset
-from okl.store.places import Place, place_of
-from okl.store.publishing import file_beside
+from okl.store.places import Place, RemotePath, place_of
+from okl.store.publishing import file_beside, is_leftover
 
 RECORDS, REFERENCE, SEEN = "records", "reference.json", "seen.json"
 
@@ -191,7 +191,9 @@ class ShardStore:
                 if not is_dataset(folder):
                     raise
             return taken_in(overwrite=True)
-        except PlaceTakenError:
+        except (PlaceTakenError, PlaceError) as error:
+            if not isinstance(error, PlaceTakenError) and not _is_written_to(folder):
+                raise
             raise ConflictError(
                 f"Another retraining takes in {arrival.name} at this moment. Nothing is lost; the next run goes on."
             ) from None
@@ -205,6 +207,11 @@ class ShardStore:
                 sync(beside)
         except OSError as error:
             raise DataError(f"{place} cannot be written: {error.strerror}. Nothing was changed.") from None
+
+
+def _is_written_to(folder: Place) -> bool:
+    """Whether somebody writes, or has written, where it could not be written: under a URL two at once meet."""
+    return isinstance(folder, RemotePath) and (is_leftover(folder) or is_dataset(folder))
 
 
 def reserved_seed(seed: int, sha256: str) -> int:
