@@ -22,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from flows.stack.asking import get_json
+from okl.registry.registry import Registry
 from okl.retraining.settings import RetrainSettings
 from tests.benchmarks.browser import Browser, browser
 from tests.retraining.shards import content, land
@@ -173,14 +174,15 @@ def main(folder: str) -> None:
                 time.sleep(SETTLE_SECONDS)
                 pages.take("run-artifacts")
                 artifacts = ask(server, "artifacts/filter", {"sort": "CREATED_DESC"})
-                for key, pictures in (("okl-retrain-report", 0), ("okl-retrain-metrics", 0), ("okl-train-report", 1)):
+                for key, pictures in (("okl-retrain-report", 1), ("okl-retrain-metrics", 0), ("okl-train-report", 1)):
                     artifact = next(one["id"] for one in artifacts if one["key"] == key)
                     pages.show(key, f"/artifacts/artifact/{artifact}", key, height=HIGH, pictures=pictures)
+                reports["retraining"] = str(Registry(home / "registry").model(MODEL).version().files)
                 for kind, place in reports.items():
                     for width, dark in ((PHONE, False), (PHONE, True), (DESK, False), (DESK, True)):
                         page.look(width, 900, dark)
                         page.open(f"file://{place}/report.html")
-                        pages.take(f"report-{kind}-{width}-{'dark' if dark else 'light'}", pictures=2)
+                        pages.take(f"report-{kind}-{width}-{'dark' if dark else 'light'}", pictures=1)
         finally:
             okl(home, "down")
     print("all as it must be" if not pages.wrong else f"{len(pages.wrong)} things are not as they must be")
