@@ -23,7 +23,7 @@ class Account:
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files
-    report : page of what was judged, with pictures
+    report : page of what was judged, with pictures; mlflow : what MLflow took, or why it did not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """
 
@@ -42,6 +42,7 @@ class Account:
     judgement: Judgement | None = None
     certificate: dict[str, Any] | None = None
     report: str | None = None
+    mlflow: str | None = None
     begun: float = field(default_factory=time.perf_counter)
 
     def as_json(self) -> dict[str, Any]:
@@ -67,6 +68,7 @@ class Account:
             "certificate": self.certificate,
             "certified": certified_sentence(challenger.online, self.certificate) if challenger else "",
             "report": self.report,
+            "mlflow": self.mlflow,
             "seconds": challenger.seconds if challenger else 0.0,
             "total_seconds": time.perf_counter() - self.begun,
             "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),

@@ -6,8 +6,8 @@ chance, it must not be worse on the reserved rows before by more than chance: a 
 that is, as only a real change makes one that is clearly better on the newest rows and worse on those before.
 
 Each night's newest reserved rows are looked at for the first time if the night before was published. While challengers
-are kept they are looked at again, with more: then the level is spent, level / (k (k + 1)) at the k-th look since the
-champion, which adds up to the level.
+are kept they are looked at again, with more: from the second look on, the k-th has level / (k (k + 1)),
+so that all of them together spend one and a half times the level at most.
 """
 
 from __future__ import annotations

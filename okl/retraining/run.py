@@ -30,6 +30,7 @@ from okl.retraining.record import ShardRecord
 from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
+from okl.retraining.tracking import check_mlflow, log_to_mlflow
 from okl.retraining.versionfiles import PAGE, write_version
 from okl.retraining.wording import report_html, report_markdown, summary_sentence
 from okl.subgradient.solver import SubgradientSolver
@@ -73,6 +74,8 @@ class RetrainingRun:
 
     def discover(self) -> dict[str, Any]:
         """See what has arrived, and which of it is new since the champion."""
+        if self.settings.mlflow is not None:
+            check_mlflow()
         self.known = Known(open_champion(self._model), self.store.records())
         self.account.parent = self.known.parent
         self._attempts = Attempts(self.store.place, self.known.parent)
@@ -207,6 +210,10 @@ class RetrainingRun:
         self._result = self._told()
         if account.outcome == "kept":
             self._attempts.keep(self._model, self._lineage, account.reason, report_html(self._result))
+        if self.settings.mlflow is not None and account.judgement is not None:
+            version = None if account.version is None else self._model.version(account.version)
+            account.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
+            self._result = self._told()
         return {"outcome": self.account.outcome, "reason": self.account.reason}
 
     def close(self) -> None:

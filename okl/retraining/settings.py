@@ -80,6 +80,7 @@ class RetrainSettings(BaseModel):
     slice_margin: float = Field(0.02, ge=0, description="by which a slice may become worse in error")
     guard_shards: bool = Field(False, description="whether each shard judged on is a slice that may not become worse")
     settle_seconds: float = Field(2.0, ge=0, description="a file changed so recently is left to the next run")
+    mlflow: str | None = Field(None, description="tracking URI of MLflow, where runs that judge are logged, too")
     dry_run: bool = Field(False, description="do everything but publish; shards are taken in all the same")
 
     @field_validator("name")

@@ -6,7 +6,7 @@ from scipy import stats
 
 from okl.comparison.significance import exact_mcnemar
 from okl.retraining.decision import Rule, decide, verdict_of
-from okl.retraining.pairs import ALL, Pairs
+from okl.retraining.pairs import ALL, BEFORE, NEWEST, Pairs
 from okl.retraining.progressive import Progressive, agreement_of, contradiction
 from okl.store.values import Mask
 
@@ -111,3 +111,30 @@ def test_agreement_of_a_regression_is_the_correlation() -> None:
     told = contradiction("day", "regression", Progressive(400, 9.0, 2.0, *mirrored), 1e-6)
     assert told is not None
     assert "correlation" in told.sentence
+
+
+def aged(newest: Pairs, before: Pairs) -> dict[str, Pairs]:
+    return {ALL: newest.plus(before), NEWEST: newest, BEFORE: before}
+
+
+def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
+    clear, slight = Pairs(300, 60.0, 30.0, 50.0, NOTHING), Pairs(300, 60.0, 57.0, 41.0, NOTHING)
+    worse, alike = Pairs(900, 150.0, 220.0, 90.0, NOTHING), Pairs(900, 150.0, 152.0, 90.0, NOTHING)
+    assert decide("binary", aged(clear, worse), Rule()).publish  # a change is followed
+    assert decide("binary", aged(slight, alike), Rule()).publish
+    noise = decide("binary", aged(slight, worse), Rule())
+    assert not noise.publish
+    assert "may be chance (p = 0.38), and it is worse on those before (p = " in noise.reason
+    assert not decide("binary", aged(alike, clear), Rule()).publish  # better before only
+    assert not decide("binary", aged(slight, alike), Rule("clearly better")).publish
+    assert not decide("binary", {ALL: slight}, Rule()).publish  # with nothing before, only what is none of chance
+    regression = decide("regression", aged(slight, worse), Rule(margin=0.5))
+    assert "by the margin of 0.5 on the newest rows" in regression.reason
+
+
+def test_looks_at_the_same_rows_spend_the_level() -> None:
+    clear, worse = Pairs(300, 60.0, 40.0, 100.0, NOTHING), Pairs(900, 150.0, 220.0, 90.0, NOTHING)
+    chance = verdict_of("binary", clear).p_better
+    assert 0.05 / 6 < chance < 0.05
+    assert decide("binary", aged(clear, worse), Rule(), looks=0).publish
+    assert not decide("binary", aged(clear, worse), Rule(), looks=1).publish
