@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from okl.scoring import ScoreSettings
 
 RECORD_SECONDS = 60.0
+HEARTBEAT_SECONDS = 30  # to a server that stays, as runs of deployments do
+TAG = "okl"  # by which automations know our runs
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters
 
 
@@ -105,6 +107,7 @@ def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, ob
 
 
 def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Observer) -> dict[str, Any]:
+    from prefect import tags
     from prefect.exceptions import CancelledRun
 
     from flows.records import wait_for_records
@@ -113,7 +116,7 @@ def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Obser
     records = Started()
     tokens = started.set(records), watching.set(observer)
     try:
-        with quiet_terminal():
+        with quiet_terminal(), tags(TAG):
             # As plain values, the way a worker gets them: Prefect takes parameters apart in search of futures, and a
             # model with a field named `keys` looks like a mapping to it. The flow makes them a model again.
             result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED)
@@ -163,7 +166,9 @@ def client_settings(server: OwnServer | StackServer | None, home: Path) -> Itera
         from prefect.settings import temporary_settings
 
         # Heartbeats tell a server that stays of runs that died; ours dies too, and stopping them costs up to a second.
-        with temporary_settings({"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": None}):
+        heartbeat = None if isinstance(server, OwnServer) else HEARTBEAT_SECONDS
+        known = {"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": heartbeat}
+        with temporary_settings(known):
             yield
     finally:
         for name, value in before.items():
