@@ -134,7 +134,11 @@ def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it
         execution._courier.look()
         return sum(command in record.message for record in caplog.records) == 1
 
-    assert soon(lambda: execution.n_workers == 2)
+    def complete() -> bool:
+        execution._courier.look()
+        return execution.n_workers == 2
+
+    assert soon(complete, START_SECONDS), "those that other tests killed are back"
     newcomer = subprocess.Popen(
         [sys.executable, "-c", OTHER, execution.address, str(tmp_path)], stderr=subprocess.DEVNULL
     )

@@ -215,7 +215,8 @@ def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
     refused = terminal.okl("deploy", source, *budget, "--rank", "3")
     assert (refused.code, "takes no rank" in refused.sentence) == (2, True)
     result = terminal.okl_json("deploy", source, "--passes", "2", *budget, "--pool", "pool-of-the-command")
-    assert result == {"deployments": ["okl-train/default", "okl-score/default"], "pool": "pool-of-the-command"}
+    flows = ("train", "score", "compare", "reproduce", "notice")
+    assert result == {"deployments": [f"okl-{flow}/default" for flow in flows], "pool": "pool-of-the-command"}
     with get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name("okl-train/default")
     given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
