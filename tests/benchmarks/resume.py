@@ -207,6 +207,7 @@ def main(kills: int = KILLS, *solvers: str) -> None:
             share = kills // len(chosen) + (number < kills % len(chosen))
             place = home / solver.replace(" ", "-")
             base = TrainSettings(data=str(data.folder), checkpoint_seconds=0.2, out=str(place / "whole"), **values)
+            undisturbed(base.model_copy(update={"out": str(place / "first")}), place / "first")  # compiles
             whole = undisturbed(base, place / "whole")
             verdict = disturbed(base, place, whole, share, draw)
             print(
