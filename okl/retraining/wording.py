@@ -8,9 +8,10 @@ from typing import Any
 from okl.comparison.report import Page, TableOfPage, html_page, markdown_page
 from okl.retraining.pairs import SHARD
 from okl.retraining.pictures import pictures_of
+from okl.retraining.settings import RetrainSettings
 
 MOST_ROWS = 50
-FACTS = ("version", "parent", "how", "certified", "seconds", "total_seconds", "bytes_read", "registry", "settings")
+FACTS = ("version", "parent", "how", "seconds", "total_seconds", "bytes_read", "registry")
 
 
 def summary_sentence(result: Mapping[str, Any]) -> str:
@@ -43,8 +44,14 @@ def page_of(result: Mapping[str, Any]) -> Page:
         warnings=[standing] if shards["rejected"] else [],
         tables=[table for table in _tables(result) if table[2]],
         pictures=pictures_of(result),
-        facts={name: result[name] for name in FACTS},
+        facts={name: result[name] for name in FACTS if result[name] is not None}
+        | {"settings": _given(result["settings"])},
     )
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not as it is by default; all of it stands in the version's lineage."""
+    return RetrainSettings.model_validate(settings).model_dump(mode="json", exclude_defaults=True)
 
 
 def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:
