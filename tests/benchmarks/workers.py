@@ -152,12 +152,12 @@ def compare(name: str, case: Case, data: Dataset, both: DaskExecution, one: Dask
         "plain two": lambda: plain.seconds(2),
     }
     plain.seconds(1), plain.seconds(2)
-    taken: dict[str, list[float]] = {name: [] for name in runs}
+    taken: dict[str, list[float]] = {kind: [] for kind in runs}
     for _ in range(repeats):
-        for name, run in runs.items():
-            taken[name].append(run())
+        for kind, run in runs.items():
+            taken[kind].append(run())
     plain.close()
-    at = {name: float(np.median(seconds)) for name, seconds in taken.items()}
+    at = {kind: float(np.median(seconds)) for kind, seconds in taken.items()}
     for kind, before in (("workers", ""), ("plain processes, the limit", "plain ")):
         ratios = np.array(taken[f"{before}one"]) / np.array(taken[f"{before}two"])
         wanted = "" if before or case.wanted is None else f"; at least {case.wanted} wanted"
