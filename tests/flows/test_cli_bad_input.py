@@ -25,7 +25,13 @@ from tests.store.sources import parquet, replaced
 
 EARLY = [
     *("missing file", "no match", "empty directory", "unknown ending", "not Parquet", "empty file", "truncated file"),
-    *("no target column", "no such key", "shards of differing columns", "shards of differing types", "a column of lists"),
+    *(
+        "no target column",
+        "no such key",
+        "shards of differing columns",
+        "shards of differing types",
+        "a column of lists",
+    ),
     *("a text target for regression", "zero rows", "duplicate columns", "duplicate columns in CSV", "only a target"),
 ]
 NEEDS_ROWS = [
