@@ -30,8 +30,8 @@ def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
     for column in schema.source_columns:
         encoding = by_column.get(column)
         if encoding is not None and encoding.kind == "category":
-            words = [*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])]
-            arrays[column] = pa.array([words[place] for place in random.integers(len(words), size=n_rows)], pa.string())
+            words = pa.array([*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])], pa.string())
+            arrays[column] = words.take(pa.array(random.integers(len(words), size=n_rows)))
         elif encoding is not None and encoding.kind != "number":
             arrays[column] = _dates(encoding, n_rows, random)
         else:
@@ -56,7 +56,7 @@ def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
         if encoding is None or encoding.kind == "number":
             feeds[name] = _numbers(column)
         elif encoding.kind == "category":
-            feeds[name] = np.array(["" if word is None else word for word in column.to_pylist()], dtype=object)
+            feeds[name] = column.fill_null("").to_numpy(zero_copy_only=False)
         else:
             parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone)
             feeds |= dict(zip(encoding.inputs, parts, strict=False))  # the input of missing dates is made in the graph
