@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.errors import DataError
 from okl.execution.protocol import Execution
-from okl.metrics import Tally, constant_scores, measure, merge, merge_named
+from okl.metrics import Tally, measure, merge, merge_named
 from okl.predictors import Predictor
 from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.order import plan_windows
@@ -74,6 +75,29 @@ def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
     if report.get("squared_loss") is None:
         return report
     return report | {"squared_loss": report["squared_loss"] * schema.target_shift_and_factor[1] ** 2}
+
+
+def constant_scores(schema: Schema, rows: int) -> FloatArray:
+    """Scores of the predictor that knows the training targets only: their majority class (the first on a tie) or mean.
+
+    Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
+
+    Raises
+    ------
+    DataError : the schema holds no class counts or target statistics
+    """
+    if schema.task == "regression":
+        if schema.target_statistics is None:
+            raise DataError(f"The schema holds no statistics of the target {schema.target!r}. Ingest the data again.")
+        return np.full(rows, schema.target_statistics.mean)
+    if not schema.class_counts:
+        raise DataError(f"The schema holds no class counts of the target {schema.target!r}. Ingest the data again.")
+    majority = int(np.argmax(schema.class_counts))
+    if schema.task == "binary":
+        return np.full(rows, 1.0 if majority == 1 else -1.0)
+    scores = np.zeros((rows, schema.n_outputs))
+    scores[:, majority] = 1.0
+    return scores
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from okl.errors import DataError, DivergedError
 from okl.ranking import MOST_KEYS, KeyedCounts, average_precision, count_values, merge_counts, roc_auc
+from okl.reliability import lead_counts, reliability
 from okl.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
-from okl.store.dataset import Schema
 from okl.types import FloatArray, IntArray, Task
 
 MOST_PARTS = 1
@@ -35,12 +35,14 @@ class Tally:
 
     confusion : (K, K) int64, rows of true class i predicted as class j; None for regression
     ranking : rows by score, columns (negative, positive); None unless the task is binary
+    leads : rows by the lead of their best score, columns (wrong, right); None unless the task is multiclass
     residuals : sums and counts of residuals; None unless the task is regression
     """
 
     task: Task
     confusion: NDArray[np.int64] | None = None
     ranking: KeyedCounts | None = None
+    leads: KeyedCounts | None = None
     residuals: Residuals | None = None
 
     @property
@@ -53,8 +55,8 @@ class Tally:
     def report(self) -> dict[str, Any]:
         """Metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
 
-        binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2)
-        multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K)
+        binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2), reliability
+        multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K), reliability
         regression : squared_loss and mse (the same), mae, r2, residual_histogram, predicted_vs_true (if asked for)
 
         balanced_accuracy averages over the classes among the targets, macro_f1 over those among targets or predictions.
@@ -67,7 +69,9 @@ class Tally:
             report |= {"roc_auc": roc_auc(self.ranking), "average_precision": average_precision(self.ranking)}
         else:
             report |= {"macro_f1": _macro_f1(self.confusion)}
-        return report | {"confusion": self.confusion.tolist()}
+        report |= {"confusion": self.confusion.tolist()}
+        counts, of = (self.leads, "lead") if self.ranking is None else (self.ranking, "score")
+        return report if counts is None else report | {"reliability": reliability(counts, of)}
 
 
 def measure(
@@ -102,7 +106,9 @@ def measure(
     if task == "regression":
         return Tally(task, residuals=measure_residuals(scores, targets, target_range))
     if task == "multiclass":
-        return Tally(task, confusion=_confusion(targets, predicted_classes(scores), n_classes))
+        predicted = predicted_classes(scores)
+        leads = lead_counts(scores, predicted == np.asarray(targets))
+        return Tally(task, confusion=_confusion(targets, predicted, n_classes), leads=leads)
     true = np.asarray(targets) > 0
     ranking = count_values(scores, true.astype(np.int64), 2)
     return Tally(task, confusion=_confusion(true, predicted_classes(scores), 2), ranking=ranking)
@@ -154,45 +160,25 @@ def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
     return {name: merge(tallies) for name, tallies in waiting.items()}
 
 
-def constant_scores(schema: Schema, rows: int) -> FloatArray:
-    """Scores of the predictor that knows the training targets only: their majority class (the first on a tie) or mean.
-
-    Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
-
-    Raises
-    ------
-    DataError : the schema holds no class counts or target statistics
-    """
-    if schema.task == "regression":
-        if schema.target_statistics is None:
-            raise DataError(f"The schema holds no statistics of the target {schema.target!r}. Ingest the data again.")
-        return np.full(rows, schema.target_statistics.mean)
-    if not schema.class_counts:
-        raise DataError(f"The schema holds no class counts of the target {schema.target!r}. Ingest the data again.")
-    majority = int(np.argmax(schema.class_counts))
-    if schema.task == "binary":
-        return np.full(rows, 1.0 if majority == 1 else -1.0)
-    scores = np.zeros((rows, schema.n_outputs))
-    scores[:, majority] = 1.0
-    return scores
-
-
 def _sum(tallies: list[Tally]) -> Tally:
     if len(tallies) == 1:
         return tallies[0]
     confusions = [tally.confusion for tally in tallies if tally.confusion is not None]
     rankings = [tally.ranking for tally in tallies if tally.ranking is not None]
+    leads = [tally.leads for tally in tallies if tally.leads is not None]
     residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
     return Tally(
         tallies[0].task,
         confusion=reduce(np.add, confusions) if confusions else None,
         ranking=merge_counts(rankings) if rankings else None,
+        leads=merge_counts(leads) if leads else None,
         residuals=merge_residuals(residuals) if residuals else None,
     )
 
 
 def _cells(tally: Tally) -> int:
-    counts = [tally.ranking] if tally.residuals is None else [tally.ranking, tally.residuals.counts]
+    residuals = None if tally.residuals is None else tally.residuals.counts
+    counts = [tally.ranking, tally.leads, residuals]
     kept = sum(3 * len(part.keys) for part in counts if part is not None)
     return kept + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
 

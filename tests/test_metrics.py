@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn import metrics as reference
 
 from okl.errors import DataError, DivergedError
-from okl.metrics import Tally, constant_scores, measure, merge, predicted_classes
+from okl.evaluation import constant_scores
+from okl.metrics import Tally, measure, merge, predicted_classes
 from okl.residuals import measure_residuals
 from okl.store.dataset import ColumnStatistics, Schema
 from okl.types import Task

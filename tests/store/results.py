@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from okl.metrics import constant_scores, measure
+from okl.evaluation import constant_scores
+from okl.metrics import measure
 from okl.store.dataset import ColumnStatistics, Schema
 from okl.types import Task
 
