@@ -10,8 +10,9 @@ if okl is within half a point of accuracy, or 5% of the mean squared error, of t
 the very test rows, which favours the peers. FOLDER gets peers.parquet and okl.parquet, a flat row a measurement; what
 is there is not measured again without --again. With --again the last measurement counts.
 
-Seconds of a peer are those of tuning and learning; of okl `total_seconds` of the result, which has evaluation and the
-report in it, and of the whole command, which starts a Prefect server, too.
+Seconds in the table: of a peer, those of the processor for tuning and learning in one thread, which other load does not
+stretch; of okl, those of the clock: `total_seconds` of the result, which has evaluation and the report in it, and the
+whole command, which starts a Prefect server, too, unless PREFECT_API_URL names one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import os
 import shutil
 import subprocess
 import sys
+from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
 from time import perf_counter
@@ -110,7 +112,8 @@ def print_verdict(name: str, metric: str, splits: list[dict[str, dict[str, Any]]
     """Print a set's line; whether okl passes it."""
     figures = {method: [rows[method]["figure"] for rows in splits] for method in ("okl", *PEERS)}
     means = {method: fmean(values) for method, values in figures.items()}
-    seconds = {method: fmean(rows[method]["seconds"] for rows in splits) for method in figures}
+    seconds = {method: fmean(rows[method]["cpu_seconds"] or nan for rows in splits) for method in PEERS}
+    seconds["okl"] = fmean(rows["okl"]["seconds"] for rows in splits)
     command = fmean(rows["okl"]["command_seconds"] for rows in splits)
     if metric == "mse":
         best = min(PEERS, key=lambda peer: means[peer])

@@ -19,6 +19,7 @@ from okl.types import FloatArray, Split, Task
 
 LEAST_ROWS = 500  # a set must have more
 MANY_ROWS = 5_000  # from so many on, one split tells
+FEW_ROWS = 2_000  # all splits of sets of fewer come first, then one split of each other set
 SEEDS_OF_FEW = 5
 TEST_SHARE = 0.2
 
@@ -53,19 +54,19 @@ class Case:
 
 
 def list_cases(names: list[str]) -> list[Case]:
-    """The splits of the named sets of the folder OKL_DATA (none named: of all), smallest sets first."""
+    """The splits of the named sets of the folder OKL_DATA (none named: of all), small sets and first splits first."""
     described: dict[str, dict[str, Any]] = json.loads((Path(os.environ["OKL_DATA"]) / "MANIFEST.json").read_text())
     large = {name: facts for name, facts in described.items() if facts["rows"] > LEAST_ROWS}
     if unknown := set(names) - set(large):
         raise SystemExit(f"{', '.join(sorted(unknown))}: expected names among {', '.join(sorted(large))}.")
     cases = []
-    for name in sorted(names or large, key=lambda name: (large[name]["rows"], name)):
+    for name in names or large:
         facts = large[name]
         many = facts["rows"] >= MANY_ROWS
         for seed in range(1 if many else SEEDS_OF_FEW):
             task = cast(Task, facts["task"])
             cases.append(Case(name, task, facts["rows"], official=many and "split" in facts, seed=seed))
-    return cases
+    return sorted(cases, key=lambda case: (case.rows >= FEW_ROWS and case.seed, case.rows, case.name, case.seed))
 
 
 def read_split(data: Dataset, split: Split) -> tuple[FloatArray, FloatArray]:
@@ -95,5 +96,6 @@ class Measurements:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         self.rows.append(split | sizes | {"source": data.source_sha256, "measured_at": at} | measured)
         unfinished = self.path.with_suffix(".unfinished")
-        pq.write_table(pa.Table.from_pylist(self.rows), unfinished)
+        columns = dict.fromkeys(name for row in self.rows for name in row)
+        pq.write_table(pa.table({name: [row.get(name) for row in self.rows] for name in columns}), unfinished)
         unfinished.replace(self.path)
