@@ -77,7 +77,7 @@ def predict(
 
     paths = {name: absolute_location(place) for name, place in (("source", source), ("out", out))}
     settings = settings_from(ScoreSettings, _registered(model, registry) | paths | given | where, "okl predict")
-    check_score(settings)
+    check_score(settings, look=False)  # the run itself looks
     from flows.run import run_score
 
     result = run_score(settings, terminal_observer())

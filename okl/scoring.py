@@ -167,8 +167,10 @@ class ScoringRun:
         return [{"prediction": name, "value": value} for name, value in counts.items()]
 
 
-def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], tuple[str, ...]]:
-    """Refuse what can be known to be wrong before rows are read; returns the model, the pieces and the key columns.
+def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequence[TablePiece], tuple[str, ...]]:
+    """Refuse what can be known to be wrong before rows are scored; returns the model, the pieces and the key columns.
+
+    look : whether long CSV files are gone through for the types of their columns
 
     Raises
     ------
@@ -177,7 +179,7 @@ def check_score(settings: ScoreSettings) -> tuple[Model, Sequence[TablePiece], t
     check_place(place_of(settings.out))
     check_workers(settings)
     model = load(settings.model, settings.registry)
-    pieces = table_pieces(settings.source, model.schema)
+    pieces = table_pieces(settings.source, model.schema, look)
     columns = pieces[0].schema
     check_columns(pieces[0].seen_by(model.schema), columns, settings.source)
     if missing := [name for name in settings.keys if name not in columns.names]:

@@ -13,10 +13,8 @@ from okl.errors import DataError
 from okl.store.dataset import Missing, Schema
 from okl.store.dateparts import date_parts, is_date, zone_of
 from okl.store.encodings import Encoding, origins, source_columns
-from okl.store.values import is_number, is_text, numbers, value_type
+from okl.store.values import Codes, codes_of, is_number, is_text, numbers, value_type
 from okl.types import FloatArray
-
-Codes = NDArray[np.int64]
 
 
 class Encoder:
@@ -107,8 +105,7 @@ def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
         column = column.cast(pa.string())
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
     words = pa.concat_arrays([_as_text(encoded.dictionary), pa.nulls(1, pa.string())])
-    index: Codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return words, index
+    return words, codes_of(encoded)
 
 
 def _as_text(values: pa.Array) -> pa.Array:
@@ -134,6 +131,17 @@ def _codes(encoding: Encoding, words: pa.Array) -> Codes:
     codes: Codes = pc.fill_null(found, other).to_numpy(zero_copy_only=False).astype(np.int64)
     codes[_absent(words)] = absent
     return codes
+
+
+def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
+    """Rows of a source column without a value, (rows,), whatever stands for it."""
+    if encoding.kind == "category":
+        words, index = words_and_index(column)
+        return _absent(words)[index]
+    if encoding.kind == "number":
+        return np.isnan(numbers(column).astype(np.float64, copy=False))
+    missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return missing
 
 
 def _absent(words: pa.Array) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from okl.store.learning import learn_encodings
 from okl.store.looking import looked_through
 from okl.store.manifest import is_dataset, open_dataset, read_manifest, write_manifest
 from okl.store.places import Place, place_of
-from okl.store.reference import classes_by, open_by, reader_by, roles_by, schema_by, settings_by
+from okl.store.reference import classes_by, open_by, reader_by, roles_by, schema_by, settings_by, told_types
 from okl.store.rowcopying import RowCopier, RowReader
 from okl.store.shards import Written, shard_writers
 from okl.store.sources import Source, SvmlightReading, open_source
@@ -70,8 +70,7 @@ def ingest(
     fingerprint = opened.fingerprint() if spread is None else fingerprint_on_workers(opened, spread)
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
-    if reference is None:
-        opened = looked_through(opened, spread, settings.categories)
+    opened = looked_through(opened, spread, settings.categories if reference is None else told_types(reference))
     roles, reader = _roles_and_reader(opened, settings, reference)
     notes: list[str] = []
     if reference is None:

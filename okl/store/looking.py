@@ -11,7 +11,7 @@ from functools import reduce
 import pyarrow as pa
 
 from okl.execution.protocol import Execution
-from okl.store import csvfiles
+from okl.store import csvblocks, csvtypes
 from okl.store.places import place_of, size_of
 from okl.store.sources import Piece, Source, count_rows, in_stretches
 
@@ -27,13 +27,13 @@ def looked_through(source: Source, execution: Execution | None, types: Collectio
     """
     if source.kind != "csv":
         return source
-    if execution is None and all(size_of(file) <= csvfiles.BLOCK_BYTES for file in source.files):
+    if execution is None and all(size_of(file) <= csvblocks.BLOCK_BYTES for file in source.files):
         return source
     pieces = in_stretches(source)
     looks = _in_threads(pieces) if execution is None else list(execution.map(_look_through, pieces))
     schema = source.schema
     if all(look is not None for look in looks):
-        found = csvfiles.settled(reduce(csvfiles.merged_types, (look.schema for look in looks if look is not None)))
+        found = csvtypes.settled(reduce(csvtypes.merged_types, (look.schema for look in looks if look is not None)))
         schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
         numbered = zip(pieces, looks, strict=True)
         pieces = [replace(piece, rows=look.rows) for piece, look in numbered if look is not None]
@@ -48,12 +48,12 @@ def looked_through(source: Source, execution: Execution | None, types: Collectio
     return replace(source, schema=schema, parts=tuple(parts))
 
 
-def _in_threads(pieces: list[Piece]) -> list[csvfiles.Looked | None]:
+def _in_threads(pieces: list[Piece]) -> list[csvtypes.Looked | None]:
     """Looks at all pieces, in order, several at once: Arrow lets go of Python's lock while it parses."""
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as threads:
         return list(threads.map(_look_through, pieces))
 
 
-def _look_through(piece: Piece) -> csvfiles.Looked | None:
+def _look_through(piece: Piece) -> csvtypes.Looked | None:
     assert piece.span is not None
-    return csvfiles.look_through(place_of(piece.path), piece.schema.names, piece.span)
+    return csvtypes.look_through(place_of(piece.path), piece.schema.names, piece.span)

@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from okl.store.dataset import Dataset, Schema
 from okl.store.listing import Kind
+from okl.store.looking import looked_through
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import check_encodings
 from okl.store.parquetfiles import inspect
 from okl.store.places import Place
-from okl.store.reference import open_by
+from okl.store.reference import open_by, told_types
 from okl.store.sources import Piece, SourceBatch, open_source, read_piece
 from okl.store.targets import stored_index
 
@@ -53,15 +54,19 @@ class TablePiece:
         return self.piece.kind
 
 
-def table_pieces(source: str | Place | Dataset, model: Schema | None = None) -> tuple[TablePiece, ...]:
+def table_pieces(
+    source: str | Place | Dataset, model: Schema | None = None, look: bool = True
+) -> tuple[TablePiece, ...]:
     """Lay out a source, or a data set in the order of its shards, as pieces of about 131072 rows.
 
-    A CSV or svmlight file is one piece; so is a Parquet row group, however large it is.
+    A long CSV file is cut at line ends every 32 MiB; a svmlight file is one piece, and so is a Parquet row group,
+    however large it is.
 
     Parameters
     ----------
     source : anything `open_source` takes, a data set, or the folder of one
     model : schema of the model that the rows are for, which tells what text files leave open
+    look : go through long CSV files first, to find types that fit all their values; without, their first rows decide
 
     Raises
     ------
@@ -70,7 +75,8 @@ def table_pieces(source: str | Place | Dataset, model: Schema | None = None) -> 
     if not isinstance(source, Dataset) and is_dataset(source):
         source = open_dataset(source)
     if not isinstance(source, Dataset):
-        parts = _joined((open_source(source) if model is None else open_by(model, source)).pieces())
+        opened, types = (open_source(source), {}) if model is None else (open_by(model, source), told_types(model))
+        parts = _joined((looked_through(opened, None, types) if look else opened).pieces())
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
     if model is not None:
         check_encodings(source, model)
@@ -104,7 +110,12 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
-        if last is None or last.path != piece.path or (last.rows or 0) + (piece.rows or 0) > PIECE_ROWS:
+        if (
+            last is None
+            or last.path != piece.path
+            or not piece.row_groups
+            or ((last.rows or 0) + (piece.rows or 0) > PIECE_ROWS)
+        ):
             joined.append(piece)
         else:
             rows = (last.rows or 0) + (piece.rows or 0)

@@ -31,14 +31,19 @@ def open_by(schema: Schema, location: str | Place) -> Source:
     What was text is text, though the first rows of a CSV file may look like numbers; indices of svmlight text are
     those columns that they were. Raises what `okl.store.sources.open_source` raises.
     """
-    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in schema.encodings}
-    if text_labels(schema):
-        types[schema.target] = pa.string()
     reading = SvmlightReading(_last_column(schema) + 1)
     if schema.svmlight is not None:
         hashed = schema.svmlight.hashed
         reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
-    return open_source(location, reading, {name: kind for name, kind in types.items() if kind is not None})
+    return open_source(location, reading, told_types(schema))
+
+
+def told_types(schema: Schema) -> dict[str, pa.DataType]:
+    """Types of columns of CSV files that a schema tells; of the others their values do."""
+    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in schema.encodings}
+    if text_labels(schema):
+        types[schema.target] = pa.string()
+    return {name: kind for name, kind in types.items() if kind is not None}
 
 
 CSV_TYPES: dict[EncodingKind, Callable[[Encoding], pa.DataType | None]] = {

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from okl.errors import DataError
-from okl.store import csvfiles, parquetfiles, svmlightfiles
+from okl.store import csvblocks, csvfiles, csvtypes, parquetfiles, svmlightfiles
 from okl.store.encodings import SvmlightColumns
 from okl.store.listing import Kind, check_schemas, check_unique, kind_of, list_files
 from okl.store.opening import open_binary
@@ -179,11 +179,12 @@ def _parquet_pieces(file: Place) -> list[Piece]:
 
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
-    schemas = [csvfiles.inspect(file) for file in files]
+    schemas = [csvtypes.inspect(file) for file in files]
     for file, schema in zip(files, schemas, strict=True):
         check_unique(schema, file)
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
-        schemas = [reduce(csvfiles.merged_types, schemas)] * len(schemas)
+        schemas = [reduce(csvtypes.merged_types, schemas)] * len(schemas)
+    schemas = [csvtypes.settled(one) for one in schemas]
     schemas = [pa.schema([field.with_type(types.get(field.name, field.type)) for field in one]) for one in schemas]
     return [Piece(str(file), "csv", schema, 0, None) for file, schema in zip(files, schemas, strict=True)]
 
@@ -234,7 +235,7 @@ def in_stretches(source: Source) -> list[Piece]:
         for part in (
             [piece]
             if piece.span is not None
-            else [replace(piece, span=span) for span in csvfiles.stretches(place_of(piece.path))]
+            else [replace(piece, span=span) for span in csvblocks.stretches(place_of(piece.path))]
         )
     ]
 

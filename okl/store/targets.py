@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from okl.errors import DataError
 from okl.store.dataset import Label
 from okl.store.sources import SourceBatch
-from okl.store.values import Mask, is_number, is_text, numbers, value_type
+from okl.store.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.types import Task
 
 MAX_LABELS = 1000
@@ -81,7 +81,7 @@ class TargetReader:
 
     def _coded(self, column: pa.Array, rows: SourceBatch) -> Targets:
         encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-        index = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+        index = codes_of(encoded)
         words = encoded.dictionary.to_pylist()
         present, first = np.unique(index, return_index=True)
         table = np.full(len(words) + 1, np.nan)  # the last entry is met by index -1

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from okl.errors import DataError
@@ -14,6 +15,7 @@ from okl.store.dataset import Missing
 from okl.types import FloatArray
 
 Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -49,6 +51,13 @@ def numbers(column: pa.Array) -> NDArray[Any]:
         column = column.cast(kind, safe=False).fill_null(float("nan"))
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def codes_of(column: pa.DictionaryArray) -> Codes:
+    """Which entry of its dictionary each row holds, (rows,); -1 for none."""
+    signed = column.indices.cast(pa.int64())  # other libraries count without a sign
+    codes: Codes = pc.fill_null(signed, -1).to_numpy(zero_copy_only=False)
+    return codes
 
 
 def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int) -> Mask | None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.errors import DataError
-from okl.store import csvfiles
+from okl.store import csvblocks
 from okl.store.dataset import Dataset
 from okl.store.dateparts import date_parts
 from okl.store.describe import describe, describe_text
@@ -159,6 +159,7 @@ def test_unseen_and_missing_values_are_no_error() -> None:
     "column",
     [
         pa.array(["7", "12", None, "7"]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0], pa.uint32()), ["7", "12"]),
         pa.array(["7", "12", None, "7"], pa.large_string()),
         pa.array(["7", "12", None, "7"], pa.string_view()),
         pa.array([7, 12, None, 7], pa.int16()),
@@ -238,8 +239,8 @@ def test_numbers_named_as_categories_are_the_same_from_csv_and_parquet(tmp_path:
 def test_a_csv_column_that_begins_with_numbers_may_turn_out_to_be_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csvfiles, "READING", pacsv.ReadOptions(use_threads=False, block_size=300))
-    monkeypatch.setattr(csvfiles, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(csvblocks, "READING", pacsv.ReadOptions(use_threads=False, block_size=300))
+    monkeypatch.setattr(csvblocks, "BLOCK_BYTES", 300)
     lines = [f"{'17' if row < 100 else 'a' if row % 2 else 'b'},{row},{row % 2}\n" for row in range(300)]
     (tmp_path / "source.csv").write_text("".join(["c,n,y\n", *lines]))
     data = ingest(tmp_path / "source.csv", tmp_path / "data", settings()).dataset
@@ -248,6 +249,29 @@ def test_a_csv_column_that_begins_with_numbers_may_turn_out_to_be_text(
     message = r"column 'c', row 100 \(counted from 0\) holds 'oops'.*use --category c"
     with pytest.raises(DataError, match=message):
         ingest(tmp_path / "source.csv", tmp_path / "other", settings())
+
+
+def test_words_for_no_value_are_missing_among_numbers_and_dates_and_values_among_text(tmp_path: Path) -> None:
+    rows = [
+        f"{row if row % 3 else '?'},{'2024-01-02' if row % 2 else 'NA'},{'a' if row % 5 else '?'},{row % 2}"
+        for row in range(60)
+    ]
+    (tmp_path / "source.csv").write_text("n,day,word,y\n" + "\n".join(rows))
+    asked = settings(missing="mean", dates="parts")
+    data = ingest(tmp_path / "source.csv", tmp_path / "data", asked).dataset
+    kinds = {one.column: (one.kind, one.missing, one.categories) for one in data.schema.encodings}
+    assert kinds == {"n": ("number", True, ()), "day": ("date", True, ()), "word": ("category", False, ("?", "a"))}
+    with pytest.raises(DataError, match=r"column 'n' has no value .* in row 0"):
+        ingest(tmp_path / "source.csv", tmp_path / "other", settings(dates="parts"))
+
+
+def test_an_empty_column_of_one_csv_file_takes_the_type_of_the_others(tmp_path: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "1.csv").write_text("day,y\n,0\n,1\n")
+    (tmp_path / "rows" / "2.csv").write_text("day,y\n2024-01-02,0\n2024-01-03,1\n")
+    data = ingest(tmp_path / "rows", tmp_path / "data", settings(missing="drop", dates="parts")).dataset
+    assert [(one.column, one.kind) for one in data.schema.encodings] == [("day", "date")]
+    assert data.rows("train") == 2
 
 
 def test_a_table_that_is_too_wide_is_refused_before_anything_is_written(tmp_path: Path) -> None:

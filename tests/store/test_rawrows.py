@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.errors import DataError
+from okl.store import csvblocks
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.order import plan_windows
@@ -134,6 +135,26 @@ def test_pieces_of_a_source_hold_all_rows_in_order(tmp_path: Path, monkeypatch: 
     (piece,) = table_pieces(tmp_path / "s.csv")
     assert piece.kind == "csv"
     assert rows_of((piece,), ["id"]).num_rows == 1000
+
+
+def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = table(600, id=[str(row) if row < 300 else f"row {row}" for row in range(600)])
+    pacsv.write_csv(content, tmp_path / "s.csv")
+    whole = table_pieces(tmp_path / "s.csv")
+    assert len(whole) == 1
+    for name, size in (("BLOCK_BYTES", 4000), ("STRETCH_BYTES", 16_000)):
+        monkeypatch.setattr(csvblocks, name, size)
+    monkeypatch.setattr(csvblocks, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
+    pieces = table_pieces(tmp_path / "s.csv")
+    assert len(pieces) > 2
+    assert sum(piece.rows or 0 for piece in pieces) == 600
+    assert rows_of(pieces, ["id", "c"]).equals(rows_of(whole, ["id", "c"]))
+    firsts = [rows.first_row for piece in pieces for rows in read_table(piece, ["id"])]
+    assert firsts == sorted({0, *firsts})
+    with pytest.raises(DataError, match="column 'id'"):
+        rows_of(table_pieces(tmp_path / "s.csv", look=False), ["id"])
 
 
 def test_pieces_of_a_data_set_carry_keys_and_labels_as_they_were(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from okl.configuration import IngestSettings
 from okl.errors import DataError, ExecutionError
 from okl.execution.protocol import Execution
-from okl.store import csvfiles
+from okl.store import csvblocks
 from okl.store.ingest import ingest
 from okl.store.manifest import verify
 from okl.store.shardwork import Task
@@ -99,7 +99,7 @@ def test_bytes_are_those_of_one_process(
     kind, asked = CASES[case]
     ingest(sources[kind], tmp_path / "here", asked)
     for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
-        monkeypatch.setattr(csvfiles, name, 16_000)
+        monkeypatch.setattr(csvblocks, name, 16_000)
     told: list[tuple[int, int | None]] = []
     made = ingest(
         sources[kind], tmp_path / "there", asked, execution=two_workers, progress=lambda *done: told.append(done)
@@ -112,7 +112,7 @@ def test_bytes_are_those_of_one_process(
     assert not again.changed
     verify(again.dataset)
     if kind == "csv":
-        assert all(len(csvfiles.stretches(path)) > 2 for path in sources[kind].iterdir())
+        assert all(len(csvblocks.stretches(path)) > 2 for path in sources[kind].iterdir())
 
 
 @dataclass(frozen=True)
@@ -215,9 +215,9 @@ def test_rows_that_cannot_be_read_are_named_as_in_one_process(
     lines = (sources["csv"] / "1.csv").read_text().splitlines(keepends=True)
     lines[650] = "x" + lines[650]
     (tmp_path / "bad.csv").write_text("".join(lines))
-    monkeypatch.setattr(csvfiles, "READING", pacsv.ReadOptions(use_threads=False, block_size=16_000))
+    monkeypatch.setattr(csvblocks, "READING", pacsv.ReadOptions(use_threads=False, block_size=16_000))
     for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
-        monkeypatch.setattr(csvfiles, name, 16_000)
+        monkeypatch.setattr(csvblocks, name, 16_000)
     message = failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"))
     assert "row 649 (counted from 0) holds 'x" in message
     assert failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"), two_workers) == message
