@@ -19,6 +19,7 @@ class Baseline:
 
     schema : the reference; columns : of each input; target : of regression; class_counts : by the reference's labels
     rows : by the digest of their values, which shard holds them; watermark : latest time that was learnt
+    n_rows : that were counted, 0 before the first shard
     """
 
     schema: Schema
@@ -27,6 +28,7 @@ class Baseline:
     target: ColumnStatistics | None
     rows: dict[str, str]
     watermark: Time | None = None
+    n_rows: int = 0
 
     def limits(self, widening: float) -> Range:
         """The ranges so far, widened by so many times their own width to either side.
@@ -57,6 +59,7 @@ def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Ti
         merged_statistics(targets)[0] if targets else schema.target_statistics,
         rows,
         watermark,
+        sum(record.rows for record in measured),
     )
 
 

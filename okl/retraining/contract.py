@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from okl.errors import DataError, PlaceError
+from okl.retraining.absences import missing_findings, unseen_findings
 from okl.retraining.baseline import Baseline
 from okl.retraining.distributions import distribution_findings
 from okl.retraining.profile import Profile, open_shard, profile_of, time_in_name
@@ -23,8 +24,8 @@ from okl.store.values import is_number, is_text
 
 KINDS = (
     "empty", "unreadable", "missing-column", "extra-column", "other-type", "too-few-rows", "too-many-rows",
-    "infinite-values", "missing-values", "missing-targets", "unknown-label", "label-shares", "out-of-range",
-    "mean-shift", "constant-column", "repeated", "late", "contradiction", "unrelated",
+    "infinite-values", "missing-values", "unseen-values", "missing-targets", "unknown-label", "label-shares",
+    "out-of-range", "mean-shift", "constant-column", "repeated", "late", "contradiction", "unrelated",
 )  # fmt: skip
 HARD = frozenset(
     {"empty", "unreadable", "missing-column", "other-type", "infinite-values", "missing-targets", "unknown-label",
@@ -136,7 +137,7 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
     if contract.max_rows is not None and rows > contract.max_rows:
         figures = {"rows": rows, "max_rows": contract.max_rows}
         yield Finding("too-many-rows", f"{name} has {rows:,} rows; expected {contract.max_rows:,} at most.", figures)
-    yield from _value_findings(profile, name, schema, contract)
+    yield from _value_findings(profile, name, baseline, contract)
     if unknown := {
         str(label): n for label, n in profile.labels.items() if schema.labels and label not in schema.labels
     }:
@@ -148,26 +149,18 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
         )
     if rows >= contract.min_rows:
         yield from distribution_findings(profile, name, baseline, contract)
+        yield from unseen_findings(profile.columns, profile.missing, rows, name, baseline, contract)
 
 
-def _value_findings(profile: Profile, name: str, schema: Schema, contract: ContractSettings) -> Iterator[Finding]:
-    rows = profile.rows
+def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
+    schema, rows = baseline.schema, profile.rows
     counts = dict(zip(schema.features, profile.infinite.tolist(), strict=True)) | {
         schema.target: profile.target_infinite
     }
     if infinite := {column: count for column, count in counts.items() if count}:
         told = [f"{column} in {count} rows" for column, count in infinite.items()]
         yield Finding("infinite-values", f"{name} holds infinite values: {_shown(told)}.", {"rows": infinite})
-    limit = 0.0 if schema.missing == "error" else contract.missing_share
-    shares = {column: count / rows for column, count in zip(schema.features, profile.missing.tolist(), strict=True)}
-    if missing := {column: share for column, share in shares.items() if share > limit}:
-        told = [f"{column} in {share:.1%} of rows" for column, share in missing.items()]
-        allowed = f"{limit:.1%} at most" if limit else "none"
-        yield Finding(
-            "missing-values",
-            f"{name} misses values: {_shown(told)}; expected {allowed}.",
-            {"shares": missing, "limit": limit},
-        )
+    yield from missing_findings(profile.missing, rows, name, baseline, contract)
     if profile.target_missing and schema.missing != "drop":
         yield Finding(
             "missing-targets",

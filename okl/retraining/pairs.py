@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -21,7 +22,7 @@ from okl.store.dataset import Dataset, Schema, Shard
 from okl.store.opening import readable
 from okl.store.order import plan_windows
 from okl.store.reading import load_window
-from okl.store.values import is_number, numbers
+from okl.store.values import codes_of, is_number, numbers
 from okl.types import FloatArray, Precision
 
 ALL, NEWEST, BEFORE, SHARD = "", "newest", "before", "shard "  # names of slices
@@ -177,7 +178,9 @@ def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
 
 def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
     if not is_number(values.type):
-        return np.array([str(value) for value in values.to_pylist()])
+        words = pc.dictionary_encode(pc.fill_null(values.cast(pa.string()), "none"))
+        _check_few(column, len(words.dictionary))
+        return np.array(words.dictionary.to_pylist(), dtype=str)[codes_of(words)]
     raw = numbers(values).astype(np.float64)
     if column in schema.features:
         told = schema.feature_statistics[schema.features.index(column)]
@@ -189,6 +192,14 @@ def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
                 *(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)),
             ]
             return np.array([*names, f"above {edges[2]:.4g}"])[np.searchsorted(edges, raw)]
-    if len(np.unique(raw)) > MOST_VALUES**2:
-        raise DataError(f"The key {column!r} has too many values to tell slices by. Name one of few values.")
-    return np.array([f"{value:g}" for value in raw])
+    each, index = np.unique(raw, return_inverse=True)
+    _check_few(column, len(each))
+    return np.array([f"{value:g}" for value in each])[index]
+
+
+def _check_few(column: str, n_values: int) -> None:
+    if n_values > MOST_VALUES**2:
+        raise DataError(
+            f"The key {column!r} has {n_values:,} values in a shard, but slices are told by {MOST_VALUES**2} at most. "
+            "Name one of few values."
+        )

@@ -19,12 +19,14 @@ from okl.errors import DataError
 from okl.retraining.record import Time
 from okl.retraining.tally import ColumnTally
 from okl.store.dataset import ColumnStatistics, Schema
-from okl.store.encoder import encoder_of
+from okl.store.dateparts import has_time, is_date
+from okl.store.encoder import absent, encoder_of
+from okl.store.looking import looked_through
 from okl.store.places import Place
-from okl.store.reference import open_by, text_labels
+from okl.store.reference import open_by, text_labels, told_types
 from okl.store.sources import Source, SourceBatch
 from okl.store.targets import plain_label
-from okl.store.values import is_text, numbers
+from okl.store.values import is_text, numbers, value_type
 
 MOST_LABELS = 1000
 DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
@@ -44,7 +46,8 @@ class Range:
 class Profile:
     """Figures of a file's rows.
 
-    columns : of the finite values of each input; missing, infinite, beyond : values of each input, (n_features,)
+    columns : of the finite values of each input; infinite, beyond : values of each input, (n_features,)
+    missing : rows without a value in each source column, whatever stands for it, (n_source_columns,)
     target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
     labels : rows by label, as a person would write it; empty for regression
     first_time, last_time : of the time column
@@ -73,7 +76,7 @@ def open_shard(place: Place, reference: Schema) -> Source:
     ------
     DataError : it is empty, damaged, or of no known kind
     """
-    return open_by(reference, place)
+    return looked_through(open_by(reference, place), None, told_types(reference))
 
 
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
@@ -101,6 +104,7 @@ class _Reading:
         target = np.array([limits.target_lowest]), np.array([limits.target_highest])
         self._target = ColumnTally(*target)
         self._words = hashlib.sha256()
+        self._absent = Counter({encoding.column: 0 for encoding in reference.encodings})
         self._labels: Counter[Any] = Counter()
         self._no_label = 0
         self._times: list[Time] = []
@@ -110,6 +114,8 @@ class _Reading:
         values = np.empty((schema.n_features, n), dtype=np.float32)
         encoder_of(schema).fill(values, rows.batch, schema.missing)
         self._inputs.add(values)
+        for encoding in schema.encodings:
+            self._absent[encoding.column] += int(absent(encoding, rows.batch.column(encoding.column)).sum())
         column = rows.batch.column(schema.target)
         if text_labels(schema):
             self._add_words(column)
@@ -129,7 +135,7 @@ class _Reading:
         return Profile(
             rows=self._inputs.rows,
             columns=self._inputs.statistics(),
-            missing=self._inputs.missing,
+            missing=self._missing(),
             infinite=self._inputs.infinite,
             beyond=self._inputs.beyond,
             target=None if text else target.statistics()[0],
@@ -142,11 +148,22 @@ class _Reading:
             rows_sha256=hashlib.sha256(self._inputs.digest() + of_target).hexdigest(),
         )
 
+    def _missing(self) -> NDArray[np.int64]:
+        plain = dict(zip(self._reference.features, self._inputs.missing.tolist(), strict=True))
+        counts = {**plain, **self._absent}
+        return np.array([counts[name] for name in self._reference.source_columns], dtype=np.int64)
+
     def _add_words(self, column: pa.Array) -> None:
-        words = ["" if word is None else str(word) for word in column.to_pylist()]
-        self._words.update("\0".join([*words, ""]).encode())
-        self._labels.update(word for word in words if word)
-        self._no_label += sum(not word for word in words)
+        words = pc.fill_null(column.cast(pa.string()), "")
+        if not len(words):
+            return
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)
+        self._words.update(f"{pc.binary_join(one_list, chr(0))[0]}\0".encode())  # each word, and what ends it
+        for counted in pc.value_counts(words).to_pylist():
+            if counted["values"]:
+                self._labels[counted["values"]] += counted["counts"]
+            else:
+                self._no_label += counted["counts"]
 
 
 def times_of(before: list[Time], column: pa.Array) -> list[Time]:
@@ -156,11 +173,15 @@ def times_of(before: list[Time], column: pa.Array) -> list[Time]:
     ------
     DataError : a column of another type
     """
-    kind = column.type
-    if not (pa.types.is_temporal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):
+    kind = value_type(column.type)
+    if not (is_date(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):
         raise DataError(
             f"A time column of type {kind} came; expected times, dates, numbers, or text such as 2026-11-22."
         )
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    elif has_time(kind):  # Python's times hold no nanoseconds
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
     ends = pc.min_max(column).as_py()
     found = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]
     both = sorted([*before, *found], key=lambda value: (isinstance(value, str), value))

@@ -28,7 +28,12 @@ class ContractSettings(BaseModel):
     extra_columns: bool = Field(
         True, description="whether columns that the reference has not may be there (not learnt)"
     )
-    missing_share: Share = Field(0.05, ge=0, le=1, description="of a column's values that may be missing, if any may")
+    missing_share: Share = Field(
+        0.05, ge=0, le=1, description="of a column's values that may be missing beyond the share so far, if any may"
+    )
+    unseen_share: Share = Field(
+        0.5, ge=0, le=1, description="of a text column's values that may be none of training, beyond the share so far"
+    )
     label_distance: Share = Field(
         0.75, ge=0, le=1, description="half the sum of the differences of label shares, at most"
     )

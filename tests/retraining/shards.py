@@ -62,9 +62,10 @@ def settled(
     schema: Schema,
     contract: ContractSettings | None = None,
     baseline: Baseline | None = None,
+    ingesting: dict[str, Any] | None = None,
     **more: Any,
 ) -> ShardRecord:
     """The record of a file that is held to a contract."""
     known = baseline or baseline_of(schema, store.accepted())
-    digest = content_sha256(place_of(path))
-    return store.settle(arrival(path), digest, known, contract or ContractSettings(), SETTINGS, **more)
+    digest, asked = content_sha256(place_of(path)), SETTINGS.model_copy(update=ingesting or {})
+    return store.settle(arrival(path), digest, known, contract or ContractSettings(), asked, **more)

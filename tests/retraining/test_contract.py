@@ -18,7 +18,9 @@ from okl.retraining.distributions import label_distance, stopped_changing, two_v
 from okl.retraining.settings import ContractSettings
 from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import ColumnStatistics, Schema
-from tests.retraining.shards import ROWS, content, first_schema, land, settled
+from okl.store.ingest import ingest
+from tests.retraining.shards import ROWS, SETTINGS, content, first_schema, land, settled
+from tests.store.mixed import mixed
 from tests.store.sources import replaced
 
 
@@ -189,3 +191,56 @@ def test_a_compressed_text_is_refused_as_what_it_is(tmp_path: Path, schema: Sche
     record = settled(ShardStore(tmp_path / "data"), path, schema)
     assert record.status == "quarantined"
     assert record.findings[0].kind in ("unreadable", "missing-column")
+
+
+@pytest.fixture(scope="module")
+def table_schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
+    """Of a table of text, dates and numbers, a twentieth of whose cities and a tenth of whose ages are missing."""
+    folder, asked = tmp_path_factory.mktemp("table"), SETTINGS.model_copy(update=TABLE | {"holdout": None})
+    return ingest(land(folder, "first.parquet", table_of(0)), folder / "first", asked).dataset.schema
+
+
+TABLE = {"target": "label", "dates": "parts", "missing": "mean", "max_categories": 8}
+
+
+def table_of(seed: int, **changed: Any) -> pa.Table:
+    rows = mixed(ROWS, seed).drop(columns="split")
+    return pa.Table.from_pandas(rows.assign(**{name: change(rows[name]) for name, change in changed.items()}))
+
+
+def emptied(values: Any) -> Any:
+    return values.where(np.arange(len(values)) % 5 > 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "said"),
+    [
+        ({}, "", ""),
+        ({"age": emptied}, "missing-values", r"age in 2\d\.\d% of rows \(\d+\.\d% so far\); expected 5.0% more"),
+        ({"at": emptied}, "missing-values", r"at in 20\.0% of rows; expected 5.0% more than so far, at most"),
+        ({"city": emptied}, "missing-values", r"city in 2\d\.\d% of rows \(\d\.\d% so far\)"),
+        ({"member": lambda values: emptied(values.astype(object))}, "missing-values", "member in 20.0% of rows;"),
+        ({"city": lambda city: city.str.upper()}, "unseen-values", r"city in 9\d\.\d% of rows \(0\.0% so far\)"),
+        ({"job": lambda job: "new " + job}, "unseen-values", r"job in 100\.0% of rows \(\d+\.\d% so far\)"),
+    ],
+    ids=["honest", "age", "at", "city", "member", "recoded", "renamed"],
+)
+def test_what_encoding_hides_is_found(
+    tmp_path: Path, table_schema: Schema, changed: dict[str, Any], kind: str, said: str
+) -> None:
+    store = ShardStore(tmp_path / "data")
+    for day in (1, 2):
+        path = land(tmp_path / "in", f"honest-{day}.parquet", table_of(day))
+        assert settled(store, path, table_schema, ingesting=TABLE).status == "accepted"
+    record = settled(store, land(tmp_path / "in", "day.parquet", table_of(3, **changed)), table_schema, ingesting=TABLE)
+    assert [finding.kind for finding in record.findings] == [kind][: bool(kind)], record.reason
+    assert re.search(said, record.reason), record.reason
+
+
+def test_a_column_may_miss_values_as_often_as_so_far(tmp_path: Path, schema: Schema) -> None:
+    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="zero")
+    paths = [land(tmp_path / "in", f"{day}.parquet", moved("x2", with_holes(0.3))(content(day))) for day in (1, 2)]
+    kept = settled(store, paths[0], lenient)
+    assert [finding.kind for finding in kept.findings] == ["missing-values"]
+    settled(store, paths[0], lenient, released=True)
+    assert settled(store, paths[1], lenient).status == "accepted"
