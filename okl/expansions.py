@@ -1,4 +1,4 @@
-"""Kernel expansions f(x) = sum_s a_s k(s, x): what learners with support vectors leave to score rows with."""
+"""Kernel expansions f(x) = sum_s a_s k(s, x) + b: what learners with support vectors leave to score rows with."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class KernelExpansion:
     kernel : with a rule for compiled code
     supports : (n_supports, n_inputs), float32 or float64; n_supports may be 0: all scores are then 0
     coefficients : (n_outputs, n_supports) of that precision; one output for two classes and for regression
+    offsets : (n_outputs,) of that precision; None: 0
 
     Raises
     ------
@@ -38,6 +39,7 @@ class KernelExpansion:
     kernel: Kernel
     supports: FloatArray
     coefficients: FloatArray
+    offsets: FloatArray | None = None
 
     def __post_init__(self) -> None:
         supports, coefficients = self.supports, self.coefficients
@@ -46,6 +48,14 @@ class KernelExpansion:
             raise ConfigError(
                 f"Coefficients {coefficients.shape} {coefficients.dtype} do not fit supports {supports.shape} "
                 f"{supports.dtype}: a kernel expansion takes one column for each support, both float32 or float64."
+            )
+        if self.offsets is not None and (self.offsets.shape, self.offsets.dtype) != (
+            (len(coefficients),),
+            supports.dtype,
+        ):
+            raise ConfigError(
+                f"Offsets {self.offsets.shape} {self.offsets.dtype} do not fit coefficients {coefficients.shape} "
+                f"{coefficients.dtype}: one for each output, of one precision."
             )
         if self.kernel.rule is None:
             raise ConfigError(f"The kernel {self.kernel.name!r} has no rule for compiled code; use another one.")
@@ -95,11 +105,14 @@ class KernelExpansion:
                 scores[first : first + MOST_ROWS] = kernel_sums(block, self._chunks, self._rule, values)
 
         run_threads(n_threads, score)
+        if self.offsets is not None:
+            scores += self.offsets
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays to store, by name."""
-        return {"supports": self.supports, "coefficients": self.coefficients}
+        offsets = {} if self.offsets is None else {"offsets": self.offsets}
+        return {"supports": self.supports, "coefficients": self.coefficients, **offsets}
 
     def describe(self) -> dict[str, Any]:
         """The rest of it, as JSON, or ConfigError for a kernel of the user's own."""
@@ -143,6 +156,6 @@ def expansion_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
     """Rebuild an expansion from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
     try:
         kernel = kernel_from_description(description["kernel"])
-        return KernelExpansion(kernel, arrays["supports"], arrays["coefficients"])
+        return KernelExpansion(kernel, arrays["supports"], arrays["coefficients"], arrays.get("offsets"))
     except (KeyError, ConfigError) as error:
         raise ModelError(f"{where}: the kernel expansion is damaged ({error}). Train the model again.") from None

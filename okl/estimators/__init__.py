@@ -9,6 +9,7 @@ from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
 from okl.estimators.fourier_map import FourierMap
 from okl.estimators.nogd import NOGDClassifier, NOGDRegressor
 from okl.estimators.pegasos import PegasosClassifier
+from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
 from okl.estimators.scs import SCSClassifier, SCSRegressor
 from okl.estimators.unified import UnifiedClassifier
 from okl.estimators.unifiedcolumns import (
@@ -36,6 +37,8 @@ __all__ = [
     "FOGDClassifier",
     "FOGDRegressor",
     "FourierMap",
+    "KernelRidgeClassifier",
+    "KernelRidgeRegressor",
     "L1L2SVMClassifier",
     "L1LogisticClassifier",
     "L2SVMClassifier",

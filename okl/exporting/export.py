@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,6 +17,7 @@ from okl.exporting.madeup import MATRIX, feeds_of, made_up
 from okl.registry.reference import load
 from okl.store.model import Model
 from okl.store.places import place_of
+from okl.store.publishing import write_whole
 from okl.store.rawrows import prepare_rows
 from okl.store.sources import SourceBatch
 from okl.types import FloatArray
@@ -51,6 +51,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     Raises
     ------
     ConfigError : a package is missing, the file exists, or the format cannot say the model's kernel
+    PlaceError : the file cannot be written
     ModelError : the model cannot be read or said; or scores differ
     """
     check_choice("format", format, FORMATS)
@@ -76,7 +77,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
             f"The exported model's scores are {difference:.2g} of the largest score away from okl's, more than "
             f"{TOLERANCE:g}; nothing was written. Train with --precision float64, or with --scale standard."
         )
-    _write(place, content)
+    write_whole(place, content)
     return {
         "model": os.fspath(model),
         "out": str(place),
@@ -118,17 +119,3 @@ def _as_skops(model: Model) -> tuple[bytes, Scorer]:
         shift, factor = model.schema.target_shift_and_factor
         return content, lambda feeds: (np.asarray(pipeline.predict(feeds[MATRIX])) - shift) * (factor or 1.0)
     return content, lambda feeds: np.asarray(pipeline.decision_function(feeds[MATRIX]))
-
-
-def _write(place: Any, content: bytes) -> None:
-    """A file, whole or not at all."""
-    if not isinstance(place, Path):
-        place.write_bytes(content)
-        return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    beside = place.with_name(f"{place.name}.partial-{os.getpid()}")
-    try:
-        beside.write_bytes(content)
-        beside.rename(place)
-    finally:
-        beside.unlink(missing_ok=True)

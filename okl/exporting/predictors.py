@@ -27,13 +27,19 @@ def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
     """
     if isinstance(predictor, KernelExpansion):
         if predictor.n_supports == 0:
-            return graph.add("MatMul", inputs, graph.constant(_no_weights(predictor)))
-        values = kernel_nodes(graph, predictor.kernel, inputs, predictor.supports)
-        return graph.add("MatMul", values, graph.constant(predictor.coefficients.T))
+            sums = graph.add("MatMul", inputs, graph.constant(_no_weights(predictor)))
+        else:
+            values = kernel_nodes(graph, predictor.kernel, inputs, predictor.supports)
+            sums = graph.add("MatMul", values, graph.constant(predictor.coefficients.T))
+        return _with_offsets(graph, sums, predictor.offsets)
     if not isinstance(predictor, LinearPredictor):
         raise ModelError(f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX.")
     scores = _linear_scores(graph, predictor.feature_map, predictor.weights, inputs)
-    return scores if predictor.offsets is None else graph.add("Add", scores, graph.constant(predictor.offsets[None, :]))
+    return _with_offsets(graph, scores, predictor.offsets)
+
+
+def _with_offsets(graph: Graph, scores: str, offsets: FloatArray | None) -> str:
+    return scores if offsets is None else graph.add("Add", scores, graph.constant(offsets[None, :]))
 
 
 def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, inputs: str) -> str:

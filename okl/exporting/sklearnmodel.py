@@ -48,13 +48,13 @@ def to_sklearn(model: Model) -> Pipeline:
     if isinstance(predictor, KernelExpansion):
         n_outputs = predictor.n_outputs
         feature_map = _nystroem(predictor.kernel, predictor.supports, predictor.coefficients)
-        return _pipeline(schema, feature_map, np.eye(n_outputs), np.zeros(n_outputs))
+        return _pipeline(schema, feature_map, np.eye(n_outputs), _offsets_of(predictor))
     if not isinstance(predictor, LinearPredictor):
         raise ModelError(
             f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to scikit-learn."
         )
     weights = predictor.weights.astype(np.float64)
-    offsets = np.zeros(len(weights)) if predictor.offsets is None else predictor.offsets.astype(np.float64)
+    offsets = _offsets_of(predictor)
     mapped = predictor.feature_map
     if isinstance(mapped, StandardisedLinear):
         shift, factor = mapped.shift.astype(np.float64), mapped.factor.astype(np.float64)
@@ -67,6 +67,12 @@ def to_sklearn(model: Model) -> Pipeline:
     if isinstance(mapped, StructuredFeatures):
         return _pipeline(schema, _sampler(dense_frequencies(mapped)), weights, offsets)
     raise ModelError(f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn.")
+
+
+def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
+    if predictor.offsets is None:
+        return np.zeros(predictor.n_outputs)
+    return predictor.offsets.astype(np.float64)
 
 
 def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:

@@ -1,0 +1,166 @@
+"""Least squares for any penalty from the sums, and the penalty of least leave-one-out error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.door import one_blas_thread
+from okl.execution.protocol import Rows
+from okl.ridge.basis import Basis, Turn
+from okl.ridge.gram import Gram, Outputs
+
+PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
+"""Tried where none is given: 1e-9 to 10, half a decade apart."""
+
+_ALIKE = 0.25  # standard errors of a mistake rate: closer ones are told apart by squared errors
+_LEAST_SLACK = 1e-6
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A penalty and the leave-one-out errors of the sampled rows.
+
+    squared_error : mean of squares, summed over outputs, over that of the mean; mistake_rate : None for a regression
+    """
+
+    penalty: float
+    squared_error: float
+    mistake_rate: float | None
+
+    @property
+    def error(self) -> float:
+        """What matters to the task."""
+        return self.squared_error if self.mistake_rate is None else self.mistake_rate
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """The sums about their means, in coordinates in which the penalty is the squared length.
+
+    products (n, n) symmetric, cross (n, n_outputs), squares (n_outputs,); means of columns (n,) and of values
+    (n_outputs,): 0 without a bias; eigenvalues and vectors of products
+    """
+
+    count: float
+    turn: Turn
+    products: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    value_mean: NDArray[np.float64]
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    fit_intercept: bool
+
+    def weights(self, penalty: float) -> NDArray[np.float64]:
+        """Weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
+        shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
+        found: NDArray[np.float64] = self.vectors @ shrunk
+        return found
+
+
+def centred(basis: Basis, gram: Gram, fit_intercept: bool = True) -> Centred:
+    """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties."""
+    turn = basis.turn()
+    with one_blas_thread():
+        mean, value_mean = np.zeros_like(gram.sums), np.zeros_like(gram.value_sums)
+        if fit_intercept:
+            mean, value_mean = gram.sums / gram.count, gram.value_sums / gram.count
+        products = turn.of_products(gram.products - gram.count * np.outer(mean, mean))
+        cross = turn.of_columns((gram.cross - gram.count * np.outer(mean, value_mean)).T).T
+        squares = gram.squares - gram.count * value_mean**2
+        values, vectors = np.linalg.eigh(products)
+    return Centred(
+        gram.count,
+        turn,
+        products,
+        cross,
+        squares,
+        mean,
+        value_mean,
+        np.maximum(values, 0.0),
+        vectors,
+        fit_intercept,
+    )
+
+
+def leave_one_out(
+    basis: Basis, sums: Centred, outputs: Outputs, sample: Rows, penalties: tuple[float, ...] = PENALTIES
+) -> list[Tried]:
+    """Errors of each sampled row by the model of all rows but this one, for each penalty, without solving again.
+
+    y - f_(-i)(x) = (y - f(x)) / (1 - h),    h = v (z'(products + count penalty I)^(-1) z + 1 / count)
+
+    sample : rows that are among those of the sums
+
+    Source: Cook & Weisberg, Residuals and Influence in Regression, 1982, (2.2.8); Rifkin & Lippert,
+    MIT-CSAIL-TR-2007-025.
+    """
+    values, weights = outputs.of(sample.targets), outputs.weights(sample.targets)
+    counted = np.ones(len(values)) if weights is None else weights
+    constant = 1.0 / sums.count if sums.fit_intercept else 0.0
+    tried = []
+    with one_blas_thread():
+        columns = np.asarray(basis.columns(sample.inputs), dtype=np.float64) - sums.mean
+        turned = sums.turn.of_columns(columns) @ sums.vectors
+        squared = turned**2
+        spread = float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))
+        aimed = sums.vectors.T @ sums.cross
+        for penalty in penalties:
+            inverse = 1.0 / (sums.values + sums.count * penalty)
+            residuals = values - sums.value_mean - turned @ (aimed * inverse[:, np.newaxis])
+            slack = np.maximum(1.0 - counted * (squared @ inverse + constant), _LEAST_SLACK)
+            left = residuals / slack[:, np.newaxis]
+            error = float(counted @ (left**2).sum(axis=1)) / max(spread, np.finfo(float).tiny)
+            mistakes = None
+            if outputs.task != "regression":
+                wrong = outputs.classes(values - left) != outputs.classes(values)
+                mistakes = float(counted @ wrong) / float(counted.sum())
+            tried.append(Tried(penalty, error, mistakes))
+    return tried
+
+
+def best_of(tried: list[Tried], n_rows: int) -> Tried:
+    """The least error; of mistake rates that chance does not tell apart, that of the least squared error."""
+    finite = [one for one in tried if np.isfinite(one.squared_error)]
+    best = min(finite, key=lambda one: (one.error, one.squared_error))
+    if best.mistake_rate is None:
+        return best
+    apart = _ALIKE * float(np.sqrt(max(best.mistake_rate * (1.0 - best.mistake_rate), 1.0 / n_rows) / n_rows))
+    alike = [one for one in finite if one.error <= best.error + apart]
+    return min(alike, key=lambda one: one.squared_error)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Objective of weights, per unit of weight of the rows, and how far above the optimum it is at most.
+
+    objective : penalty / 2 ||f||^2 + 1/2 mean of squared residuals, summed over outputs; gap : >= 0
+    """
+
+    objective: float
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over objective."""
+        return self.gap / max(self.objective, np.finfo(float).tiny)
+
+
+def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> Proof:
+    """The gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
+
+    P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 count penalty),    g = (products + count penalty I) w - cross
+
+    Source: Boyd & Vandenberghe, Convex Optimization, 2004, (9.9).
+    """
+    scale = sums.count * penalty
+    with one_blas_thread():
+        moved = sums.products @ weights
+    gradient = moved + scale * weights - sums.cross
+    residual = float(np.sum(sums.squares) - 2.0 * np.sum(weights * sums.cross) + np.sum(weights * moved))
+    objective = 0.5 * (scale * float(np.sum(weights**2)) + max(residual, 0.0))
+    return Proof(objective / sums.count, float(np.sum(gradient**2)) / (2.0 * scale) / sums.count)

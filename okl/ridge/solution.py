@@ -1,0 +1,111 @@
+"""The solution of kernel least squares, from sums of shards or from rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.blocks import run_threads
+from okl.errors import DataError
+from okl.execution.protocol import Rows
+from okl.predictors import Predictor
+from okl.ridge.basis import Basis
+from okl.ridge.gram import BLOCK, MOST_STRETCHES, Gram, Outputs, cuts, gram_of
+from okl.ridge.path import PENALTIES, Proof, Tried, best_of, centred, leave_one_out, prove
+
+SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeSolution:
+    """Weights (n_outputs, n_columns) of the basis' columns and offsets (n_outputs,), float64; how they were found.
+
+    proof : of the optimum; tried : penalties and their leave-one-out errors, () where it was given
+    """
+
+    weights: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    penalty: float
+    proof: Proof
+    tried: tuple[Tried, ...] = ()
+
+    @property
+    def best(self) -> Tried | None:
+        """Errors of the penalty that was chosen; None where it was given."""
+        return next((one for one in self.tried if one.penalty == self.penalty), None)
+
+    def predictor(self, basis: Basis) -> Predictor:
+        """What scores rows by it."""
+        return basis.predictor(self.weights, self.offsets)
+
+
+def solve(
+    basis: Basis,
+    gram: Gram,
+    outputs: Outputs,
+    sample: Callable[[], Rows],
+    penalty: float | None = None,
+    fit_intercept: bool = True,
+) -> RidgeSolution:
+    """The solution of all sums, for the penalty given or found.
+
+    sample : gives some of the rows that were summed, on which a penalty is found; asked only if none is given
+
+    Raises
+    ------
+    DataError : sums that are not finite
+    """
+    if not gram.finite:
+        raise DataError(
+            "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."
+        )
+    sums = centred(basis, gram, fit_intercept)
+    tried: list[Tried] = []
+    if penalty is None:
+        rows = sample()
+        tried = leave_one_out(basis, sums, outputs, rows, PENALTIES)
+        penalty = best_of(tried, len(rows.targets)).penalty
+    turned = sums.weights(penalty)
+    weights = sums.turn.back(turned)
+    offsets = sums.value_mean - sums.mean @ weights
+    proof = prove(sums, turned, penalty)
+    return RidgeSolution(np.ascontiguousarray(weights.T), offsets, penalty, proof, tuple(tried))
+
+
+def fit_rows(
+    basis: Basis,
+    rows: Rows,
+    outputs: Outputs,
+    penalty: float | None = None,
+    fit_intercept: bool = True,
+    n_threads: int = 1,
+) -> RidgeSolution:
+    """The same of rows in memory; bits do not depend on the number of threads.
+
+    A penalty is found on the first 8,192 rows: shuffle them before, where their order means something.
+    """
+    stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
+    n_threads = max(1, min(n_threads, len(stretches)))
+
+    def of_thread(thread: int) -> list[Gram]:
+        parts = []
+        for first, last in stretches[thread::n_threads]:
+            cut = slice(first * BLOCK, last * BLOCK)
+            parts.append(gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),)))
+        return parts
+
+    by_thread = run_threads(n_threads, of_thread)
+    parts = [by_thread[index % n_threads][index // n_threads] for index in range(len(stretches))]
+    gram = reduce(Gram.merged, parts)
+    return solve(
+        basis,
+        gram,
+        outputs,
+        lambda: Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS]),
+        penalty,
+        fit_intercept,
+    )
