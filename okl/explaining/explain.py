@@ -135,7 +135,7 @@ def _importances(settings: ExplainSettings, known: Known, observer: Observer) ->
 def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
     """A sample: of the test rows of a data set, if it has such, or of a source."""
     if not is_dataset(source):
-        return sample_source(model, source, settings.rows, settings.seed), source
+        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}"
     data = read_as(open_dataset(source), model.schema)
     split = "test" if data.split("test") else "train"
     taken = sample_rows(data, split, settings.rows, settings.seed, model.precision)  # type: ignore[arg-type]

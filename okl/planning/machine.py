@@ -20,6 +20,7 @@ from okl.home import okl_home
 from okl.planning.network import HANDLER_TRIPS, TASK_TRIPS, Network
 from okl.provenance import RECORDED, memory_bytes, processor, version_of
 from okl.store.dataset import Dataset, Shard
+from okl.store.publishing import write_whole
 from okl.store.reading import read_rows
 
 FOLDER, FILE = "plans", "machine.json"
@@ -71,10 +72,7 @@ def machine(recalibrate: bool = False) -> Machine:
             if kept.identity == identity():
                 return kept
     measured = _measured()
-    path.parent.mkdir(exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}.tmp")
-    beside.write_text(json.dumps(asdict(measured), indent=1))
-    beside.replace(path)
+    write_whole(path, json.dumps(asdict(measured), indent=1))
     return measured
 
 

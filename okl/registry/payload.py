@@ -5,7 +5,6 @@ So a reader never meets a part of a version. What a killed writer leaves is name
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import re
 import secrets
@@ -19,10 +18,9 @@ from typing import Any
 from okl.errors import DataError, RegistryError
 from okl.registry.exclusive import unwritable
 from okl.runfolder import RunFolder, sync
-from okl.store.destination import PLACE_FAULTS
 from okl.store.model import load_model
 from okl.store.places import Place, RemotePath
-from okl.store.publishing import UPLOADS, local_folder
+from okl.store.publishing import PLACE_FAULTS, UPLOADS, local_folder
 from okl.store.verified import file_sha256
 
 Write = Callable[[Path], object]
@@ -61,7 +59,7 @@ class Payload:
             self.folder.mkdir(parents=True)
             return _written(self.folder, write)
         except OSError as error:
-            if error.errno not in (*PLACE_FAULTS, errno.EFBIG):  # a limit of files, as a disk that is full
+            if error.errno not in PLACE_FAULTS:
                 raise
             raise unwritable(self.folder, error) from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from okl.registry.model import RegisteredModel
 from okl.retraining.lineages import Planned
 from okl.store.places import Place
-from okl.store.publishing import file_beside
+from okl.store.publishing import write_whole
 
 FOLDER = "attempts"
 
@@ -47,15 +47,9 @@ class Attempts:
 
     def keep(self, model: RegisteredModel, planned: Planned, reason: str, page: str) -> None:
         """Note that a challenger was kept back, and its report."""
-        self._write(self.page(model, planned), page)
+        write_whole(self.page(model, planned), page)
         content = json.dumps({"reason": reason}, indent=1) + "\n"
-        self._write(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
-
-    def _write(self, file: Place, content: str) -> None:
-        if isinstance(file, Path):
-            file.parent.mkdir(parents=True, exist_ok=True)
-        with file_beside(file) as beside:
-            beside.write_text(content, encoding="utf-8")
+        write_whole(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
 
     def _key(self, model: RegisteredModel, planned: Planned) -> str:
         return model.identity(planned.judged(), model.head())[:32]

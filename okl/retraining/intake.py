@@ -13,6 +13,7 @@ from okl.retraining.contract import FOUND_LATER, contract_digest
 from okl.retraining.landing import Arrival, arrivals
 from okl.retraining.record import ShardRecord
 from okl.retraining.settings import RetrainSettings
+from okl.retraining.settling import settle
 from okl.retraining.shardstore import ShardStore, find_shard
 from okl.store.dataset import Schema
 
@@ -82,7 +83,7 @@ class Intake:
                 baseline = baseline_of(reference, accepted, self.known.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
-                record = self.store.settle(arrival, digest, *parts)
+                record = settle(self.store, arrival, digest, *parts)
             records[digest] = record
             (self.accepted if record.status == "accepted" else self.bad).append(record)
 

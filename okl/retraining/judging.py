@@ -6,12 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from okl.evaluation import predictor_tallies
+from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution.protocol import Execution
 from okl.predictors import Predictor
-from okl.retraining.decision import Decision, Rule, decide
+from okl.retraining.challenger import Challenger
+from okl.retraining.champion import Known
+from okl.retraining.decision import TESTS, Decision, Rule, decide
 from okl.retraining.pairs import ALL, BEFORE, NEWEST, SHARD, Pairs, compare, merged
 from okl.retraining.record import ShardRecord
+from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import Dataset, Schema
 from okl.store.wording import scalars
@@ -29,6 +32,35 @@ class Judgement:
     shards: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     bytes_read: int
+
+
+def judge_challenger(
+    settings: RetrainSettings,
+    store: ShardStore,
+    known: Known,
+    accepted: Sequence[ShardRecord],
+    challenger: Challenger,
+    execution: Execution,
+    looks: int,
+) -> Judgement:
+    """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion.
+
+    accepted : shards that may be looked at; looks : how often challengers of this champion were kept before
+    """
+    schema, champion = challenger.data.schema, known.champion
+    learnt = {*known.learnt, *(record.sha256 for record in challenger.learnt)}
+    some = [record for record in accepted if record.sha256 in learnt]
+    chosen = judged_on(some, settings.holdout_shards, schema, known.learnt)
+    if not chosen:
+        nothing = Decision("keep", "Kept: there is no reserved row to judge on.", TESTS[schema.task], None, {})
+        return Judgement(nothing, (), {}, 0)
+    first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
+    constant = "the mean so far" if schema.task == "regression" else "the majority class"
+    rule = Rule(settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards)
+    return judge(
+        store, chosen, first, challenger.predictor, rule, execution, settings.slices,
+        "the champion" if champion else constant, known.learnt, looks,
+    )  # fmt: skip
 
 
 def judge(

@@ -9,23 +9,20 @@ from typing import Any
 
 from okl.certificates import gap_proof
 from okl.errors import DataError, DivergedError
-from okl.evaluation import ConstantPredictor
 from okl.execution import open_for
 from okl.execution.protocol import Execution
 from okl.planning import check_workers
-from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
 from okl.registry.entry import CHAMPION
 from okl.registry.registry import Registry
 from okl.retraining.account import Account, history_of, metrics_rows
 from okl.retraining.attempts import Attempts
 from okl.retraining.beginning import first_reference
-from okl.retraining.challenger import is_online, learn_shards, same_place, solve_window
 from okl.retraining.champion import Known, open_champion
-from okl.retraining.decision import TESTS, Decision, Rule
 from okl.retraining.intake import Intake
-from okl.retraining.judging import Judgement, judge, judged_on
-from okl.retraining.lineages import lineage_of, next_model, warm_for
+from okl.retraining.judging import judge_challenger
+from okl.retraining.lineages import next_model
+from okl.retraining.plan import plan_learning
 from okl.retraining.record import ShardRecord
 from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
@@ -119,47 +116,29 @@ class RetrainingRun:
         if not self._pending:
             account.reason = "No new shard is left to learn." if self.intake.bad else account.reason
             return {"skipped": account.reason}
-        settings = same_place(self.settings.train, str(self.store.place))
-        online = is_online(settings, self.store.dataset(self._pending[0]))
-        records, begin, why = self._to_learn(online)
-        self._lineage = lineage_of(self.settings, self.known, records, online, fresh=begin is None)
-        if (before := self._attempts.find(self._model, self._lineage)) is not None:
+        self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
+        if (before := self._attempts.find(self._model, self._plan.lineage) or self._rolled_back()) is not None:
             account.outcome, account.reason = "judged before", before
             return {"skipped": before}
-        parts = (self._running(), self.observer)
         try:
-            if online:
-                challenger = learn_shards(settings, self.store, begin, records, *parts)
-            else:
-                window = self._accepted()[-self.settings.window_shards :]
-                warm = warm_for(self.settings, self.known)
-                challenger = solve_window(settings, self.store, window, records, *parts, warm)
+            challenger = self._plan.learn(self.store, self._running(), self.observer)
         except DivergedError as error:
             account.outcome, account.reason = "kept", f"Kept: the challenger diverged. {error}"
             return {"diverged": str(error)}
         account.challenger = challenger
-        return {"how": challenger.how, "seconds": challenger.seconds} | ({"anew": why} if why else {})
+        return {"how": challenger.how, "seconds": challenger.seconds} | (
+            {"anew": self._plan.why} if self._plan.why else {}
+        )
 
     def evaluate(self) -> dict[str, Any]:
         """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion."""
-        challenger, champion, one = self.account.challenger, self.known.champion, self.settings
+        challenger = self.account.challenger
         if challenger is None:
             return {"skipped": self.account.reason}
-        schema, known = challenger.data.schema, self.known.learnt
-        learnt = {*known, *(record.sha256 for record in challenger.learnt)}
-        accepted = [record for record in self._accepted() if record.sha256 in learnt]
-        chosen = judged_on(accepted, one.holdout_shards, schema, known)
-        first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
-        other = (
-            "the champion" if champion else "the mean so far" if schema.task == "regression" else "the majority class"
+        looks = self._attempts.looks()
+        judgement = judge_challenger(
+            self.settings, self.store, self.known, self._plan.accepted, challenger, self._running(), looks
         )
-        if chosen:
-            rule = Rule(one.publish_if, one.margin, one.level, one.slice_margin, one.guard_shards)
-            parts = (self._running(), one.slices, other, known, self._attempts.looks())
-            judgement = judge(self.store, chosen, first, challenger.predictor, rule, *parts)
-        else:
-            nothing = Decision("keep", "Kept: there is no reserved row to judge on.", TESTS[schema.task], None, {})
-            judgement = Judgement(nothing, (), {}, 0)
         self.account.judgement, self.account.reason = judgement, judgement.decision.reason
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
@@ -189,7 +168,7 @@ class RetrainingRun:
             return {"outcome": account.outcome}
         account.outcome = "published"
         model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
-        lineage = self._lineage.measured(judgement, account.certificate, challenger)
+        lineage = self._plan.lineage.measured(judgement, account.certificate, challenger)
         self._result = self._told()
 
         def write(into: Path) -> None:
@@ -197,6 +176,9 @@ class RetrainingRun:
 
         expected = {CHAMPION: self.known.parent}  # whoever else has published meanwhile has won
         published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
+        if not published.new and (why := self._rolled_back()) is not None:  # by another run, and taken back meanwhile
+            account.outcome, account.reason = "judged before", why
+            return {"outcome": account.outcome}
         account.version, account.folder = published.version.number, str(published.version.folder)
         return {"version": account.version, "new": published.new}
 
@@ -204,12 +186,12 @@ class RetrainingRun:
         """Note what was decided, so that the same shards are not judged again, and tell it."""
         account = self.account
         if account.outcome == "kept":
-            account.report = str(self._attempts.page(self._model, self._lineage))
+            account.report = str(self._attempts.page(self._model, self._plan.lineage))
         elif account.folder is not None:
             account.report = f"{account.folder}/{PAGE}"
         self._result = self._told()
         if account.outcome == "kept":
-            self._attempts.keep(self._model, self._lineage, account.reason, report_html(self._result))
+            self._attempts.keep(self._model, self._plan.lineage, account.reason, report_html(self._result))
         if self.settings.mlflow is not None and account.judgement is not None:
             version = None if account.version is None else self._model.version(account.version)
             account.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
@@ -249,20 +231,15 @@ class RetrainingRun:
                 f"learn it anyway: release {bad[0].key}."
             )
 
-    def _to_learn(self, online: bool) -> tuple[list[ShardRecord], Any, str]:
-        """Shards to learn, what to begin with (None: anew), and why anew."""
-        champion = self.known.champion
-        if champion is None or not online:
-            return self._pending, None, ""
-        begin, why = champion.state()
-        if begin is None:  # then all shards, as nothing of them is there
-            return self._accepted(), None, why
-        return self._pending, begin, ""
-
-    def _accepted(self) -> list[ShardRecord]:
-        """Shards that the champion has learnt, and those that are to be, in the order of learning."""
-        wanted = self.known.learnt | {record.sha256 for record in self._pending}
-        return [one for one in self.known.accepted() if one.sha256 in wanted]
+    def _rolled_back(self) -> str | None:
+        """Why what is to be learnt is not: it is a version already, and somebody has chosen another champion."""
+        found = self._model.find(self._plan.lineage.lineage)
+        if found is None or found.number == self._model.state().champion:
+            return None
+        return (
+            f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
+            f"Promote it again (okl models promote {self.settings.name} {found.number}), or wait for new shards."
+        )
 
     def _running(self) -> Execution:
         if self._execution is None:

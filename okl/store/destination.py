@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
@@ -14,9 +13,7 @@ from okl.errors import PlaceError
 from okl.runfolder import make_beside, remove_leftovers
 from okl.store.manifest import is_dataset
 from okl.store.places import Place, RemotePath
-from okl.store.publishing import PublishedFolder, is_leftover
-
-PLACE_FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.ENAMETOOLONG)
+from okl.store.publishing import PLACE_FAULTS, PublishedFolder, is_leftover, unwritable
 
 
 def check_destination(destination: Place) -> None:
@@ -42,7 +39,7 @@ def _sent_at_the_end(destination: RemotePath) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise PlaceError(f"{place.beside} cannot be written: {error.strerror}. Set OKL_HOME to a place.") from None
+        raise unwritable(place.beside, error) from None
     finally:
         place.close()
 
@@ -74,7 +71,7 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno not in PLACE_FAULTS:
             raise
-        raise PlaceError(f"{destination} cannot be written: {error.strerror}. Choose another place.") from None
+        raise unwritable(destination, error) from None
     finally:
         if old.exists() and not destination.exists():
             os.rename(old, destination)

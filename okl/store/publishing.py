@@ -8,6 +8,7 @@ by that object, and the next one who wants the place clears it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -18,15 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from okl.errors import ConfigError, DataError, PlaceTakenError
+from okl.errors import ConfigError, DataError, PlaceError, PlaceTakenError
 from okl.home import okl_home
-from okl.runfolder import RunFolder
+from okl.runfolder import RunFolder, sync
 from okl.runfolder import check_place as check_path
 from okl.store.places import Place, RemotePath
 
 COUNTING = ("manifest.json", "model.json", "result.json", "_scores.json")
 UNFINISHED = "_unfinished"
 LEFT_OUT = "checkpoint"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a limit of files is told as a disk that is full
+PLACE_FAULTS = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
 UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
 
 
@@ -183,3 +186,26 @@ def file_beside(place: Place) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="okl-") as folder:
         yield Path(folder) / place.name
         place.put(Path(folder) / place.name)
+
+
+def write_whole(place: Place, content: str | bytes) -> None:
+    """Make or replace a file, whole or not at all, so that it outlasts a loss of power.
+
+    Raises
+    ------
+    PlaceError : it cannot be written; what was there before still is
+    """
+    try:
+        if isinstance(place, Path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        with file_beside(place) as beside:
+            beside.write_bytes(content.encode() if isinstance(content, str) else content)
+            sync(beside)
+    except OSError as error:
+        raise unwritable(place, error) from None
+
+
+def unwritable(place: Place, error: OSError) -> PlaceError:
+    """The sentence for what this machine's system refused."""
+    remedy = "Make room there" if error.errno in FULL else "Give permission there, or choose another place"
+    return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then again.")

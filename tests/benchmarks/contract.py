@@ -21,6 +21,7 @@ from okl.configuration import IngestSettings
 from okl.retraining.baseline import baseline_of
 from okl.retraining.landing import arrivals, content_sha256
 from okl.retraining.settings import ContractSettings
+from okl.retraining.settling import settle
 from okl.retraining.shardstore import ShardStore
 from okl.store.ingest import ingest
 
@@ -50,7 +51,7 @@ def alarms(content: pa.Table, target: str) -> tuple[Counter[str], int, list[str]
         for arrival in arrivals(str(landing))[0]:
             baseline = baseline_of(first, store.accepted())
             held = settings.model_copy(update={"holdout": 0.2})
-            record = store.settle(arrival, content_sha256(arrival.place), baseline, contract, held)
+            record = settle(store, arrival, content_sha256(arrival.place), baseline, contract, held)
             quarantined += record.status != "accepted"
             found.update(finding.kind for finding in record.findings)
             said += [finding.sentence for finding in record.findings]

@@ -14,6 +14,7 @@ from okl.retraining.baseline import Baseline, baseline_of
 from okl.retraining.landing import Arrival, arrivals, content_sha256
 from okl.retraining.record import ShardRecord
 from okl.retraining.settings import ContractSettings
+from okl.retraining.settling import settle
 from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import Schema
 from okl.store.ingest import ingest
@@ -68,4 +69,4 @@ def settled(
     """The record of a file that is held to a contract."""
     known = baseline or baseline_of(schema, store.accepted())
     digest, asked = content_sha256(place_of(path)), SETTINGS.model_copy(update=ingesting or {})
-    return store.settle(arrival(path), digest, known, contract or ContractSettings(), asked, **more)
+    return settle(store, arrival(path), digest, known, contract or ContractSettings(), asked, **more)

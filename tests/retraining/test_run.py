@@ -122,6 +122,37 @@ def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 5)]
 
 
+def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    assert retrain(settings(place))["version"] == 2
+    model = Registry(place / "registry").model("m")
+    model.rollback(why="scores went wild")
+    again = retrain(settings(place))
+    assert (again["outcome"], again["version"], again["how"], again["parent"]) == ("judged before", None, None, 1)
+    assert "as m@2" in again["reason"]
+    assert "okl models promote m 2" in again["reason"]
+    assert model.state().champion == 1
+    shards(place, 4)
+    assert retrain(settings(place))["version"] == 3
+
+
+def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    slow = RetrainingRun(settings(place))
+    for stage in RETRAIN_STAGES[:-2]:
+        getattr(slow, stage)()
+    assert retrain(settings(place))["version"] == 2
+    Registry(place / "registry").model("m").rollback()
+    assert slow.publish() == {"outcome": "judged before"}
+    slow.report()
+    slow.close()
+    assert (slow.result()["outcome"], slow.result()["version"], champion(place).number) == ("judged before", None, 1)
+
+
 def test_a_dry_run_publishes_nothing(place: Path) -> None:
     shards(place, 1, 2)
     result = retrain(settings(place, dry_run=True))

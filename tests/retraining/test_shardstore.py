@@ -17,6 +17,7 @@ from okl.retraining.baseline import baseline_of
 from okl.retraining.landing import Seen, arrivals, content_sha256
 from okl.retraining.record import Finding, record_from, record_text
 from okl.retraining.settings import ContractSettings
+from okl.retraining.settling import settle
 from okl.retraining.shardstore import ShardStore, find_shard
 from okl.retraining.tally import ColumnTally, merged_statistics
 from okl.store.dataset import Dataset, Schema
@@ -75,7 +76,7 @@ def test_what_a_killed_process_left_under_other_settings_is_taken_in_anew(tmp_pa
     before = settled(store, path, schema)
     (tmp_path / "data" / "records" / f"{before.key}.json").unlink()
     known, half = baseline_of(schema, []), SETTINGS.model_copy(update={"holdout": 0.5})
-    after = store.settle(arrival(path), before.sha256, known, ContractSettings(), half)
+    after = settle(store, arrival(path), before.sha256, known, ContractSettings(), half)
     assert after.status == "accepted"
     assert store.dataset(after).rows("test") == after.test_rows > 2 * before.test_rows
 
