@@ -90,8 +90,21 @@ def okl(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
+    extension: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="File that adds a loss, a model or a map, run when one is asked for (repeatable); none: those of "
+            "OKL_EXTENSIONS.",
+        ),
+    ] = None,
 ) -> None:
     """Large-scale kernel learning on Parquet: ingest, train, evaluate, predict."""
+    if extension:
+        from okl.extensions import offer
+
+        for path in extension:
+            offer(path)
 
 
 @app.command(short_help="Turn a source into a sharded data set with a manifest.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from okl.accelerated.catalogue import MODEL_NAMES, has_own_bias, parameter_of
+from okl.accelerated.catalogue import MODEL_NAMES, has_own_bias, is_model, parameter_of
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.kernels import kernel_parameters
@@ -24,6 +24,15 @@ OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "constraint_gain
 NOT_OF_CUTS = ("passes", "rounds", "order")
 NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
 MOST_TOLD = 6
+
+
+def _of_model(name: str) -> frozenset[str]:
+    """Of one of the models; moments of a class are the same whatever each of its rows weighs."""
+    parameter = parameter_of(name)
+    own = {parameter} | ({"fit_intercept"} if has_own_bias(name) else set())
+    return OF_MODELS | own | ({"class_weights"} if parameter != "kappa" else set())
+
+
 OPTIONS: dict[str, frozenset[str]] = (
     {
         "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify", "track"} | OF_CONSTRAINTS,
@@ -35,21 +44,27 @@ OPTIONS: dict[str, frozenset[str]] = (
         | ({"budget"} if issubclass(strategy, BudgetStrategy) else set())
         for name, strategy in STRATEGIES.items()
     }
-    | {
-        # moments of a class are the same whatever each of its rows weighs
-        name: OF_MODELS
-        | {parameter_of(name)}
-        | ({"fit_intercept"} if has_own_bias(name) else set())
-        | ({"class_weights"} if parameter_of(name) != "kappa" else set())
-        for name in MODEL_NAMES
-    }
+    | {name: _of_model(name) for name in MODEL_NAMES}
     | {
         "scs": OF_CUTS | OF_KERNELS | {"confidence", "first_sample", "bundle_size"},
         "wolfe": OF_CUTS,
         "pegasos": frozenset({"frequencies", "map", "lam", "batch", "project", "average", "certify", "confidence"}),
     }
 )
-"""Of the options that only some solvers take, those that each takes."""
+"""Of the options that only some solvers take, those that each of okl's own takes."""
+LOSSES_OF_STRATEGIES = (
+    "auto",
+    "hinge",
+    "multiclass-hinge",
+    "thresholded-half-squared",
+    "absolute",
+    "epsilon-insensitive",
+)
+
+
+def options_of(solver: str) -> frozenset[str]:
+    """Of the options that only some solvers take, those that one takes, okl's own or an extension's model."""
+    return OPTIONS[solver] if solver in OPTIONS else _of_model(solver)
 
 
 def check_options(settings: TrainSettings) -> None:
@@ -61,7 +76,7 @@ def check_options(settings: TrainSettings) -> None:
     ------
     ConfigError : an option that the solver, the kernel or the mode does not take, or a rank above the budget
     """
-    solver, taken = settings.solver, OPTIONS[settings.solver]
+    solver, taken = settings.solver, options_of(settings.solver)
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]
         if others and name not in taken and _changed(settings, name):
@@ -79,7 +94,7 @@ def check_options(settings: TrainSettings) -> None:
         )
     if settings.track:
         _check_track(settings)
-    if solver in MODEL_NAMES:
+    if is_model(solver):
         _check_mode(settings)
         _check_model(settings)
     elif solver in CUTTING_NAMES:
@@ -87,9 +102,9 @@ def check_options(settings: TrainSettings) -> None:
         _check_cuts(settings)
     elif solver == "pegasos":
         _check_pegasos(settings)
-    elif solver not in ("fogd", "nogd") and settings.loss == "logistic":
+    elif solver not in ("fogd", "nogd") and settings.loss not in LOSSES_OF_STRATEGIES:
         raise ConfigError(
-            f"loss = 'logistic', but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
+            f"loss = {settings.loss!r}, but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
         )
     if solver == "nogd" and settings.rank != "auto" and settings.rank > settings.budget:
         raise ConfigError(

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
+from okl import extensions
 from okl.errors import ConfigError
 from okl.types import Precision, Task
 
@@ -22,6 +35,34 @@ SolverName = Literal[
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 _TRUE = ("true", "1", "yes", "on")
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
+LossName = Literal[
+    "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
+]
+
+
+class OrOfExtension:
+    """Marks a choice among okl's own names, which may as well be one that an extension has declared."""
+
+    def __init__(self, kind: extensions.Kind) -> None:
+        self.kind = kind
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Extensions are looked at only for a name that is none of okl's own."""
+        as_text = core_schema.to_string_ser_schema()
+        return core_schema.no_info_wrap_validator_function(self._known, handler(source), serialization=as_text)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """All names that this process knows, for a form."""
+        told = handler(schema)
+        return told | {"enum": [*told["enum"], *extensions.names(self.kind)]}
+
+    def _known(self, name: Any, own: Callable[[Any], Any]) -> Any:
+        try:
+            return own(name)
+        except ValidationError:
+            if isinstance(name, str) and extensions.find(self.kind, name):
+                return name
+            raise
 
 
 class WhereSettings(BaseModel):
@@ -104,7 +145,7 @@ class TrainSettings(WhereSettings):
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
-    solver: SolverName = Field(
+    solver: Annotated[SolverName, OrOfExtension("solver")] = Field(
         "fogd",
         description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows; "
         "c-svm to l1-l2-svm: solved to a certified duality gap; scs: solved on samples that grow until the gap over "
@@ -119,7 +160,7 @@ class TrainSettings(WhereSettings):
     frequencies: int = Field(
         400, ge=1, description="fogd, c-svm to pegasos: random frequencies; the map has twice as many columns"
     )
-    map: MapName = Field(
+    map: Annotated[MapName, OrOfExtension("map")] = Field(
         "independent",
         description="of the same: how frequencies are drawn; auto: what suits the inputs; exact: scs, no map at all",
     )
@@ -166,9 +207,9 @@ class TrainSettings(WhereSettings):
     aggressiveness: Positive | Literal["auto"] = Field(
         "auto", description="of bpa, tvm: largest coefficient of one row; auto: the solver's own"
     )
-    loss: Literal[
-        "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
-    ] = Field("auto", description="what a step makes smaller; auto: by the task; the last two: scs and wolfe")
+    loss: Annotated[LossName, OrOfExtension("loss")] = Field(
+        "auto", description="what a step makes smaller; auto: by the task; the last two: scs and wolfe"
+    )
     epsilon: float = Field(
         0.1,
         ge=0,

@@ -8,10 +8,14 @@ a model says before the link: (rows,) for one output, (rows, K) for K classes. T
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 
+from okl import extensions
+from okl.compiled.ownloss import SLOPE, VALUE, CompiledLoss, Scalar, compile_loss, evaluate_own
+from okl.compiled.updates import OWN_BINARY, OWN_REGRESSION
 from okl.errors import ConfigError
 from okl.types import FloatArray, IntArray, Task
 
@@ -176,6 +180,68 @@ class ThresholdedHalfSquared:
         return dual * target + np.where(size <= 2.0 * self.epsilon, self.epsilon * size, 0.5 * dual**2)
 
 
+@dataclass(frozen=True)
+class OwnLoss:
+    """What an extension declares: two scalar functions of (score, target), for two classes (-1, +1) or a regression."""
+
+    task: Task
+    value: Scalar
+    derivative: Scalar
+
+
+@dataclass(frozen=True)
+class ExtensionLoss:
+    """A loss of an extension, known by its name and where it is from: every process compiles it for itself.
+
+    It is learnt with by steps along its derivative; there is no conjugate, so that no gap is proved with it.
+    """
+
+    name: str
+    task: Task
+    origin: str
+
+    @property
+    def code(self) -> int:
+        """That of all extensions' losses of the task."""
+        return OWN_REGRESSION if self.task == "regression" else OWN_BINARY
+
+    @property
+    def address(self) -> int:
+        """Of its machine code in this process."""
+        return _compiled(self.name, self.origin).address
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Loss of each row, (rows,)."""
+        return self._evaluated(VALUE, scores, target)
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Derivative by the score, (rows,)."""
+        return self._evaluated(SLOPE, scores, target)
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """Not known: raises ConfigError."""
+        raise ConfigError(
+            f"The loss {self.name!r} of {self.origin} has no conjugate, so that nothing is proved with it."
+        )
+
+    def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:
+        out = np.empty(len(scores))
+        doubles = (np.ascontiguousarray(values, dtype=np.float64) for values in (scores, target))
+        evaluate_own(out, self.address, which, *doubles)
+        return out
+
+
+@cache
+def _compiled(name: str, origin: str) -> CompiledLoss:
+    own: OwnLoss = extensions.exactly("loss", name, origin)
+    try:
+        return compile_loss(own.value, own.derivative)
+    except TypeError as error:
+        raise ConfigError(
+            f"The loss {name!r} of {origin} cannot be compiled: {error} Use floats, math and NumPy's functions only."
+        ) from None
+
+
 DEFAULT_LOSS: dict[Task, str] = {
     "binary": "hinge",
     "multiclass": "multiclass-hinge",
@@ -184,10 +250,16 @@ DEFAULT_LOSS: dict[Task, str] = {
 
 
 def make_loss(name: str, epsilon: float = 0.1) -> Loss:
-    """Make a loss of the table by its name, or raise ConfigError that lists the names."""
+    """Make a loss of the table, or of an extension, by its name, or raise ConfigError that lists the names."""
     if name == "thresholded-half-squared":
         return ThresholdedHalfSquared(epsilon)
     losses: dict[str, Loss] = {"hinge": Hinge(), "logistic": Logistic(), "multiclass-hinge": MulticlassHinge()}
-    if name not in losses:
-        raise ConfigError(f"loss = {name!r}, but it takes one of {', '.join([*losses, 'thresholded-half-squared'])}.")
-    return losses[name]
+    if name in losses:
+        return losses[name]
+    declared = extensions.find("loss", name)
+    if declared is None:
+        known = [*losses, "thresholded-half-squared", *extensions.names("loss")]
+        raise ConfigError(f"loss = {name!r}, but it takes one of {', '.join(known)}.")
+    loss = ExtensionLoss(name, declared.thing.task, declared.origin)
+    _compiled(name, declared.origin)  # what cannot be compiled is refused before anything is read
+    return loss

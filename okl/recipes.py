@@ -16,8 +16,9 @@ from okl.applicable import check_constraints, check_options
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
+from okl.features.drawing import DRAWS
 from okl.features.landmarks import MOST_ROWS
-from okl.losses import DEFAULT_LOSS, Loss, make_loss
+from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
 from okl.online.budget.recipe import BudgetRecipe
 from okl.online.budget.strategies import STRATEGIES
 from okl.online.constrainedrecipe import ConstrainedRecipe
@@ -25,7 +26,7 @@ from okl.online.constraints.grammar import parse_constraints
 from okl.online.experts.recipe import ExpertRecipe
 from okl.online.learner import check_ball
 from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice, InputsChoice, LinearChoice, NystromChoice
+from okl.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
 from okl.online.nogdrecipe import NOGDRecipe
 from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
 from okl.online.solver import SAMPLE_ROWS
@@ -187,15 +188,17 @@ def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] 
 
 
 def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
-    maps = FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
+    maps = _drawn(settings)
     learning = _linear(settings, schema)
     if settings.track:
+        _check_own(settings, learning["loss"])
         check_ball(settings.radius, False, learning["loss"])
         return TrackingRecipe(maps, learning["loss"], learning["class_weights"], settings.radius)
     # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
     radius = check_constraints(settings)
     untold = settings.bandwidth == settings.step_size == "auto" and settings.average and radius is None
-    if untold and settings.map == "independent":
+    # and they weigh the losses of the table
+    if untold and settings.map == "independent" and not isinstance(learning["loss"], ExtensionLoss):
         return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
     check_ball(radius, settings.step_rule == "sqrt", learning["loss"])
     ball: dict[str, Any] = {"radius": radius, "decaying": settings.step_rule == "sqrt"}
@@ -229,7 +232,22 @@ def _exact(settings: TrainSettings) -> ExactChoice:
 def _maps(settings: TrainSettings) -> MapChoice:
     if settings.kernel == "linear":
         return InputsChoice()
-    return FourierChoice(settings.kernel, _number(settings.bandwidth), settings.frequencies, settings.map)
+    return _drawn(settings)
+
+
+def _drawn(settings: TrainSettings) -> MapChoice:
+    shape = settings.kernel, _number(settings.bandwidth), settings.frequencies
+    if settings.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
+        return FourierChoice(*shape, settings.map)
+    return ExtensionChoice(settings.map, *shape)
+
+
+def _check_own(settings: TrainSettings, loss: Loss) -> None:
+    """Refuse to track by what knows only okl's own losses and Fourier maps."""
+    if isinstance(loss, ExtensionLoss):
+        raise ConfigError(
+            f"loss = {loss.name!r} with track, which weighs okl's own losses only. Leave one of them out."
+        )
 
 
 def _check_epsilon(settings: TrainSettings, schema: Schema) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from okl import extensions
 from okl.accelerated.solver import AcceleratedSolver
 from okl.beginning import open_data, open_folder
 from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
@@ -201,12 +202,14 @@ class TrainingRun:
     def save(self) -> dict[str, Any]:
         """Write the model directory."""
         self._timeline.stage("save")
+        used = extensions.origins(self.settings.solver, self.settings.loss, self.settings.map)
         model = Model(
             self.data.schema,
             self.learnt.predictor,
             self.settings.model_dump(mode="json"),
             provenance(self.data, self.settings.seed)
-            | {"processors": list(self._running().processors), "chosen": self.solver.chosen(self.learnt.state)},
+            | {"processors": list(self._running().processors), "chosen": self.solver.chosen(self.learnt.state)}
+            | ({"extensions": used} if used else {}),
         )
         self.weights_sha256 = save_model(model, self._place.beside / "model")
         return {"weights_sha256": self.weights_sha256}

@@ -20,6 +20,7 @@ TOGETHER = (
     ("tests/comparison/test_search", "two workers"),
     ("tests/test_runlog", "two workers"),
     ("tests/test_solvers", "two workers"),
+    ("tests/docs/test_extensions", "two workers"),
 )
 # what waits most comes first, beside what compiles for many others; units or how their names begin
 EARLY = ("server", "stack", "tests/compiled/", "rounds", "commands", "tests/online/", "tests/execution/", "backends")

@@ -1,4 +1,4 @@
-"""The classification models by name: whatever class of `okl.accelerated.models` says that it is one."""
+"""The classification models by name: what `okl.accelerated.models` holds, and what extensions declare."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 from typing import Any
 
+from okl import extensions
 from okl.accelerated import models
 from okl.accelerated.classifier import Classifier, ParameterName
 from okl.errors import ConfigError
@@ -28,11 +29,21 @@ _MODELS = _discovered()
 MODEL_NAMES = tuple(_MODELS)
 
 
+def is_model(name: str) -> bool:
+    """Whether a solver is one of the models, okl's own or an extension's."""
+    return name in _MODELS or extensions.find("solver", name) is not None
+
+
 def model_class(name: str) -> type[Classifier]:
     """The class of a model, or ConfigError for a name that is none."""
-    if name not in _MODELS:
-        raise ConfigError(f"model = {name!r}, but it takes one of {', '.join(MODEL_NAMES)}.")
-    return _MODELS[name]
+    if name in _MODELS:
+        return _MODELS[name]
+    declared = extensions.find("solver", name)
+    if declared is None:
+        known = (*MODEL_NAMES, *extensions.names("solver"))
+        raise ConfigError(f"model = {name!r}, but it takes one of {', '.join(known)}.")
+    model: type[Classifier] = declared.thing
+    return model
 
 
 def parameter_of(name: str) -> ParameterName:
@@ -62,7 +73,7 @@ def make_model(
 
     Parameters
     ----------
-    name : one of MODEL_NAMES
+    name : one of MODEL_NAMES, or of an extension
     C, nu, kappa : the model's own parameter, or None for its default; the other two None
     fit_intercept : whether there is a bias; without effect on models that have none of their own
 

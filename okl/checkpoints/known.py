@@ -1,6 +1,7 @@
 """The classes whose instances a checkpoint may hold: those that the states of solvers are made of.
 
-A file names a class, and it is looked up here: nothing is imported because a file says so.
+A file names a class, and it is looked up here: nothing is imported because a file says so. Classes of extensions are
+those of files and packages that this process has been told to use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from okl import extensions
+
 PACKAGES = ("accelerated", "features", "kernels", "online", "subgradient")
 MODULES = (
     *("checkpoints.position", "curve", "drift", "execution.protocol", "losses", "solvers"),
@@ -19,21 +22,24 @@ MODULES = (
 )
 
 
-@cache
 def known_classes() -> dict[str, type[Any]]:
     """By their full names, protocols apart, which have no instances; imported at first use only, as they are many."""
+    return _own_classes() | extensions.classes()
+
+
+def known_names() -> dict[type[Any], str]:
+    """The full name of each known class."""
+    return {one: name for name, one in known_classes().items()}
+
+
+@cache
+def _own_classes() -> dict[str, type[Any]]:
     return {
         f"{name}.{one.__qualname__}": one
         for name in _module_names()
         for one in vars(import_module(name)).values()
         if isinstance(one, type) and one.__module__ == name and not getattr(one, "_is_protocol", False)
     }
-
-
-@cache
-def known_names() -> dict[type[Any], str]:
-    """The full name of each known class."""
-    return {one: name for name, one in known_classes().items()}
 
 
 def _module_names() -> Iterator[str]:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from okl import extensions
 from okl.configuration import TrainSettings
 from okl.errors import CheckpointError
 from okl.planning import mode_of
@@ -28,7 +29,8 @@ class Origin:
 
     settings : all of them, as JSON; mode : what auto means there
     data_sha256 : of the manifest, which holds those of its shards; source_sha256 : of okl's own code
-    versions : of okl, Python and what computes; processor : kind; key : of whoever began the run, "" for nobody
+    versions : of okl, Python, what computes, and extensions in use; processor : kind
+    key : of whoever began the run, "" for nobody
     """
 
     settings: dict[str, Any]
@@ -43,6 +45,7 @@ class Origin:
     def of(cls, settings: TrainSettings, data: Dataset, key: str = "") -> Origin:
         """Of a run that begins, or goes on, now."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
+        versions |= extensions.origins(settings.solver, settings.loss, settings.map)
         stored = settings.model_dump(mode="json")
         return cls(stored, mode_of(settings), data.sha256, source_sha256(), versions, processor(), key)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from okl.accelerated.catalogue import MODEL_NAMES
+from okl.accelerated.catalogue import MODEL_NAMES, is_model
 from okl.comparison.settings import CompareSettings
 from okl.configuration import SolverName, TrainSettings
 from okl.errors import ConfigError
@@ -27,7 +27,7 @@ def entrants(settings: CompareSettings) -> tuple[str, ...]:
     ConfigError : an unknown name, or none
     """
     names = [name for word in settings.models for name in GROUPS.get(word, (word,))]
-    if unknown := [name for name in names if name not in MODEL_NAMES + ONLINE_NAMES]:
+    if unknown := [name for name in names if name not in ONLINE_NAMES and not is_model(name)]:
         raise ConfigError(
             f"models = {', '.join(unknown)}: unknown. Name some of all ({', '.join(MODEL_NAMES)}) "
             f"or online ({', '.join(ONLINE_NAMES)})."
@@ -38,8 +38,8 @@ def entrants(settings: CompareSettings) -> tuple[str, ...]:
 
 
 def is_certified(name: str) -> bool:
-    """Whether it is one of the nine models with a duality gap; the others are online solvers."""
-    return name in MODEL_NAMES
+    """Whether it is one of the models with a duality gap; the others are online solvers."""
+    return is_model(name)
 
 
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:

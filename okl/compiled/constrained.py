@@ -185,7 +185,7 @@ def learn_constrained_block(
     Source: Yi et al., ICML 2021, Algorithm 1, with (16) or (24).
     """
     weights, total, counts, sums, class_counts = learnt
-    code, epsilon, _, class_weights, sample_every, radius, _ = rule
+    code, epsilon, _, class_weights, sample_every, radius, _, _ = rule
     lefts, rights = block
     width = lefts.shape[1]
     w_left, w_right = weights[0, :width], weights[0, width:]

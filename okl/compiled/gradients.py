@@ -12,11 +12,11 @@ from okl.compiled.counting import MISTAKES, ROWS, SQUARED_ERROR, UPDATES
 from okl.compiled.door import compiled
 from okl.compiled.updates import (
     MULTICLASS_HINGE,
-    THRESHOLDED_HALF_SQUARED,
     Rule,
     best_wrong,
-    loss_value,
-    slope,
+    is_regression,
+    slope_of,
+    value_of,
 )
 from okl.types import FloatArray
 
@@ -47,7 +47,7 @@ def _add_scaled(sums: NDArray[np.float64], left: FloatArray, right: FloatArray, 
 
 @compiled
 def _sum_one_output(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
-    regression = rule.code == THRESHOLDED_HALF_SQUARED
+    regression = is_regression(rule.code)
     for row in range(targets.shape[0]):
         y, f = targets[row], np.float64(scores[row, 0])
         label = 0
@@ -57,8 +57,8 @@ def _sum_one_output(summed: Summed, block: Block, scores: FloatArray, targets: N
             label = 1 if y > 0.0 else 0
             summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
         weight = rule.class_weights[label]
-        summed.sums[LOSS] += weight * loss_value(rule.code, rule.epsilon, f, y)
-        g = weight * slope(rule.code, rule.epsilon, f, y)
+        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.own, f, y)
+        g = weight * slope_of(rule.code, rule.epsilon, rule.own, f, y)
         if g != 0.0:
             summed.counts[UPDATES] += 1
             _add_scaled(summed.gradient[0], block.left[row], block.right[row], g)

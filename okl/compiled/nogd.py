@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import dot
-from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, Rule, best_wrong, slope
+from okl.compiled.updates import MULTICLASS_HINGE, Rule, best_wrong, is_regression, slope_of
 from okl.types import FloatArray
 
 
@@ -68,10 +68,10 @@ def _fill_one_output(
     for row in range(targets.shape[0]):
         y = targets[row]
         f = np.float64(_score(coefficients[0], known[row], among[row], added[before : size[0]]))
-        g = slope(rule.code, rule.epsilon, f, y)
+        g = slope_of(rule.code, rule.epsilon, rule.own, f, y)
         if g != 0.0 and size[0] == budget:
             return row
-        if rule.code == THRESHOLDED_HALF_SQUARED:
+        if is_regression(rule.code):
             label = count_squares(sums, class_counts, f, y)
         else:
             label = count_binary(counts, class_counts, f, y)

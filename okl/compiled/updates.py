@@ -25,9 +25,11 @@ from okl.compiled.counting import (
 )
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import dot
+from okl.compiled.ownloss import SLOPE, VALUE, call_own
 from okl.types import FloatArray
 
 HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED = 0, 1, 2, 3
+OWN_BINARY, OWN_REGRESSION = 4, 5  # of an extension: what it is stands at an address
 
 
 class Rule(NamedTuple):
@@ -37,6 +39,7 @@ class Rule(NamedTuple):
     class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
     sample_every : rows between two samples of the weights for their average; 0 for none
     radius : of the ball that weights stay in, 0 for none; decaying : whether step t is step_size / sqrt(t), in a ball
+    own : address of an extension's loss, see okl.compiled.ownloss; 0 for okl's own
     """
 
     code: int
@@ -46,6 +49,7 @@ class Rule(NamedTuple):
     sample_every: int
     radius: float = 0.0
     decaying: bool = False
+    own: int = 0
 
 
 class Learnt(NamedTuple):
@@ -82,6 +86,24 @@ def loss_value(code: int, epsilon: float, f: float, y: float) -> float:
         return max(0.0, -y * f) + math.log1p(math.exp(-abs(y * f)))
     residual = f - y
     return 0.5 * residual * residual if abs(residual) > epsilon else 0.0
+
+
+@compiled
+def is_regression(code: int) -> bool:
+    """Whether squared errors are counted with a loss, not mistakes."""
+    return code in (THRESHOLDED_HALF_SQUARED, OWN_REGRESSION)
+
+
+@compiled
+def slope_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
+    """Derivative by the score of a loss with one output, an extension's among them."""
+    return slope(code, epsilon, f, y) if own == 0 else call_own(own, SLOPE, f, y)
+
+
+@compiled
+def value_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
+    """Value of a loss with one output, an extension's among them."""
+    return loss_value(code, epsilon, f, y) if own == 0 else call_own(own, VALUE, f, y)
 
 
 @compiled
@@ -122,7 +144,7 @@ def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: 
 def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     weights, total, counts, sums, class_counts = learnt
-    code, epsilon, step_size, class_weights, sample_every, _, _ = rule
+    code, epsilon, step_size, class_weights, sample_every, _, _, own = rule
     lefts, rights = block
     width = lefts.shape[1]
     w_left, w_right = weights[0, :width], weights[0, width:]
@@ -130,11 +152,11 @@ def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64]
         left, right = lefts[row], rights[row]
         y = targets[row]
         f = np.float64(dot(left, w_left) + dot(right, w_right))
-        if code == THRESHOLDED_HALF_SQUARED:
+        if is_regression(code):
             label = count_squares(sums, class_counts, f, y)
         else:
             label = count_binary(counts, class_counts, f, y)
-        g = slope(code, epsilon, f, y)
+        g = slope_of(code, epsilon, own, f, y)
         if g != 0.0:
             factor = weights.dtype.type(-step_size * class_weights[label] * g)
             add_scaled(w_left, left, factor)
@@ -148,7 +170,7 @@ def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64]
 @compiled_sum
 def _learn_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
     weights, total, counts, sums, class_counts = learnt
-    code, epsilon, step_size, class_weights, sample_every, radius, decaying = rule
+    code, epsilon, step_size, class_weights, sample_every, radius, decaying, _ = rule
     lefts, rights = block
     width = lefts.shape[1]
     w_left, w_right = weights[0, :width], weights[0, width:]
@@ -182,7 +204,7 @@ def _learn_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], r
 @compiled_sum
 def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
     weights, total, counts, _, class_counts = learnt
-    _, _, step_size, class_weights, sample_every, _, _ = rule
+    _, _, step_size, class_weights, sample_every, _, _, _ = rule
     lefts, rights = block
     width = lefts.shape[1]
     scores = np.empty(weights.shape[0], weights.dtype)

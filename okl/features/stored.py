@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from okl.errors import ModelError, OklError
+from okl.features.extension import KIND, extension_map_from_stored
 from okl.features.fourier import FourierFeatures
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
@@ -20,10 +21,12 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
 
     Raises
     ------
-    ModelError : the kind or kernel is unknown, or an array or a value is missing or unfit
+    ModelError : the kind or kernel is unknown, an extension is not here, or an array or a value is missing or unfit
     """
     kind = description.get("kind")
     try:
+        if kind == KIND:
+            return extension_map_from_stored(description, arrays)
         if kind == "fourier":
             return FourierFeatures(kernel_from_description(description["kernel"]), arrays["frequencies"])
         if kind == "nystrom":
@@ -34,6 +37,8 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
             return StructuredFeatures(kernel, int(description["n_inputs"]), arrays["signs"], arrays["radii"])
         if kind == "standardised-linear":
             return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
+    except ModelError:
+        raise
     except (OklError, KeyError, TypeError, ValueError) as error:
         raise ModelError(
             f"The stored {kind} map cannot be rebuilt ({error!r}). The model is damaged; train it again."

@@ -17,7 +17,7 @@ from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
 from okl.features.protocol import FeatureMap, check_weights
 from okl.features.scoring import score_rows
-from okl.losses import Loss, ThresholdedHalfSquared
+from okl.losses import ExtensionLoss, Loss, ThresholdedHalfSquared
 from okl.online.blockwise import learn_rows, sum_rows
 from okl.online.checked import checked_rows
 from okl.online.progress import Progress, start_progress
@@ -48,7 +48,7 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
             raise ConfigError("Steps that decay belong to weights in a ball: give a radius, or leave them constant.")
         return
     check_positive("radius", radius)
-    if loss.task != "binary":
+    if loss.task != "binary" or isinstance(loss, ExtensionLoss):
         raise ConfigError(
             f"radius = {radius:g}, but weights are held in a ball for two classes only, with the hinge or the logistic "
             f"loss; the loss here is {loss.name}. Leave it out."
@@ -194,6 +194,7 @@ class LinearLearner:
             SAMPLE_EVERY if self.average else 0,
             float(self.radius or 0.0),
             self.decaying,
+            self.loss.address if isinstance(self.loss, ExtensionLoss) else 0,
         )
 
     def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:

@@ -11,6 +11,7 @@ from okl.checks import check_at_least, check_choice
 from okl.errors import ConfigError
 from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
 from okl.features.drawing import DRAWS, draw_map, suitable_draw
+from okl.features.extension import draw_extension_map
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
@@ -73,6 +74,31 @@ class FourierChoice:
             why = f"{schema.n_features:,} inputs, {self.n_frequencies:,} frequencies and the kernel {self.kernel}"
             chosen |= {"map": name, "map_reason": why}
         return drawn, chosen
+
+
+@dataclass(frozen=True)
+class ExtensionChoice:
+    """A map that an extension has declared.
+
+    Parameters
+    ----------
+    map : its name
+    kernel, bandwidth : as for FourierChoice; whether they mean anything is the map's own
+    n_frequencies : the map has 2 n_frequencies columns
+    """
+
+    map: str
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    n_frequencies: int = 400
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map, and the bandwidth with its reason."""
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
+        drawn = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
+        return drawn, chosen | {"map": self.map, "map_reason": f"as asked for, of {drawn.origin}"}
 
 
 @dataclass(frozen=True)

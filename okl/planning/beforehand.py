@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from okl.accelerated.catalogue import MODEL_NAMES
+from okl.accelerated.catalogue import is_model
 from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings
 from okl.errors import ConfigError, ExecutionError
@@ -110,7 +110,7 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
         schema = Schema(("x",), ingest.target, task, (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)])
         try:
             unweighted = settings.model_copy(update={"class_weights": "none"})
-            if settings.solver in MODEL_NAMES:
+            if is_model(settings.solver):
                 return make_accelerated(unweighted, schema).check(schema)
             if settings.solver in CUTTING_NAMES:
                 return make_subgradient(unweighted, schema).check(schema, None)
@@ -124,7 +124,7 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
 
 def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | AcceleratedSolver | SubgradientSolver:
     """The solver that the settings mean for a data set."""
-    if settings.solver in MODEL_NAMES:
+    if is_model(settings.solver):
         return make_accelerated(settings, data.schema)
     if settings.solver in CUTTING_NAMES:
         return make_subgradient(settings, data.schema)
@@ -162,7 +162,7 @@ def mode_of(settings: TrainSettings) -> Mode:
     """The mode: as given; otherwise stream in one process, and with workers what was measured to learn sooner."""
     if settings.mode != "auto":
         return settings.mode
-    if settings.solver in MODEL_NAMES or settings.solver in CUTTING_NAMES:
+    if is_model(settings.solver) or settings.solver in CUTTING_NAMES:
         return "sum"
     if not (settings.workers or settings.scheduler or settings.cluster):
         return "stream"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from okl.accelerated.catalogue import MODEL_NAMES
+from okl.accelerated.catalogue import is_model
 from okl.planning.beforehand import default_rounds, mode_of
 from okl.planning.memory import MemoryPlan
 from okl.planning.network import HANDLER_DOWN, HANDLER_UP, TASK_DOWN, TASK_UP, on_the_wire
@@ -125,7 +125,7 @@ def _units(of: Setting) -> tuple[int, float]:
         rounds = default_rounds(settings.solver, mode_of(settings), of.scene.rows) if asked == "auto" else asked
         return rounds * settings.passes, 0.0
     iterations = of.law.iterations(settings, of.iterations)
-    if settings.solver not in MODEL_NAMES:
+    if not is_model(settings.solver):
         return iterations, 0.0
     done = checks = 0
     while done < iterations:

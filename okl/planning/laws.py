@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from okl.accelerated.catalogue import MODEL_NAMES
-from okl.configuration import SolverName, TrainSettings
+from okl.accelerated.catalogue import MODEL_NAMES, is_model
+from okl.configuration import TrainSettings
 from okl.online.budget.strategies import STRATEGIES
 from okl.online.budget.strategy import BudgetStrategy
 
@@ -47,6 +47,6 @@ LAWS: dict[str, Law] = (
 """By the solver's name. Vectors: those of `DualVectors`, `PrimalVectors` and `SampleVectors`, and their temporaries."""
 
 
-def law_of(solver: SolverName) -> Law:
-    """The law of a solver."""
-    return LAWS[solver]
+def law_of(solver: str) -> Law:
+    """The law of a solver; that of the models for one of an extension."""
+    return LAWS["c-svm"] if solver not in LAWS and is_model(solver) else LAWS[solver]

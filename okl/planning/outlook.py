@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from okl.applicable import OPTIONS
+from okl.applicable import OPTIONS, options_of
 from okl.configuration import IngestSettings, SolverName, TrainSettings
 from okl.errors import ConfigError
 from okl.execution.local import default_threads
@@ -109,7 +109,7 @@ def _of_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:
     """The same for another solver, but for options that it does not take."""
     known = frozenset().union(*OPTIONS.values())
     default = TrainSettings(data=settings.data)
-    dropped = {field: getattr(default, field) for field in known - OPTIONS[name]}
+    dropped = {field: getattr(default, field) for field in known - options_of(name)}
     return settings.model_copy(update=dropped | {"solver": name})
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from okl.accelerated.catalogue import MODEL_NAMES, parameter_of
+from okl.accelerated.catalogue import is_model, parameter_of
 from okl.accelerated.solver import AcceleratedSolver
 from okl.configuration import TrainSettings
 from okl.errors import DivergedError
@@ -60,7 +60,7 @@ def rehearse(settings: TrainSettings, scene: Scene, data: Dataset | None) -> Reh
     parts = ROUNDS if online else 1
     given: dict[str, Any] = {"workers": 0, "scheduler": None, "cluster": None, "mode": mode, "passes": 1}
     given |= {"rounds": ROUNDS} if online and mode != "stream" else {}
-    if settings.solver in MODEL_NAMES and parameter_of(settings.solver) == "C":
+    if is_model(settings.solver) and parameter_of(settings.solver) == "C":
         given["C"] = _as_hard(settings.C, scene.rows)
     settings = settings.model_copy(update=given | {"certify": False})
     with tempfile.TemporaryDirectory(prefix="okl-rehearsal-") as folder:

@@ -18,6 +18,7 @@ from okl.accelerated.outer import EuclideanNorm, Outer
 from okl.accelerated.protocol import Problem
 from okl.accelerated.regions import Bound, BoxHyperplane, SimplexPair
 from okl.accelerated.sparsity import SparseProblem
+from okl.errors import ConfigError
 from okl.types import FloatArray
 
 
@@ -47,7 +48,11 @@ def prototype_of(model: object, classes: Classes) -> DualProblem | SparseProblem
     if isinstance(model, DWD):  # the steepest slope is one over nu times the weight of all rows
         return _checked(replace(model, nu=model.nu * float(rows @ weights / weights.sum())).problem(two, weights))
     problem = model.problem(two, weights)  # type: ignore[attr-defined]
-    assert isinstance(problem, DualProblem | SparseProblem)
+    if not isinstance(problem, DualProblem | SparseProblem):
+        raise ConfigError(
+            f"{type(model).__name__} makes a {type(problem).__name__}, but over shards a model is a DualProblem or a "
+            "SparseProblem. Solve it in memory, with its problem and okl.accelerated.fapg.Fapg."
+        )
     return problem
 
 

@@ -17,11 +17,12 @@ from typing import Any
 
 import dask
 
-from okl import spans
+from okl import extensions, spans
 from okl.checks import check_at_least
 from okl.errors import ConfigError
 from okl.execution.batches import Call, Packed, counted, in_order, pack
 from okl.execution.clusterfile import read_cluster_file
+from okl.execution.dask.bringing import Bringing
 from okl.execution.dask.cluster import CONFIG, open_client, silenced, start_cluster
 from okl.execution.dask.courier import Answer, Carrier, Courier
 from okl.execution.dask.express import Express
@@ -110,7 +111,7 @@ class DaskExecution:
             self.address = str(address)
             client = open_client(self.address, security, tls)
             stack.callback(client.close)
-            self._client = client
+            self._client, self._extensions = client, Bringing(client)
             self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
             stack.callback(self._courier.close)
             self._courier.open(wanted)
@@ -119,7 +120,7 @@ class DaskExecution:
             if self._express is not None:
                 stack.callback(self._express.close)
             self._performance = PerformanceReport(client)
-            check_versions(client.run(versions, workers=list(self._courier.slots)))
+            check_versions(client.run(versions, extensions.packages(), workers=list(self._courier.slots)))
             self._stack = stack.pop_all()
 
     @staticmethod
@@ -233,6 +234,7 @@ class DaskExecution:
 
     def _pack(self, work: Callable[..., Any]) -> Packed:
         if work is not self._work:
+            self._extensions.bring()
             self._work, self._packed = work, pack(work)
         return self._packed
 

@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from okl import extensions
 from okl.errors import ExecutionError
 
 # what decides bits, or whether two processes understand each other
 PACKAGES = ("okl", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
 
 
-def versions() -> dict[str, str]:
-    """Versions here: of Python and of the packages that decide bits; "none" for one that is not installed."""
+def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
+    """Versions here: of Python and of the packages that decide bits; "none" for one that is not installed.
+
+    more : packages beside okl's own, those of extensions that are used
+    """
     found = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *more):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -38,7 +42,7 @@ def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
 
 def complaint_about(address: str, found: Mapping[str, str]) -> str:
     """What to say of a worker with these versions; nothing if they are those here."""
-    ours = versions()
+    ours = versions(extensions.packages())
     other = {name: found.get(name, "none") for name in ours if found.get(name, "none") != ours[name]}
     if not other:
         return ""
@@ -52,7 +56,8 @@ async def complaint_of(client: Any, address: str) -> str:
     Raises OSError or whatever else is raised there if it does not answer.
     """
     try:
-        found = await client._run(versions, workers=[address])  # `run` would wait for this very loop
+        # `run` would wait for this very loop
+        found = await client._run(versions, extensions.packages(), workers=[address])
     except ImportError as error:
         return f"Worker {address} cannot import okl ({error}); install the same okl there."
     return complaint_about(address, found[address])

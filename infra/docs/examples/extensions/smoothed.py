@@ -1,0 +1,78 @@
+"""A C-SVM whose hinge is round at its kink: between the C-SVM (gamma = 0) and the l2-SVM.
+
+Source: Shalev-Shwartz & Zhang, JMLR 14, 2013, section 2; the dual as in Ito et al., JMLR 18(16), 2017.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from okl.extending import (
+    Box,
+    BoxHyperplane,
+    Classifier,
+    DualProblem,
+    HalfSquare,
+    ParameterName,
+    Quadratic,
+    SumOfLosses,
+    add_model,
+    check_cost,
+    weights_of,
+)
+
+GAMMA = 0.5  # of the margin: so far from its end the loss is a parabola
+
+
+class SmoothedHinge:
+    """0 from margin 1 on, (1 - z)^2 / (2 gamma) as far as 1 - gamma, 1 - z - gamma / 2 below."""
+
+    def value(self, margins: Any) -> Any:
+        short = np.maximum(0.0, 1.0 - margins)
+        return np.where(short < GAMMA, short**2 / (2.0 * GAMMA), short - 0.5 * GAMMA)
+
+    def derivative(self, margins: Any) -> Any:
+        return -np.clip((1.0 - margins) / GAMMA, 0.0, 1.0)
+
+
+@add_model
+@dataclass(frozen=True)
+class SmoothedSVM(Classifier):
+    """Minimise 1/2 ||w||^2 + C sum_i weight_i loss(y_i (<w, x_i> - b)).
+
+    Dual, with u_i = C weight_i: minimise 1/2 ||A a||^2 + sum_i gamma a_i^2 / (2 u_i) - a_i over 0 <= a_i <= u_i, and
+    sum_i y_i a_i = 0 with a bias.
+    """
+
+    NAME: ClassVar[str] = "smoothed-svm"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    EQUATION: ClassVar[int] = 101  # beyond 100: not in the paper
+
+    C: float = 1.0
+    fit_intercept: bool = True
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> SmoothedSVM:
+        return cls(check_cost(1.0 if parameter is None else parameter), fit_intercept)
+
+    @classmethod
+    def valid_range(cls, rows: Any, sample_weight: Any = None, fit_intercept: bool = True) -> tuple[float, float]:
+        return 0.0, math.inf
+
+    def problem(self, rows: Any, sample_weight: Any = None) -> DualProblem:
+        upper = self.C * weights_of(rows, sample_weight)
+        curvatures = np.divide(GAMMA, upper, out=np.zeros(rows.n_points), where=upper > 0.0)
+        return DualProblem(
+            rows=rows,
+            outer=HalfSquare(),
+            separable=Quadratic(curvatures),
+            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else Box(0.0, upper),
+            risk=SumOfLosses(SmoothedHinge(), rows.signs, upper),
+            first=np.zeros(rows.n_points),
+            intercept=self.fit_intercept,
+            curvature=float(curvatures.min()),
+        )

@@ -1,0 +1,128 @@
+"""A map of an extension: the extension says how it is drawn and what it does, okl keeps its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl import extensions
+from okl.checks import check_at_least
+from okl.errors import ConfigError, ModelError
+from okl.features.protocol import check_inputs
+from okl.kernels import Kernel
+from okl.types import FloatArray, Precision
+
+KIND = "extension"
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class OwnMap:
+    """What an extension declares.
+
+    draw : of (kernel, n_inputs, n_columns, random generator), the arrays that make the map, by name
+    transform : of (arrays, inputs (rows, n_inputs)), the features (rows, n_columns), each row by its own input only
+    version : of what transform does; a model is scored only with the version that it was learnt with
+    """
+
+    draw: Callable[[Kernel, int, int, np.random.Generator], dict[str, NDArray[Any]]]
+    transform: Callable[[Arrays, FloatArray], FloatArray]
+    version: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class ExtensionFeatures:
+    """A map of an extension, known by its name and where it is from, and the arrays that make it.
+
+    Parameters
+    ----------
+    name, origin : see okl.extensions; version : as declared
+    n_inputs, n_columns, precision : of inputs and features; stored : its arrays, in that precision if they are floats
+    """
+
+    name: str
+    origin: str
+    version: int
+    n_inputs: int
+    n_columns: int
+    precision: Precision
+    stored: dict[str, NDArray[Any]]
+
+    def transform(self, inputs: FloatArray) -> FloatArray:
+        """Features (rows, n_columns), or ConfigError if the extension makes something else."""
+        inputs = np.asarray(inputs, dtype=self.precision)
+        check_inputs(self, inputs)
+        own: OwnMap = extensions.exactly("map", self.name, self.origin)
+        features = np.ascontiguousarray(own.transform(self.stored, inputs), dtype=self.precision)
+        if features.shape != (len(inputs), self.n_columns):
+            raise ConfigError(
+                f"The map {self.name!r} of {self.origin} makes features of shape {features.shape}, but {len(inputs)} "
+                f"rows of {self.n_columns} columns were asked for."
+            )
+        return features
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Those that it was drawn with."""
+        return dict(self.stored)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, version and sizes; where the extension is from, for people."""
+        sizes = {"n_inputs": self.n_inputs, "n_columns": self.n_columns, "precision": self.precision}
+        return {"kind": KIND, "name": self.name, "version": self.version, "origin": self.origin, **sizes}
+
+
+def draw_extension_map(
+    name: str, kernel: Kernel, n_inputs: int, n_columns: int, seed: int, precision: Precision = "float32"
+) -> ExtensionFeatures:
+    """Draw a map of an extension.
+
+    Raises
+    ------
+    ConfigError : no extension has declared it; what it draws are no arrays; features of another shape
+    """
+    declared = extensions.find("map", name)
+    if declared is None:
+        raise ConfigError(f"map = {name!r} is none of okl's own, and no extension has declared it.")
+    check_at_least("n_columns", n_columns, 1)
+    own: OwnMap = declared.thing
+    drawn = own.draw(kernel, n_inputs, n_columns, np.random.default_rng((seed, 0xE87)))
+    if bad := [
+        key for key, array in drawn.items() if not isinstance(array, np.ndarray) or array.dtype.kind not in "bif"
+    ]:
+        raise ConfigError(f"The map {name!r} of {declared.origin} draws {bad}, but it takes NumPy arrays of numbers.")
+    stored = {key: np.ascontiguousarray(_in(array, precision)) for key, array in drawn.items()}
+    made = ExtensionFeatures(name, declared.origin, own.version, n_inputs, n_columns, precision, stored)
+    made.transform(np.zeros((1, n_inputs), dtype=precision))  # before a row is read
+    return made
+
+
+def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> ExtensionFeatures:
+    """Rebuild a map from `describe()` and `arrays()`.
+
+    Raises
+    ------
+    ModelError : its extension is not here, or has another version
+    """
+    name, version = str(description["name"]), int(description["version"])
+    declared = extensions.find("map", name)
+    if declared is None:
+        raise ModelError(
+            f"The model's map {name!r} is an extension's, of {description.get('origin')}, which is not here. Name its "
+            f"file, as okl --extension FILE or in {extensions.VARIABLE}, or install its package."
+        )
+    if declared.thing.version != version:
+        raise ModelError(
+            f"The model's map {name!r} was drawn by version {version} of it, but {declared.origin} brings version "
+            f"{declared.thing.version}. Use the extension that it was learnt with, or train again."
+        )
+    sizes = int(description["n_inputs"]), int(description["n_columns"])
+    precision: Precision = "float64" if description["precision"] == "float64" else "float32"
+    return ExtensionFeatures(name, declared.origin, version, *sizes, precision, arrays)
+
+
+def _in(array: NDArray[Any], precision: Precision) -> NDArray[Any]:
+    return array.astype(precision) if array.dtype.kind == "f" else array

@@ -1,0 +1,249 @@
+"""The worked examples of the page `Extend okl`, as they stand there: learnt with here and on workers, and refused."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from okl import extensions
+from okl.accelerated.catalogue import make_model
+from okl.accelerated.fapg import Fapg, solve
+from okl.accelerated.operators import DenseRows
+from okl.checkpoints.tree import PutTogether, TakenApart
+from okl.configuration import TrainSettings, settings_from
+from okl.errors import ConfigError, ModelError
+from okl.execution.local import LocalExecution
+from okl.execution.protocol import Execution
+from okl.extending import add_loss, use_extension
+from okl.features.extension import draw_extension_map
+from okl.features.stored import map_from_stored
+from okl.kernels import Gaussian, Laplacian
+from okl.learning import learn
+from okl.losses import Logistic, make_loss
+from okl.planning import make_solver
+from okl.predictors import predictor_from_stored
+from okl.store.dataset import Dataset
+from okl.store.model import Model, load_model, save_model
+from okl.types import Task
+
+FOLDER = Path(__file__).parents[2] / "infra" / "docs" / "examples" / "extensions"
+FILES = sorted(FOLDER.glob("*.py"))
+SMALL: dict[str, Any] = {"frequencies": 64, "bandwidth": 3.0, "seed": 4}
+BINNED = SMALL | {"map": "binning", "kernel": "laplacian"}
+CASES: dict[str, tuple[Task, dict[str, Any]]] = {
+    "a loss, row by row": ("regression", SMALL | {"loss": "huber"}),
+    "a loss, summed": ("regression", SMALL | {"loss": "huber", "mode": "sum", "rounds": 12}),
+    "a loss in a Nystrom map": (
+        "regression",
+        {"solver": "nogd", "loss": "huber", "budget": 30, "mode": "mix", "rounds": 3},
+    ),
+    "a model": ("binary", {"solver": "smoothed-svm", "kernel": "linear", "tol": 1e-6}),
+    "a map": ("multiclass", BINNED | {"mode": "mix", "rounds": 4}),
+    "a map and a model": ("binary", BINNED | {"solver": "smoothed-svm", "tol": 1e-3}),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _used() -> None:
+    for path in FILES:
+        use_extension(path)
+
+
+def settings(**values: Any) -> TrainSettings:
+    return settings_from(TrainSettings, {"data": "unused"} | values, "a test")
+
+
+def bits(value: Any) -> Any:
+    """Arrays, and what is made of them, to the last bit."""
+    if isinstance(value, dict):
+        return {name: bits(item) for name, item in value.items()}
+    return (value.dtype, value.shape, value.tobytes())
+
+
+def solved(data: Dataset, execution: Execution, **values: Any) -> Any:
+    asked = settings(**values)
+    return learn(*_begun(make_solver(asked, data), data, execution), data, execution)
+
+
+def _begun(solver: Any, data: Dataset, execution: Execution) -> tuple[Any, Any]:
+    return solver, solver.start(data, execution)
+
+
+def test_each_example_is_one_file_of_less_than_80_lines() -> None:
+    assert {path.stem for path in FILES} == {"binning", "huber", "smoothed"}
+    assert all(len(path.read_text().splitlines()) < 80 for path in FILES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_dask_equals_serial_bit_for_bit_and_what_is_learnt_is_stored(
+    name: str, learnable: dict[Task, Dataset], two_workers: Execution, tmp_path: Path
+) -> None:
+    task, values = CASES[name]
+    data = learnable[task]
+    with LocalExecution(2) as here:
+        alone = solved(data, here, **values)
+        inside = TakenApart(alone.state, {"data": data})
+        again = TakenApart(PutTogether(inside.tree, inside.arrays, {"data": data}).value, {"data": data})
+        assert again.tree == inside.tree
+        assert bits(again.arrays) == bits(inside.arrays)
+    spread = solved(data, two_workers, **values)
+    assert bits(spread.predictor.arrays()) == bits(alone.predictor.arrays())
+    if "tol" in values:
+        assert alone.standing.relative_gap < values["tol"]
+    else:  # a few rounds teach less than each row for itself
+        assert alone.standing.error < (1.1 if "rounds" in values else 0.8) * alone.standing.baseline_error
+    save_model(Model(data.schema, alone.predictor), tmp_path / "model")
+    inputs = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
+    stored = load_model(str(tmp_path / "model")).predictor
+    assert bits(stored.scores(inputs)) == bits(alone.predictor.scores(inputs))
+    assert bits(np.concatenate([stored.scores(inputs[:7]), stored.scores(inputs[7:])])) == bits(stored.scores(inputs))
+
+
+def test_a_compiled_loss_of_an_extension_is_learnt_like_the_same_one_of_the_table(
+    learnable: dict[Task, Dataset],
+) -> None:
+    def softly(f: float, y: float) -> float:
+        return float(max(0.0, -y * f) + np.log1p(np.exp(-abs(y * f))))
+
+    def pull(f: float, y: float) -> float:
+        return float(-y * 0.5 * (1.0 - np.tanh(0.5 * y * f)))
+
+    add_loss("logistic-again", task="binary", value=softly, derivative=pull)
+    loss, table, rng = make_loss("logistic-again"), Logistic(), np.random.default_rng(2)
+    scores, targets = 3 * rng.standard_normal(99), np.sign(rng.standard_normal(99))
+    np.testing.assert_allclose(loss.value(scores, targets), table.value(scores, targets), rtol=1e-12)
+    np.testing.assert_allclose(loss.derivative(scores, targets), table.derivative(scores, targets), rtol=1e-12)
+    with LocalExecution(2) as here:
+        values = SMALL | {"step_size": 1.0}
+        own, other = (
+            solved(learnable["binary"], here, loss=name, **values).predictor.weights
+            for name in ("logistic-again", "logistic")
+        )
+    np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-6)
+
+
+def test_the_smoothed_svm_is_at_the_optimum_that_another_method_finds() -> None:
+    rng = np.random.default_rng(3)
+    inputs = rng.standard_normal((60, 2))
+    signs = np.where(inputs[:, 0] + 0.7 * rng.standard_normal(60) > 0.2, 1.0, -1.0)
+    problem: Any = make_model("smoothed-svm", C=0.5).problem(DenseRows(inputs, signs))
+    state, _ = solve(problem, Fapg(tolerance=1e-7))
+    loss = problem.risk.loss
+
+    def primal(at: Any) -> float:
+        return float(0.5 * at[:2] @ at[:2] + 0.5 * loss.value(signs * (inputs @ at[:2] - at[2])).sum())
+
+    best = minimize(primal, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).fun
+    assert state.best_record.certificate.primal == pytest.approx(best, rel=1e-6)
+    assert state.best_record.certificate.dual <= best * (1 + 1e-8)
+
+
+def test_inner_products_of_binned_rows_are_those_of_the_laplacian_kernel() -> None:
+    inputs = np.random.default_rng(5).standard_normal((40, 2))
+    kernel = Laplacian(2.0)
+    features = draw_extension_map("binning", kernel, 2, 64_000, 0, "float64").transform(inputs)
+    distances = np.abs(inputs[:, None] - inputs[None]).sum(axis=2)
+    assert np.abs(features @ features.T - np.exp(-distances / 2.0)).max() < 0.1
+    with pytest.raises(ConfigError, match="binning is of the Laplacian kernel, but the kernel is gaussian"):
+        draw_extension_map("binning", Gaussian(1.0), 2, 64, 0)
+
+
+LOSS = "from okl.extending import add_loss\nadd_loss({}, value={}, derivative={})"
+BAD = {
+    "import nothing_at_all": r"bad\.py fails when it is imported: ModuleNotFoundError",
+    "x = 1": r"bad\.py adds nothing: call add_loss",
+    LOSS.format("'hinge', task='binary'", "max", "min"): "one of okl's own",
+    LOSS.format("'my', task='multiclass'", "max", "min"): "takes binary or",
+    LOSS.format(
+        "'my', task='regression'", "lambda s, t: s * s", "lambda s, t: s"
+    ): "'my' is not that of its value: at score",
+    LOSS.format(
+        "'huber', task='binary'", "lambda s, t: s", "lambda s, t: 1.0"
+    ): r"'huber' comes from huber\.py .* and from bad",
+    "from okl.extending import add_model\n@add_model\nclass My:\n    pass": "model My lacks NAME, PARAMETER, EQUATION",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_a_bad_extension_is_refused_with_its_reason(text: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(text)
+    before = extensions.files()
+    with pytest.raises(ConfigError, match=BAD[text]):
+        use_extension(tmp_path / "bad.py")
+    assert extensions.files() == before
+
+
+def test_what_cannot_be_compiled_is_refused_before_rows_are_read(tmp_path: Path) -> None:
+    (tmp_path / "textual.py").write_text(
+        "from okl.extending import add_loss\n"
+        "def slope(s, t):\n    return float(str(2 * s))\n"
+        "add_loss('textual', task='regression', value=lambda s, t: s * s, derivative=slope)\n"
+    )
+    use_extension(tmp_path / "textual.py")
+    with pytest.raises(ConfigError, match=r"The loss 'textual' of textual\.py \w+ cannot be compiled: "):
+        make_loss("textual")
+
+
+def test_a_model_names_the_extension_that_is_not_here() -> None:
+    drawn = draw_extension_map("binning", Laplacian(1.0), 2, 64, 0)
+    description = drawn.describe()
+    assert bits(map_from_stored(description, drawn.arrays()).transform(np.ones((1, 2)))) == bits(
+        drawn.transform(np.ones((1, 2)))
+    )
+    with pytest.raises(ModelError, match=r"map 'gone' is an extension's, of binning\.py \w+, which is not here"):
+        predictor_from_stored(
+            {"kind": "linear", "map": description | {"name": "gone"}}, {"weights": np.ones((1, 64))}, "here"
+        )
+    with pytest.raises(ModelError, match=r"drawn by version 2 of it, but binning\.py .* brings version 1"):
+        map_from_stored(description | {"version": 2}, drawn.arrays())
+
+
+def test_a_loss_of_an_extension_is_refused_where_it_means_nothing(learnable: dict[Task, Dataset]) -> None:
+    refused: dict[str, dict[str, Any]] = {
+        "loss here is huber": {"radius": 3.0},
+        "weighs okl's own losses only": {"track": True},
+        "bogd steps by the hinge loss": {"solver": "bogd"},
+        "loss = 'huber'": {"solver": "scs"},
+    }
+    for message, values in refused.items():
+        asked = settings(loss="huber", **values)
+        with pytest.raises(ConfigError, match=message):
+            make_solver(asked, learnable["regression"])
+
+
+def test_another_state_of_a_file_is_another_extension(tmp_path: Path) -> None:
+    text = (FOLDER / "huber.py").read_text().replace("huber", "changing")
+    path = tmp_path / "changing.py"
+    origins = []
+    for delta in ("0.3", "0.7"):
+        path.write_text(text.replace("DELTA = 0.3", f"DELTA = {delta}"))
+        use_extension(path)
+        loss = make_loss("changing")
+        origins.append(loss)
+        assert loss.derivative(np.array([5.0]), np.array([0.0])) == float(delta)
+    first, second = origins
+    assert first != second
+    assert pickle.loads(pickle.dumps(first)).derivative(np.array([5.0]), np.array([0.0])) == 0.3
+    with pytest.raises(ConfigError, match=r"'changing' of changing\.py 0 is needed, but here it comes from"):
+        replace(first, origin="changing.py 0").value(np.ones(1), np.ones(1))  # type: ignore[type-var]
+
+
+def test_names_of_okl_import_no_extension_and_others_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "later.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "later"))
+    monkeypatch.setenv(extensions.VARIABLE, "")  # and taken away again
+    with pytest.raises(ConfigError, match=r"loss = 'later': input should be 'auto', 'hinge'"):
+        settings(loss="later")
+    extensions.offer(str(tmp_path / "later.py"))
+    assert settings(loss="hinge").loss == "hinge"
+    assert not any("later" in module for module in extensions.files())
+    assert settings(loss="later").model_dump(mode="json")["loss"] == "later"
+    assert any("later" in module for module in extensions.files())
+    assert "later" in TrainSettings.model_json_schema()["properties"]["loss"]["enum"]
+    with pytest.raises(ConfigError, match="not a file"):
+        extensions.offer(str(tmp_path / "nowhere.py"))
