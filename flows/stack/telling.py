@@ -11,6 +11,7 @@ from flows.stack.code import code_on_disk
 from flows.stack.probing import health, runs_going_on
 from flows.stack.processes import memory_of
 from flows.stack.state import StackState
+from okl.store.texttables import aligned
 
 COLUMNS = ("process", "pid", "address", "since", "memory", "restarts", "health")
 
@@ -47,9 +48,7 @@ def describe(state: StackState, folder: Path) -> dict[str, Any]:
 
 def text(stack: dict[str, Any]) -> str:
     """The same for people."""
-    rows = [COLUMNS, *(_row(process) for process in stack["processes"])]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = aligned([COLUMNS, *(_row(process) for process in stack["processes"])])
     lines += [f"  {process['name']} {process['ended']}" for process in stack["processes"] if process["ended"]]
     if not stack["code_is_current"]:
         lines.append("okl's code has changed since: new runs start slower, and leave these workers alone, until "

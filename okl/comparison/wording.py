@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from okl.store.texttables import aligned
 from okl.store.wording import number, seconds
 
 HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
@@ -150,9 +151,3 @@ def _test(result: Mapping[str, Any]) -> str:
     rows = number(result["dataset"]["test_rows"])
     unseen = "" if result["settings"]["holdout"] == "test" else ", which took no part in the search,"
     return f"; on the {rows} test rows{unseen} it is right in {percent(test['accuracy'], None)} of cases"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines whose cells stand below each other."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]

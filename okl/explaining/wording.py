@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from okl.configuration import TrainSettings, WhereSettings
-from okl.registry.wording import table
+from okl.store.texttables import aligned
 from okl.store.wording import METRIC_NAMES, SPLIT_NAMES, number
 
 MOST_COLUMNS = 20
@@ -32,7 +32,7 @@ def _what(told: Mapping[str, Any]) -> list[str]:
         "chosen": _chosen(told["provenance"].get("chosen") or {}),
         "learnt from": _origin(told["provenance"]),
     }
-    return [str(told["model"]), *table([[name, value or "-"] for name, value in facts.items()])]
+    return [str(told["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
 
 
 def _settings(configuration: Mapping[str, Any]) -> str:
@@ -99,7 +99,7 @@ def _figures(told: Mapping[str, Any]) -> list[str]:
         for metric, value in (told.get(split) or {}).items()
         if metric in METRIC_NAMES and isinstance(value, int | float)
     ]
-    return table(rows) if rows else []
+    return aligned(rows) if rows else []
 
 
 def _certificate(told: Mapping[str, Any]) -> list[str]:
@@ -107,7 +107,7 @@ def _certificate(told: Mapping[str, Any]) -> list[str]:
     if not proof:
         return []
     facts = [[name, number(value)] for name, value in proof.items() if isinstance(value, bool | int | float | str)]
-    return ["certificate", *table(facts)]
+    return ["certificate", *aligned(facts)]
 
 
 def _lineage(told: Mapping[str, Any]) -> list[str]:
@@ -121,7 +121,7 @@ def _lineage(told: Mapping[str, Any]) -> list[str]:
         "learnt": f"{len(lineage['shards']):,} shards, {rows:,} rows",
         "published": str(lineage["decision"].get("reason") or "-"),
     }
-    return ["lineage", *table([[name, value] for name, value in facts.items()])]
+    return ["lineage", *aligned([[name, value] for name, value in facts.items()])]
 
 
 def _importance(told: Mapping[str, Any]) -> list[str]:
@@ -140,7 +140,7 @@ def _importance(told: Mapping[str, Any]) -> list[str]:
         f"what permuting a column adds to the {error} ({found['error']:.4g} on {found['rows']:,} {found['on']}; "
         f"{found['repeats']} times each)"
     )
-    return [head, *table(rows), *more]
+    return [head, *aligned(rows), *more]
 
 
 def _bar(rise: float, largest: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from okl.planning.forecast import Forecast
 from okl.planning.outlook import Outlook
+from okl.store.texttables import aligned
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -82,17 +83,8 @@ def _table(forecasts: tuple[Forecast, ...]) -> list[str]:
         )
         for one in forecasts
     ]  # fmt: skip
-    table = [(*columns, "stops at"), *rows]
-    widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if index < 2 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in table
-    ]
     return [
-        *lines,
+        *aligned([(*columns, "stops at"), *rows], numbers_from=2),
         "",
         "stops at: workers from which rounds take longer to carry than to work on; shards: not before each has but one",
     ]

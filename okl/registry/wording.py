@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from okl.registry.entry import CANDIDATE, CHAMPION, PREVIOUS
 from okl.registry.pruning import Pruned
+from okl.store.texttables import aligned
 from okl.store.wording import flat, number
 
 SHOWN = 20  # versions of a model
@@ -26,7 +27,7 @@ def registry_text(found: Mapping[str, Any]) -> str:
         ]
         for model in found["models"]
     ]
-    return "\n".join([found["registry"], *(table(rows) if found["models"] else ["no model has a version yet"])])
+    return "\n".join([found["registry"], *(aligned(rows) if found["models"] else ["no model has a version yet"])])
 
 
 def model_text(found: Mapping[str, Any]) -> str:
@@ -54,10 +55,10 @@ def model_text(found: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             f"{found['model']}: {_aliases(found['aliases'])}  ({found['folder']})",
-            *table(rows),
+            *aligned(rows),
             *([f"... and {more} more versions (--json shows all)"] if more > 0 else []),
             "",
-            *table(log),
+            *aligned(log),
         ]
     )
 
@@ -78,7 +79,7 @@ def version_text(found: Mapping[str, Any]) -> str:
         rows += [[f"{title}.{name}", text] for name, text in flat(found[part])]
     shards = [["shard", "rows", "sha256"]]
     shards += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in found["shards"]]
-    return "\n".join([f"{found['model']}@{found['version']}", *table(rows), "", *table(shards)])
+    return "\n".join([f"{found['model']}@{found['version']}", *aligned(rows), "", *aligned(shards)])
 
 
 def difference_text(found: Mapping[str, Any]) -> str:
@@ -92,7 +93,7 @@ def difference_text(found: Mapping[str, Any]) -> str:
         total = sum(int(shard.get("rows", 0)) for shard in shards)
         cells = [f"{len(shards):,} ({total:,} rows)" if text == which else "" for which in (first, second)]
         rows += [["shards learnt only by", *cells]] if shards else []
-    return "\n".join(table(rows) if len(rows) > 1 else [f"{first} and {second} do not differ in anything recorded."])
+    return "\n".join(aligned(rows) if len(rows) > 1 else [f"{first} and {second} do not differ in anything recorded."])
 
 
 def pruned_text(pruned: Pruned, dry_run: bool) -> str:
@@ -104,16 +105,6 @@ def pruned_text(pruned: Pruned, dry_run: bool) -> str:
     return (
         f"{'would remove' if dry_run else 'removed'} the files of versions {listed} ({size(pruned.size_bytes)}){left}"
     )
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with cells under each other.
-
-    >>> table([["a", "b"], ["long", "c"]])
-    ['a     b', 'long  c']
-    """
-    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def size(size_bytes: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from okl.store.texttables import aligned
+
 HEADER = ("Data set", "Algorithm", "Metric", "Paper", "okl", "Difference", "in sd", "Verdict", "Seconds",
           "Paper's seconds", "per FOGD", "Setting", "Beside")  # fmt: skip
 SIDE_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Linear", "Remark")
@@ -104,7 +106,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
     """Aligned lines for a terminal."""
     lines: list[str] = []
     for header, rows in (cell_table(result), side_table(result)):
-        lines += [*_aligned([header, *rows]), ""]
+        lines += [*aligned([header, *rows]), ""]
     return "\n".join([*lines, *sentences(result), f"Report: {result['run']}/report.html"])
 
 
@@ -136,8 +138,3 @@ def _signed(metric: str, value: float | None) -> str:
     if value is None:
         return "-"
     return f"{100 * value:+.2f}" if metric in PERCENT else f"{value:+{'.5f' if metric == 'squared_loss' else '.3g'}}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -14,10 +14,9 @@ import pytest
 from okl.errors import ConflictError, DataError, RegistryError
 from okl.registry.reference import load
 from okl.registry.registry import Registry
-from okl.store import places, trying
 from okl.store.places import RemotePath
 from tests.registry.models import lineage, number_in, publish, writer
-from tests.store.objectstore import Faulty, point_at, s3_server
+from tests.store.objectstore import Faulty, bucket_served
 
 
 class Store:
@@ -54,17 +53,10 @@ class Store:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Faulty, Store]]:
     """The server, and an environment that says where it is."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
-    patch.setattr(trying, "FIRST_WAIT_SECONDS", 0.005)
-    with s3_server() as (address, app):
+    with bucket_served("registries", tmp_path_factory.mktemp("home")) as app:
         store = Store(app._app)
         app._app = store
-        point_at(patch, address)
-        places.file_system("s3://any")[0].mkdir("registries")
         yield app, store
-    places._file_system.cache_clear()
-    patch.undo()
 
 
 @pytest.fixture

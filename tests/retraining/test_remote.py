@@ -12,25 +12,17 @@ from okl.errors import DataError
 from okl.registry.registry import Registry
 from okl.retraining.run import retrain
 from okl.retraining.settings import RetrainSettings
-from okl.store import places, trying
 from okl.store.places import RemotePath
 from tests.retraining.shards import content, land
 from tests.retraining.stories import settings
-from tests.store.objectstore import Faulty, point_at, s3_server
+from tests.store.objectstore import Faulty, bucket_served
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
     """A server for all tests, and an environment that says where it is."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
-    patch.setattr(trying, "FIRST_WAIT_SECONDS", 0.005)
-    with s3_server() as (address, app):
-        point_at(patch, address)
-        places.file_system("s3://any")[0].mkdir("models")
+    with bucket_served("models", tmp_path_factory.mktemp("home")) as app:
         yield app
-    places._file_system.cache_clear()
-    patch.undo()
 
 
 @pytest.fixture

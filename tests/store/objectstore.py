@@ -6,12 +6,15 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
+
+from okl.store import copies, places, trying
 
 BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -93,6 +96,21 @@ def s3_server() -> Iterator[tuple[str, Faulty]]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def bucket_served(name: str, home: Path) -> Iterator[Faulty]:
+    """A server that has a bucket, and an environment that says where it is and where okl's home is, until the end."""
+    with pytest.MonkeyPatch.context() as patch, s3_server() as (address, app):
+        patch.setenv("OKL_HOME", str(home))
+        patch.setattr(trying, "FIRST_WAIT_SECONDS", 0.005)
+        point_at(patch, address)
+        places.file_system("s3://any")[0].mkdir(name)
+        try:
+            yield app
+        finally:
+            places._file_system.cache_clear()
+            copies._copies.cache_clear()
 
 
 def point_at(patch: pytest.MonkeyPatch, address: str) -> None:

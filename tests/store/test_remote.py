@@ -18,7 +18,7 @@ from okl.checkpoints.unfinished import find_unfinished, settings_of
 from okl.errors import CheckpointError, ConfigError, DataError, ModelError
 from okl.execution.protocol import Execution
 from okl.functions import predict
-from okl.store import copies, places, trying
+from okl.store import places
 from okl.store.copies import RemoteCopy, RemoteReader, whole_copy_of
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset, verify
@@ -30,7 +30,7 @@ from okl.store.reading import read_rows
 from okl.store.sources import open_source
 from okl.training import train
 from tests.rows import curved, scores_of, train_settings
-from tests.store.objectstore import Faulty, point_at, s3_server
+from tests.store.objectstore import Faulty, bucket_served
 from tests.store.sources import inputs_of, settings, table
 
 SHAPE: dict[str, Any] = {"rows_per_shard": 300, "rows_per_group": 100}
@@ -39,16 +39,8 @@ SHAPE: dict[str, Any] = {"rows_per_shard": 300, "rows_per_group": 100}
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
     """The server, and an environment that says where it is."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("OKL_HOME", str(tmp_path_factory.mktemp("home")))
-    patch.setattr(trying, "FIRST_WAIT_SECONDS", 0.005)
-    with s3_server() as (address, app):
-        point_at(patch, address)
-        places.file_system("s3://any")[0].mkdir("bucket")
+    with bucket_served("bucket", tmp_path_factory.mktemp("home")) as app:
         yield app
-    places._file_system.cache_clear()
-    copies._copies.cache_clear()
-    patch.undo()
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ from typing import Any
 
 from okl.comparison.price.pictures import pictures_of
 from okl.comparison.report import Page, TableOfPage
-from okl.comparison.wording import aligned, percent
+from okl.comparison.wording import percent
 from okl.store.constraintwords import RATES
+from okl.store.texttables import aligned
 from okl.store.wording import number, seconds
 
 HEADER = ("Bound", "FOGD", "Best under it", "Price", "p", "Training rows", "Held-out rows", "Decisions")
