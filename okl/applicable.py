@@ -48,6 +48,7 @@ OPTIONS: dict[str, frozenset[str]] = (
     | {
         "scs": OF_CUTS | OF_KERNELS | {"confidence", "first_sample", "bundle_size"},
         "wolfe": OF_CUTS,
+        "ridge": OF_KERNELS | {"n_landmarks", "landmarks", "penalty", "class_weights", "fit_intercept"},
         "pegasos": frozenset({"frequencies", "map", "lam", "batch", "project", "average", "certify", "confidence"}),
     }
 )
@@ -64,6 +65,8 @@ LOSSES_OF_STRATEGIES = (
 
 def options_of(solver: str) -> frozenset[str]:
     """Of the options that only some solvers take, those that one takes, okl's own or an extension's model."""
+    if solver == "auto":
+        return frozenset()
     return OPTIONS[solver] if solver in OPTIONS else _of_model(solver)
 
 
@@ -77,6 +80,11 @@ def check_options(settings: TrainSettings) -> None:
     ConfigError : an option that the solver, the kernel or the mode does not take, or a rank above the budget
     """
     solver, taken = settings.solver, options_of(settings.solver)
+    if solver != "auto" and _changed(settings, "budget_seconds"):
+        raise ConfigError(
+            f"{_told(settings, 'budget_seconds')}, but the solver {solver} takes as long as it takes: auto looks at the "
+            "time. Leave it out, or give no solver and no option of one."
+        )
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]
         if others and name not in taken and _changed(settings, name):
@@ -102,6 +110,9 @@ def check_options(settings: TrainSettings) -> None:
         _check_cuts(settings)
     elif solver == "pegasos":
         _check_pegasos(settings)
+    elif solver in ("ridge", "auto"):
+        _check_mode(settings)
+        _refuse(settings, OF_ONLINE)
     elif solver not in ("fogd", "nogd") and settings.loss not in LOSSES_OF_STRATEGIES:
         raise ConfigError(
             f"loss = {settings.loss!r}, but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."

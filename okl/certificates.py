@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from okl.accelerated.solver import AcceleratedSolver
 from okl.comparators import MOST_BYTES, Told, hindsights, hold_rows
 from okl.execution.protocol import Execution
 from okl.horizons import Horizon
@@ -23,12 +22,12 @@ from okl.online.tracking.recipe import TrackingRecipe
 from okl.piecewiseregret import PIECES, chosen_borders, compare, solve_runs
 from okl.predictors import LinearPredictor
 from okl.progress import NullObserver, Observer
+from okl.recipes import Certified
 from okl.solvers import Standing
 from okl.store.dataset import Dataset
 from okl.subgradient.catalogue import make_piecewise
 from okl.subgradient.pegasoslearner import PegasosRecipe
 from okl.subgradient.proving import Prover
-from okl.subgradient.solver import SubgradientSolver
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Proof:
         return {"kind": self.kind, "shown": not self.reason, "reason": self.reason, **self.figures}
 
 
-def gap_proof(solver: AcceleratedSolver | SubgradientSolver, state: Any) -> Proof:
+def gap_proof(solver: Certified, state: Any) -> Proof:
     """How far above the optimum a solution is at most, as the solver says of a state that has finished.
 
     Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.

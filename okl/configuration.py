@@ -30,8 +30,9 @@ SolverName = Literal[
     "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
     "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron", "tvm",
     "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm",
-    "scs", "wolfe", "pegasos",
+    "scs", "wolfe", "pegasos", "ridge",
 ]  # fmt: skip
+AskedSolver = Literal[SolverName, "auto"]
 KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 _TRUE = ("true", "1", "yes", "on")
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
@@ -63,6 +64,13 @@ class OrOfExtension:
             if isinstance(name, str) and extensions.find(self.kind, name):
                 return name
             raise
+
+
+NOT_OF_LEARNERS = frozenset(
+    {"data", "ingest", "solver", "rescale", "budget_seconds", "seed", "precision", "checkpoint_seconds"}
+    | {"checkpoint_rounds", "out", "name"}
+)
+"""Options of a run that a race takes as well."""
 
 
 class WhereSettings(BaseModel):
@@ -145,9 +153,11 @@ class TrainSettings(WhereSettings):
 
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
-    solver: Annotated[SolverName, OrOfExtension("solver")] = Field(
-        "fogd",
-        description="the learner; perceptron and ogd keep every row they learn from: memory grows with the rows; "
+    solver: Annotated[AskedSolver, OrOfExtension("solver")] = Field(
+        "auto",
+        description="the learner; auto: solver, scaling, kernel, bandwidth and size by a race on a sample, or fogd as "
+        "soon as an option of a learner is given; ridge: kernel least squares on landmarks, solved exactly; "
+        "perceptron and ogd keep every row they learn from: memory grows with the rows; "
         "c-svm to l1-l2-svm: solved to a certified duality gap; scs: solved on samples that grow until the gap over "
         "all rows is certified; wolfe: conjugate subgradients of all rows at once",
     )
@@ -199,7 +209,27 @@ class TrainSettings(WhereSettings):
     budget: int = Field(100, ge=1, description="support vectors or landmarks at most")
     rank: Count | Literal["auto"] = Field("auto", description="nogd: columns of the map; auto: .3 of the budget")
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
-        "supports", description="nogd: first support vectors, or chosen from a sample beforehand"
+        "supports",
+        description="nogd: first support vectors, or chosen from a sample beforehand; ridge, which has no support "
+        "vectors: uniform",
+    )
+    n_landmarks: Count | Literal["auto"] = Field(
+        "auto", description="ridge: landmarks, on which its weights stand; auto: 1,000, or all rows if they are fewer"
+    )
+    penalty: Positive | Literal["auto"] = Field(
+        "auto",
+        description="ridge: weight of the squared norm beside the mean of squares; auto: that of least leave-one-out "
+        "error of sampled training rows",
+    )
+    rescale: Literal["stored", "none", "standard", "minmax"] = Field(
+        "stored", description="scaling of inputs, applied on reading; stored: as the data set was ingested"
+    )
+    budget_seconds: float = Field(
+        60.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="auto: seconds that the race and the learning may take on a machine of two cores, counted in "
+        "operations, so that the model does not depend on the clock",
     )
     regularisation: Positive | Literal["auto"] = Field(
         "auto", description="of bogd, bogd++, norma, bsgd: weight of the squared norm; auto: the solver's own"
@@ -275,6 +305,18 @@ class TrainSettings(WhereSettings):
     )
     out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
     name: str | None = Field(None, description="name of the model")
+
+    @model_validator(mode="after")
+    def _as_asked(self) -> TrainSettings:
+        """With an option of a learner and no solver it is fogd that takes the option: nothing is left to a race."""
+        if self.solver == "auto":
+            own = set(TrainSettings.model_fields) - set(WhereSettings.model_fields) - NOT_OF_LEARNERS
+            told = own & self.model_fields_set
+            if "solver" in self.model_fields_set:  # such as of settings that were stored: all fields are set
+                told = {name for name in own if getattr(self, name) != TrainSettings.model_fields[name].default}
+            if told:
+                object.__setattr__(self, "solver", "fogd")  # frozen, but not yet handed out
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from okl.accelerated.solver import AcceleratedSolver
 from okl.checkpoints.keeper import LoopKeeper, NoKeeper, RunKeeper
 from okl.checkpoints.position import Position
 from okl.configuration import TrainSettings
@@ -17,10 +16,9 @@ from okl.execution.protocol import Execution
 from okl.online.solver import OnlineSolver, OnlineState, with_model_kept
 from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer
-from okl.recipes import linear_alternative, linear_baseline
+from okl.recipes import Certified, linear_alternative, linear_baseline
 from okl.solvers import Convergence, Solver, Standing
 from okl.store.dataset import Dataset
-from okl.subgradient.solver import SubgradientSolver
 from okl.types import Task
 
 LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
@@ -130,7 +128,7 @@ def learn_linear(
             return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution, keeper)
         except ConfigError:  # limits that no weights of a line keep to
             return None
-    other = linear_alternative(solver) if isinstance(solver, AcceleratedSolver | SubgradientSolver) else None
+    other = linear_alternative(solver) if isinstance(solver, Certified) else None
     if other is None:
         return None
     loop = keeper.of("linear") if keeper else NoKeeper()

@@ -31,6 +31,7 @@ from okl.online.nogdrecipe import NOGDRecipe
 from okl.online.recipe import Recipe, Situation, balanced_class_weights, check_loss
 from okl.online.solver import SAMPLE_ROWS
 from okl.online.tracking.recipe import TrackingRecipe
+from okl.ridge.solver import RidgeSolver
 from okl.store.dataset import Schema
 from okl.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
 from okl.subgradient.catalogue import make_piecewise
@@ -39,6 +40,7 @@ from okl.subgradient.pegasoslearner import PegasosRecipe
 from okl.subgradient.solver import SubgradientSolver
 from okl.subgradient.weighted import weigh
 
+Certified = AcceleratedSolver | SubgradientSolver | RidgeSolver
 BASELINE_TOLERANCE = 1e-3
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
@@ -111,8 +113,34 @@ def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolv
     )
 
 
-def linear_alternative(solver: AcceleratedSolver | SubgradientSolver) -> AcceleratedSolver | SubgradientSolver | None:
+def make_ridge(settings: TrainSettings, schema: Schema) -> RidgeSolver:
+    """The solver of kernel least squares.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    return RidgeSolver(
+        kernel=settings.kernel,
+        bandwidth=_number(settings.bandwidth),
+        n_landmarks=None if settings.n_landmarks == "auto" else settings.n_landmarks,
+        landmarks="uniform" if settings.landmarks == "supports" else settings.landmarks,
+        penalty=_number(settings.penalty),
+        degree=settings.degree,
+        offset=settings.offset,
+        class_weights=class_weights(settings, schema),
+        fit_intercept=settings.fit_intercept,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def linear_alternative(solver: Certified) -> Certified | None:
     """The same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
+    if isinstance(solver, RidgeSolver):
+        linear = replace(solver, kernel="linear", bandwidth=None, n_landmarks=None, penalty=None, standardise=True)
+        return None if solver.kernel == "linear" else linear
     if isinstance(solver.maps, InputsChoice):
         return None
     if isinstance(solver, SubgradientSolver):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from okl.accelerated.solver import AcceleratedSolver
 from okl.certificates import Proof, gap_proof
 from okl.evaluation import learnt_unit
 from okl.learning import Learnt, progressive_metric
 from okl.metrics import Tally
+from okl.recipes import Certified
 from okl.solvers import Standing
 from okl.store.dataset import Dataset, Schema
 from okl.store.places import Place
 from okl.store.wording import scalars
-from okl.subgradient.solver import SubgradientSolver
 
 Tallies = Mapping[str, Mapping[str, Tally] | None]
 """Of each split the tallies by the predictors' names; None for a split without rows."""
@@ -48,7 +47,7 @@ def figures(
 def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
     """The curve of an online run and its windows; how another one converged; and the certificate, if there is one."""
     points = learnt.curve.points()
-    if isinstance(learnt.solver, AcceleratedSolver | SubgradientSolver):
+    if isinstance(learnt.solver, Certified):
         return {"convergence": points, "certificate": gap_proof(learnt.solver, learnt.state).as_json()}
     watched = learnt.watch.as_json() if learnt.watch else {}
     return {"curve": points} | watched | ({"certificate": regret.as_json()} if regret else {})

@@ -17,6 +17,7 @@ from okl.beginning import open_data, open_folder
 from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
 from okl.checkpoints.keeper import MAIN, RunKeeper
 from okl.checkpoints.origin import Origin, refuse_other_origin
+from okl.choosing.choice import choose
 from okl.configuration import TrainSettings
 from okl.constraintresults import constraint_figures
 from okl.curve import LearningCurve
@@ -110,6 +111,7 @@ class TrainingRun:
         self._execution: Execution | None = None
         self._keeper: RunKeeper | None = None
         self._scratch: Path | None = None
+        self._choice: dict[str, Any] = {}
 
     @property
     def folder(self) -> Place:
@@ -133,8 +135,9 @@ class TrainingRun:
     def plan(self) -> dict[str, Any]:
         """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
         self._timeline.stage("plan")
-        settings = self.settings
         execution = self._open()
+        self._settle()
+        settings = self.settings
         self.memory = settle_memory(settings, self.data, self._running())
         _LOG.info("%s: %s", self.folder.name, self.memory.sentence(self._running().n_workers))
         self.solver = self._make_solver()
@@ -254,6 +257,15 @@ class TrainingRun:
         """One flat row a figure: predictor, split, metric, value."""
         return flat_figures(self._result)
 
+    def _settle(self) -> None:
+        """Choose what was left open; after a crash again, to the same choice."""
+        if self.settings.solver == "auto":
+            choice = choose(self.settings, self.data, self.observer)
+            self.settings, self._choice = choice.settings, choice.record
+            self.data = learnt_columns(self.settings, self.data)
+            for sentence in choice.record["why"]:
+                _LOG.info("%s: %s", self.folder.name, sentence)
+
     def _make_solver(self) -> Solver[Any]:
         solver = make_solver(self.settings, self.data)
         if not isinstance(solver, AcceleratedSolver):
@@ -320,6 +332,7 @@ class TrainingRun:
             "chosen": learnt.solver.chosen(learnt.state),
             **how_it_went(learnt, self._proof),
             **constraint_figures(learnt, self._measured, rows),
+            **({"choice": self._choice} if self._choice else {}),
             "settings": settings.model_dump(mode="json"),
             "dataset": describe_data(self.data, self.folder / "data" if here else self.data.folder),
         }

@@ -14,7 +14,7 @@ from typing import Any
 
 from okl import extensions
 
-PACKAGES = ("accelerated", "features", "kernels", "online", "subgradient")
+PACKAGES = ("accelerated", "features", "kernels", "online", "ridge", "subgradient")
 MODULES = (
     *("checkpoints.position", "curve", "drift", "execution.protocol", "losses", "solvers"),
     *("store.dataset", "store.order", "store.runs"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 
 from okl.accelerated.catalogue import is_model
 from okl.accelerated.solver import AcceleratedSolver
+from okl.applicable import check_options
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.execution.clusterfile import read_cluster_file
@@ -20,7 +22,8 @@ from okl.online.constraints.grammar import parse_constraints
 from okl.online.constraints.quantities import columns_of
 from okl.online.recipe import Mode
 from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
-from okl.recipes import check_recipe, make_accelerated, make_recipe, make_subgradient
+from okl.recipes import Certified, check_recipe, make_accelerated, make_recipe, make_ridge, make_subgradient
+from okl.ridge.solver import RidgeSolver
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import check_source
 from okl.store.manifest import is_dataset, open_dataset
@@ -61,10 +64,12 @@ def check(settings: TrainSettings) -> None:
         if settings.ingest is not None:
             raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
         data = learnt_columns(settings, open_dataset(settings.data))
-        solver = make_solver(settings, data)
-        if isinstance(solver, AcceleratedSolver):
+        solver = None if settings.solver == "auto" else make_solver(settings, data)
+        if solver is None:  # a race takes what fits
+            check_options(settings)
+        elif isinstance(solver, AcceleratedSolver):
             solver.check(data.schema)
-        elif isinstance(solver, SubgradientSolver):
+        elif isinstance(solver, SubgradientSolver | RidgeSolver):
             solver.check(data.schema, data.rows("train"))
         else:
             check_recipe(solver.recipe, data.schema, data.rows("train"))
@@ -76,7 +81,7 @@ def check(settings: TrainSettings) -> None:
 
 
 def learnt_columns(settings: TrainSettings, data: Dataset) -> Dataset:
-    """The data set without the inputs that constraints look at, unless these are to be learnt from, too.
+    """The data set without the inputs that constraints look at, unless these are to be learnt from, too; rescaled.
 
     Raises
     ------
@@ -84,6 +89,8 @@ def learnt_columns(settings: TrainSettings, data: Dataset) -> Dataset:
     """
     constraints, _ = parse_constraints(settings.constraints)
     check_columns(data.schema, constraints, str(data.folder))
+    if settings.rescale != "stored":
+        data = replace(data, schema=replace(data.schema, scale=settings.rescale))
     return data if settings.learn_sensitive else without_features(data, columns_of(constraints))
 
 
@@ -112,6 +119,10 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
             unweighted = settings.model_copy(update={"class_weights": "none"})
             if is_model(settings.solver):
                 return make_accelerated(unweighted, schema).check(schema)
+            if settings.solver == "auto":
+                return check_options(settings)
+            if settings.solver == "ridge":
+                return make_ridge(unweighted, schema).check(schema, None)
             if settings.solver in CUTTING_NAMES:
                 return make_subgradient(unweighted, schema).check(schema, None)
             recipe = make_recipe(unweighted, schema)
@@ -122,12 +133,14 @@ def _check_unread(settings: TrainSettings, ingest: IngestSettings) -> None:
     raise refused[0]
 
 
-def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | AcceleratedSolver | SubgradientSolver:
+def make_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver | Certified:
     """The solver that the settings mean for a data set."""
     if is_model(settings.solver):
         return make_accelerated(settings, data.schema)
     if settings.solver in CUTTING_NAMES:
         return make_subgradient(settings, data.schema)
+    if settings.solver == "ridge":
+        return make_ridge(settings, data.schema)
     return make_online_solver(settings, data)
 
 
@@ -162,7 +175,7 @@ def mode_of(settings: TrainSettings) -> Mode:
     """The mode: as given; otherwise stream in one process, and with workers what was measured to learn sooner."""
     if settings.mode != "auto":
         return settings.mode
-    if is_model(settings.solver) or settings.solver in CUTTING_NAMES:
+    if is_model(settings.solver) or settings.solver in (*CUTTING_NAMES, "ridge", "auto"):
         return "sum"
     if not (settings.workers or settings.scheduler or settings.cluster):
         return "stream"

@@ -41,7 +41,7 @@ LAWS: dict[str, Law] = (
     {"fogd": Law("pass"), "nogd": Law("pass", "budget"), "pegasos": Law("pass")}
     | {name: _of_strategy(name) for name in STRATEGIES}
     | {name: Law("iteration", vectors=9) for name in MODEL_NAMES}
-    | dict.fromkeys(("mm-fda", "mm-mpm"), Law("moment"))
+    | dict.fromkeys(("mm-fda", "mm-mpm", "ridge"), Law("moment"))
     | {"scs": Law("sample", vectors=4), "wolfe": Law("iteration", vectors=4)}
 )
 """By the solver's name. Vectors: those of `DualVectors`, `PrimalVectors` and `SampleVectors`, and their temporaries."""

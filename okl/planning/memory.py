@@ -14,6 +14,8 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.planning.beforehand import mode_of
 from okl.planning.laws import law_of
 from okl.planning.standin import Scene, scene_of
+from okl.ridge.gram import MOST_STRETCHES
+from okl.ridge.solver import N_LANDMARKS
 from okl.store.dataset import Dataset
 from okl.store.order import WINDOW_BYTES
 
@@ -115,6 +117,8 @@ def plan_memory(
         if law.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
     part = _part_bytes(settings, scene, columns, item) if part_bytes is None else part_bytes
+    if settings.solver == "ridge":
+        shards_each = min(shards_each, MOST_STRETCHES)
     messages = int(2 * part * (shards_each + 1)) if workers else int(2 * part)
     fixed = {
         "process": PROCESS_BYTES,
@@ -122,7 +126,8 @@ def plan_memory(
         "vectors": 8 * law.vectors * rows_each,
         "messages": messages,
     }
-    driver = PROCESS_BYTES + int(2 * part * (scene.shards + 2)) + (48 * columns**2 if law.unit == "moment" else 0)
+    answers = min(scene.shards, MOST_STRETCHES) if settings.solver == "ridge" else scene.shards
+    driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + (48 * columns**2 if law.unit == "moment" else 0)
     return _fitted(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
 
 
@@ -163,6 +168,8 @@ _REMEDIES = {
 
 def n_columns(settings: TrainSettings, n_inputs: int) -> int:
     """Columns of the map that the settings mean; inputs where there is none."""
+    if settings.solver == "ridge" and settings.kernel != "linear":
+        return N_LANDMARKS if settings.n_landmarks == "auto" else settings.n_landmarks
     if settings.solver == "nogd":
         return settings.budget if settings.rank == "auto" else settings.rank
     in_map = settings.kernel != "linear" and settings.map != "exact"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from okl.applicable import OPTIONS, options_of
+from okl.choosing.choice import choose
 from okl.configuration import IngestSettings, SolverName, TrainSettings
 from okl.errors import ConfigError
 from okl.execution.local import default_threads
@@ -77,6 +78,7 @@ def outlook(
     ConfigError, DataError : of settings or data that a run would refuse, too; ConfigError : memory that cannot suffice
     """
     data = None if paper else learnt_columns(settings, open_dataset(settings.data))
+    settings = _settled(settings, data)
     scene = _scene(settings, data, paper)
     constants = constants or machine(recalibrate)
     threads = default_threads() if settings.threads == "auto" else settings.threads
@@ -103,6 +105,15 @@ def outlook(
         except ConfigError as error:
             refused.append((name, str(error)))
     return Outlook(scene, network, constants, tuple(found), tuple(refused))
+
+
+def _settled(settings: TrainSettings, data: Dataset | None) -> TrainSettings:
+    """With the choice that a run would make; rows that nobody has are learnt online."""
+    if settings.solver != "auto":
+        return settings
+    if data is None:
+        return settings.model_copy(update={"solver": "fogd"})
+    return choose(settings, data).settings
 
 
 def _of_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:

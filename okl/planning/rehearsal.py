@@ -30,6 +30,7 @@ from okl.planning.laws import law_of
 from okl.planning.machine import read_row_seconds
 from okl.planning.recorder import HurriedRecorder, HurryError, Recorder
 from okl.planning.standin import N_SHARDS, Scene, rows_like, write_standin
+from okl.recipes import Certified
 from okl.solvers import Convergence
 from okl.store.dataset import Dataset
 from okl.subgradient.catalogue import CUTTING_NAMES
@@ -41,7 +42,7 @@ LONG, SHORT = 60, 10  # iterations
 MOST_HARDER = 100.0
 WARM_BYTES = 64 * 2**20
 
-Solver = OnlineSolver | AcceleratedSolver | SubgradientSolver
+Solver = OnlineSolver | Certified
 
 
 def rehearse(settings: TrainSettings, scene: Scene, data: Dataset | None) -> Rehearsed:
@@ -104,6 +105,8 @@ class _Runs:
     def in_iterations(self) -> Rehearsed:
         """Iterations of a method that goes on until a gap is reached."""
         change = _cut if self.settings.solver in CUTTING_NAMES else _paced
+        if self.settings.solver == "ridge":
+            change = _whole
         self._log(self.small, change(SHORT, SHORT), hurried=self._of_moments)  # compiles
         if self._of_moments:  # what the caller makes of them takes long, and is as long for few rows
             hasty = self._log(self.small, change(SHORT, SHORT), hurried=True)
@@ -150,6 +153,11 @@ def _as_hard(cost: float | str, rows: int) -> float:
 
 def _as_it_is(solver: Solver) -> Solver:
     return solver
+
+
+def _whole(iterations: int, check_every: int) -> Callable[[Solver], Solver]:
+    """One that ends by itself."""
+    return _as_it_is
 
 
 def _paced(iterations: int, check_every: int) -> Callable[[Solver], Solver]:

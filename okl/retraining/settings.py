@@ -97,6 +97,12 @@ class RetrainSettings(BaseModel):
             )
         return name
 
+    @field_validator("train")
+    @classmethod
+    def _learnt_on(cls, train: TrainSettings) -> TrainSettings:
+        """Without a solver that of shards is fogd, which goes on with each new one; a race would begin anew."""
+        return train.model_copy(update={"solver": "fogd"}) if train.solver == "auto" else train
+
     @model_validator(mode="before")
     @classmethod
     def _data_is_the_source(cls, values: Any) -> Any:

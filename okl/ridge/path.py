@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.blocks import run_threads
 from okl.compiled.door import one_blas_thread
 from okl.execution.protocol import Rows
 from okl.ridge.basis import Basis, Turn
-from okl.ridge.gram import Gram, Outputs
+from okl.ridge.gram import BLOCK, Gram, Outputs
 
 PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
 """Tried where none is given: 1e-9 to 10, half a decade apart."""
@@ -88,39 +89,53 @@ def centred(basis: Basis, gram: Gram, fit_intercept: bool = True) -> Centred:
 
 
 def leave_one_out(
-    basis: Basis, sums: Centred, outputs: Outputs, sample: Rows, penalties: tuple[float, ...] = PENALTIES
+    basis: Basis,
+    sums: Centred,
+    outputs: Outputs,
+    sample: Rows,
+    penalties: tuple[float, ...] = PENALTIES,
+    n_threads: int = 1,
 ) -> list[Tried]:
     """Errors of each sampled row by the model of all rows but this one, for each penalty, without solving again.
 
     y - f_(-i)(x) = (y - f(x)) / (1 - h),    h = v (z'(products + count penalty I)^(-1) z + 1 / count)
 
-    sample : rows that are among those of the sums
+    sample : rows that are among those of the sums; n_threads : bits do not depend on it
 
     Source: Cook & Weisberg, Residuals and Influence in Regression, 1982, (2.2.8); Rifkin & Lippert,
     MIT-CSAIL-TR-2007-025.
     """
-    values, weights = outputs.of(sample.targets), outputs.weights(sample.targets)
-    counted = np.ones(len(values)) if weights is None else weights
+    inverses = 1.0 / (sums.values[:, np.newaxis] + sums.count * np.array(penalties))
     constant = 1.0 / sums.count if sums.fit_intercept else 0.0
-    tried = []
+    firsts = range(0, len(sample.targets), BLOCK)
     with one_blas_thread():
-        columns = np.asarray(basis.columns(sample.inputs), dtype=np.float64) - sums.mean
-        turned = sums.turn.of_columns(columns) @ sums.vectors
-        squared = turned**2
-        spread = float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))
         aimed = sums.vectors.T @ sums.cross
-        for penalty in penalties:
-            inverse = 1.0 / (sums.values + sums.count * penalty)
-            residuals = values - sums.value_mean - turned @ (aimed * inverse[:, np.newaxis])
-            slack = np.maximum(1.0 - counted * (squared @ inverse + constant), _LEAST_SLACK)
-            left = residuals / slack[:, np.newaxis]
-            error = float(counted @ (left**2).sum(axis=1)) / max(spread, np.finfo(float).tiny)
-            mistakes = None
-            if outputs.task != "regression":
+        turn = sums.turn.back(sums.vectors)
+
+        def of_block(first: int) -> NDArray[np.float64]:
+            """Weights of rows, their squares about the mean, and of each penalty squares and mistakes left."""
+            targets = sample.targets[first : first + BLOCK]
+            values, weights = outputs.of(targets), outputs.weights(targets)
+            counted = np.ones(len(values)) if weights is None else weights
+            columns = np.asarray(basis.columns(sample.inputs[first : first + BLOCK]), dtype=np.float64) - sums.mean
+            turned = columns @ turn
+            slacks = 1.0 - counted[:, np.newaxis] * (turned**2 @ inverses + constant)
+            errors = [float(counted.sum()), float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))]
+            for k in range(len(penalties)):
+                residuals = values - sums.value_mean - turned @ (aimed * inverses[:, k, np.newaxis])
+                left = residuals / np.maximum(slacks[:, k, np.newaxis], _LEAST_SLACK)
                 wrong = outputs.classes(values - left) != outputs.classes(values)
-                mistakes = float(counted @ wrong) / float(counted.sum())
-            tried.append(Tried(penalty, error, mistakes))
-    return tried
+                errors += [float(counted @ (left**2).sum(axis=1)), float(counted @ wrong)]
+            return np.array(errors)
+
+        n_threads = max(1, min(n_threads, len(firsts)))
+        parts = run_threads(n_threads, lambda thread: [of_block(first) for first in firsts[thread::n_threads]])
+    total = np.sum([parts[index % n_threads][index // n_threads] for index in range(len(firsts))], axis=0)
+    count, spread = total[0], max(total[1], np.finfo(np.float64).tiny)
+    return [
+        Tried(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
+        for penalty, squares, wrong in zip(penalties, total[2::2], total[3::2], strict=True)
+    ]
 
 
 def best_of(tried: list[Tried], n_rows: int) -> Tried:

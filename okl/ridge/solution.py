@@ -50,8 +50,9 @@ def solve(
     sample: Callable[[], Rows],
     penalty: float | None = None,
     fit_intercept: bool = True,
+    n_threads: int = 1,
 ) -> RidgeSolution:
-    """The solution of all sums, for the penalty given or found.
+    """The solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
 
     sample : gives some of the rows that were summed, on which a penalty is found; asked only if none is given
 
@@ -67,7 +68,7 @@ def solve(
     tried: list[Tried] = []
     if penalty is None:
         rows = sample()
-        tried = leave_one_out(basis, sums, outputs, rows, PENALTIES)
+        tried = leave_one_out(basis, sums, outputs, rows, PENALTIES, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
     turned = sums.weights(penalty)
     weights = sums.turn.back(turned)
@@ -89,23 +90,17 @@ def fit_rows(
     A penalty is found on the first 8,192 rows: shuffle them before, where their order means something.
     """
     stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
-    n_threads = max(1, min(n_threads, len(stretches)))
+    of_sums = max(1, min(n_threads, len(stretches)))
 
     def of_thread(thread: int) -> list[Gram]:
         parts = []
-        for first, last in stretches[thread::n_threads]:
+        for first, last in stretches[thread::of_sums]:
             cut = slice(first * BLOCK, last * BLOCK)
             parts.append(gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),)))
         return parts
 
-    by_thread = run_threads(n_threads, of_thread)
-    parts = [by_thread[index % n_threads][index // n_threads] for index in range(len(stretches))]
+    by_thread = run_threads(of_sums, of_thread)
+    parts = [by_thread[index % of_sums][index // of_sums] for index in range(len(stretches))]
     gram = reduce(Gram.merged, parts)
-    return solve(
-        basis,
-        gram,
-        outputs,
-        lambda: Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS]),
-        penalty,
-        fit_intercept,
-    )
+    sample = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
+    return solve(basis, gram, outputs, lambda: sample, penalty, fit_intercept, n_threads)

@@ -1,0 +1,143 @@
+"""Solver, scaling, kernel, bandwidth and size for a data set, within a budget of nominal seconds, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import numpy as np
+
+from okl.choosing.candidates import Candidate, field
+from okl.choosing.costs import (
+    MOST_LANDMARKS,
+    RACE_SHARE,
+    Shape,
+    fogd_size,
+    most_landmarks,
+    rounds_of_race,
+)
+from okl.choosing.race import Race, Track, race
+from okl.configuration import TrainSettings
+from okl.errors import ConfigError
+from okl.execution.local import default_threads
+from okl.execution.protocol import Rows
+from okl.progress import NullObserver, Observer
+from okl.ridge.gram import Outputs
+from okl.store.dataset import Dataset, Scale, Schema
+from okl.store.reading import sample_rows
+
+ENOUGH_LANDMARKS = 2048  # where twice as many made the sampled rows no better
+WORTH = 0.02  # of the error: what twice as many landmarks have to gain for more than that
+_SAME = 0.5  # standard errors: a linear model that close to the best is taken, as it is read and kept more easily
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings that say all, and the record of how they came about, as a result has it under "choice"."""
+
+    settings: TrainSettings
+    record: dict[str, Any]
+
+
+def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
+    """Race candidates on a sample of the training rows, and size the winner by the budget.
+
+    The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.
+
+    Raises
+    ------
+    ConfigError : settings whose solver is given; fewer than two training rows
+    DataError : shards that cannot be read
+    """
+    assert settings.solver == "auto", "there is something to choose"
+    rows = data.rows("train")
+    if rows < 2:
+        raise ConfigError(f"{data.folder} has {rows} training rows, but a choice takes two at least. Name a solver.")
+    observer = observer or NullObserver()
+    shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
+    rounds = rounds_of_race(settings.budget_seconds, rows)
+    sample = _sample(data, rounds[-1][0], settings.seed)
+    track = Track(data.schema, sample, Outputs(data.schema.task, data.schema.n_outputs), _threads(settings))
+    scales = _scales(data.schema)
+    result = race(
+        track, field(scales), rounds, lambda done, total, best: observer.advance(done, total, {"score": best})
+    )
+    update, why = _sized(result, shape, settings.budget_seconds, data.schema)
+    record = {
+        "rows": result.winner.rows,
+        "seconds": sum(one.seconds for one in result.ran),
+        "candidates": [one.as_json() for one in result.ran],
+        "why": why,
+    }
+    return Choice(settings.model_copy(update=update), record)
+
+
+def _sample(data: Dataset, n: int, seed: int) -> Rows:
+    """Raw rows, shuffled."""
+    raw = replace(data, schema=replace(data.schema, scale="none"))
+    rows = sample_rows(raw, "train", n, seed, "float64")
+    order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
+    return Rows(rows.inputs[order], rows.targets[order])
+
+
+def _scales(schema: Schema) -> tuple[Scale, ...]:
+    """Those to try: the one that was asked for at ingest or now, else those that suit columns of any unit."""
+    if schema.scale != "none" or not schema.feature_statistics:
+        return (schema.scale,)
+    return tuple(scale for scale in get_args(Scale) if scale != "none")
+
+
+def _threads(settings: TrainSettings) -> int:
+    return default_threads() if settings.threads == "auto" else settings.threads
+
+
+def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) -> tuple[dict[str, Any], list[str]]:
+    """What the winner changes of the settings, and sentences that say why."""
+    winner, linear = result.winner, result.best_linear
+    unit = "mistakes" if schema.task != "regression" else "of the variance is left"
+    why = [
+        f"Of {len(result.ran)} candidates {winner.candidate.name} did best on {winner.rows:,} sampled rows: "
+        f"{winner.error:.2%} {unit}, each row predicted by a model of the others."
+    ]
+    simple = _as_good(result, schema)
+    if simple is not None:
+        if simple is not winner.candidate:
+            why.append(f"A linear model ({linear.error:.2%}) cannot be told from it by chance, and is simpler.")
+        return {"solver": "ridge", "kernel": "linear", "rescale": simple.scale}, why
+    why.append(f"The best linear model had {linear.error:.2%}.")
+    assert winner.bandwidth is not None
+    kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
+    seconds = (1.0 - RACE_SHARE) * budget_seconds
+    small = result.coarse is not None and result.coarse <= (1.0 + WORTH) * winner.error
+    landmarks = most_landmarks(shape, seconds, ENOUGH_LANDMARKS if small else MOST_LANDMARKS)
+    if landmarks is None and shape.rows > ENOUGH_LANDMARKS:
+        frequencies, passes = fogd_size(shape, seconds)
+        why.append(
+            f"{shape.rows:,} rows are too many for kernel least squares in {budget_seconds:g} s: they are learnt "
+            f"online, in {passes} passes, with {frequencies:,} frequencies of the same kernel."
+        )
+        return kernel | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
+    landmarks = landmarks or shape.rows
+    why.append(_why_so_many(landmarks, shape, small, budget_seconds))
+    return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
+
+
+def _as_good(result: Race, schema: Schema) -> Candidate | None:
+    """A linear candidate that is the best, or as good as it in the same round."""
+    winner, linear = result.winner, result.best_linear
+    if winner.candidate.kernel == "linear":
+        return winner.candidate
+    if linear.rows != winner.rows or schema.task == "regression":
+        return None
+    chance = (max(winner.error, 1.0 / winner.rows) / winner.rows) ** 0.5
+    return linear.candidate if linear.error <= winner.error + _SAME * chance else None
+
+
+def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:
+    if landmarks == shape.rows:
+        return f"All {landmarks:,} training rows are landmarks: nothing is approximated."
+    if small and landmarks == ENOUGH_LANDMARKS:
+        return f"{landmarks:,} landmarks: twice as many made the sampled rows no better."
+    if landmarks == MOST_LANDMARKS:
+        return f"{landmarks:,} landmarks, the most that are taken."
+    return f"{landmarks:,} landmarks: as many as {budget_seconds:g} s allow on a machine of two cores."

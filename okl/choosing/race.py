@@ -1,0 +1,143 @@
+"""A race of candidates on a sample: rounds on more and more rows, from each of which fewer go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from okl.choosing.candidates import Candidate
+from okl.execution.protocol import Rows
+from okl.features.bandwidth import suit_kernel
+from okl.ridge.basis import Basis, LandmarkBasis, MapBasis
+from okl.ridge.gram import Outputs
+from okl.ridge.solution import fit_rows
+from okl.ridge.solver import plain_inputs
+from okl.store.dataset import Schema, scaling_of
+from okl.types import FloatArray
+
+KEPT = (8, 3)  # of the first round, of the second; neighbours of the best join the last one
+_TELL = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a candidate did in its last round.
+
+    error : leave-one-out mistake rate, or squared error over that of the mean; squared_error : the latter for classes,
+        too; rows, landmarks : of the round; bandwidth : in scaled units, None for a linear one; kept : was in the last
+    """
+
+    candidate: Candidate
+    error: float
+    squared_error: float
+    penalty: float
+    rows: int
+    landmarks: int
+    bandwidth: float | None
+    seconds: float
+    kept: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """For a result: the score is the accuracy, or the share of the variance that is explained."""
+        return {
+            "name": self.candidate.name,
+            "score": 1.0 - self.error,
+            "rows": self.rows,
+            "landmarks": self.landmarks,
+            "seconds": self.seconds,
+            "kept": self.kept,
+        }
+
+
+@dataclass(frozen=True)
+class Race:
+    """All that ran, best first; coarse : the winner's error with half of the landmarks, None if that was not tried."""
+
+    ran: tuple[Ran, ...]
+    coarse: float | None
+
+    @property
+    def winner(self) -> Ran:
+        """The best of the last round."""
+        return self.ran[0]
+
+    @property
+    def best_linear(self) -> Ran:
+        """The best linear one, in the round that it came to."""
+        return next(one for one in self.ran if one.candidate.kernel == "linear")
+
+
+class Track:
+    """Where candidates run: sampled raw rows, shuffled, and their targets. n_threads : bits do not depend on it"""
+
+    def __init__(self, schema: Schema, sample: Rows, outputs: Outputs, n_threads: int) -> None:
+        self._schema, self._sample, self._outputs, self._threads = schema, sample, outputs, n_threads
+
+    def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
+        """Fit a candidate to the first rows, and take the penalty of least leave-one-out error."""
+        begun = time.perf_counter()
+        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
+        basis, bandwidth = basis_of(candidate, inputs, landmarks)
+        found = fit_rows(basis, Rows(inputs, self._sample.targets[:rows]), self._outputs, n_threads=self._threads)
+        best = found.best
+        assert best is not None, "no penalty was given"
+        return Ran(
+            candidate,
+            best.error,
+            best.squared_error,
+            best.penalty,
+            rows,
+            basis.n_columns,
+            bandwidth,
+            time.perf_counter() - begun,
+            kept,
+        )
+
+
+def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
+    """Raw inputs (rows, n_inputs) under a candidate's scaling, by the training rows' statistics; float32."""
+    pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
+    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * pairs[:, 1], dtype=np.float32)
+    return changed
+
+
+def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
+    """Landmarks are the first rows; the bandwidth is in units of the scaled inputs."""
+    if candidate.kernel == "linear":
+        return MapBasis(plain_inputs(inputs.shape[1], "float32")), None
+    _, chosen = suit_kernel(candidate.kernel, None, inputs)
+    bandwidth = candidate.factor * float(chosen["bandwidth"])
+    kernel, _ = suit_kernel(candidate.kernel, bandwidth, inputs)
+    return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
+
+
+def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]], tell: _TELL) -> Race:
+    """Run all in the first round, the best of it in the next, and so on; the winner is the best of the last.
+
+    rounds : sampled rows and landmarks of each; tell : called with rounds done, all of them, and the best score
+    """
+    running, out = list(starters), list[Ran]()
+    total = len(starters) + sum(KEPT[: len(rounds) - 1]) + 2
+    done, coarse = 0, None
+    ran: list[Ran] = []
+    for number, (rows, landmarks) in enumerate(rounds):
+        last = number == len(rounds) - 1
+        if last and ran:
+            running += [one for one in ran[0].candidate.neighbours() if one not in running]
+            coarse = track.run(ran[0].candidate, rows, max(1, landmarks // 2), False).error
+        ran = []
+        for candidate in running:
+            ran.append(track.run(candidate, rows, landmarks, last))
+            done += 1
+            tell(done, total, 1.0 - min(one.error for one in ran))
+        ran.sort(key=lambda one: (one.error, one.squared_error))
+        if not last:
+            going = [one.candidate for one in ran[: KEPT[min(number, len(KEPT) - 1)]]]
+            out += [one for one in ran if one.candidate not in going]
+            running = going
+    out.sort(key=lambda one: (-one.rows, one.error, one.squared_error))
+    return Race((*ran, *out), coarse)
