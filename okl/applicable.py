@@ -82,8 +82,8 @@ def check_options(settings: TrainSettings) -> None:
     solver, taken = settings.solver, options_of(settings.solver)
     if solver != "auto" and _changed(settings, "budget_seconds"):
         raise ConfigError(
-            f"{_told(settings, 'budget_seconds')}, but the solver {solver} takes as long as it takes: auto looks at the "
-            "time. Leave it out, or give no solver and no option of one."
+            f"{_told(settings, 'budget_seconds')}, but the solver {solver} takes as long as it takes: auto looks at "
+            "the time. Leave it out, or give no solver and no option of one."
         )
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]

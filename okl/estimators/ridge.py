@@ -1,0 +1,199 @@
+"""Kernel least squares as scikit-learn estimators: one pass over the rows, then solved exactly, with a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from joblib import effective_n_jobs  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from okl.checks import check_choice
+from okl.errors import DataError
+from okl.estimators.parameters import Auto, RandomState, draw_seed, number_or_auto, whole_number
+from okl.execution.protocol import Rows
+from okl.features.bandwidth import suit_kernel
+from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.ridge.basis import Basis, LandmarkBasis, MapBasis
+from okl.ridge.gram import Outputs
+from okl.ridge.solution import SAMPLE_ROWS, fit_rows
+from okl.ridge.solver import N_LANDMARKS, plain_inputs
+from okl.types import FloatArray, Precision, Task
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
+    """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2 over f on landmarks.
+
+    Inputs should be of like scale: put a StandardScaler before it. The same rows, parameters and random_state give the
+    same bits, whatever n_jobs is.
+
+    Parameters
+    ----------
+    kernel : "gaussian", "laplacian", "matern32", "matern52", "polynomial"; "linear": the inputs themselves
+    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 8,192 rows
+    degree, offset : of the polynomial kernel
+    n_landmarks : int >= 1, or "auto" for 1,000; all rows where they are fewer
+    landmarks : "uniform", "kmeans" or "rpcholesky"
+    penalty : float > 0, or "auto" for that of least leave-one-out error of at most 8,192 rows
+    fit_intercept : whether there is a bias b
+    precision : "float32" or "float64", of inputs and kernel values; sums are float64
+    n_jobs : threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of landmarks
+
+    Attributes
+    ----------
+    predictor_ : what scores rows; landmarks_ : (n_landmarks, n_features), None for the linear kernel
+    penalty_ : chosen or given; errors_ : penalties tried, each with its leave-one-out errors
+    certificate_ : objective and how far above the optimum it is at most
+    chosen_ : what "auto" parameters became, each with its reason
+    n_features_in_, feature_names_in_ : of the inputs
+
+    Source: Rifkin, Yeo & Poggio, Regularized least-squares classification, 2003; Rudi, Carratino & Rosasco, NIPS 2017,
+    (8), solved directly.
+    """
+
+    kernel: str = "gaussian"
+    bandwidth: float | Auto = "auto"
+    degree: int = 3
+    offset: float = 1.0
+    n_landmarks: int | Auto = "auto"
+    landmarks: Landmarks = "uniform"
+    penalty: float | Auto = "auto"
+    fit_intercept: bool = True
+    precision: Precision = "float32"
+    n_jobs: int | None = None
+    random_state: RandomState = None
+
+    def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
+        rng = check_random_state(self.random_state)
+        seed, order = draw_seed(rng), rng.permutation(len(targets))  # a penalty is found on the first rows
+        rows = Rows(np.ascontiguousarray(inputs[order]), np.asarray(targets[order], dtype=np.float64))
+        basis, self.chosen_ = self._basis(rows.inputs[:SAMPLE_ROWS], rows.inputs, seed)
+        penalty, jobs = number_or_auto("penalty", self.penalty), effective_n_jobs(self.n_jobs)
+        found = fit_rows(basis, rows, outputs, penalty, bool(self.fit_intercept), jobs)
+        self.predictor_ = found.predictor(basis)
+        self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
+        self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof
+
+    def _basis(self, sample: FloatArray, inputs: FloatArray, seed: int) -> tuple[Basis, dict[str, Any]]:
+        if self.kernel == "linear":
+            return MapBasis(plain_inputs(inputs.shape[1], self.precision)), {}
+        degree = whole_number("degree", self.degree)
+        width = number_or_auto("bandwidth", self.bandwidth)
+        kernel, chosen = suit_kernel(self.kernel, width, sample, degree, float(self.offset))
+        asked = N_LANDMARKS if self.n_landmarks == "auto" else whole_number("n_landmarks", self.n_landmarks)
+        n_landmarks = min(asked, len(inputs))
+        landmarks = choose_landmarks(kernel, inputs, n_landmarks, self.landmarks, seed)
+        return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
+
+    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
+        check_choice("precision", str(self.precision), ("float32", "float64"))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large for the precision is refused
+            checked: tuple[FloatArray, NDArray[Any]] = validate_data(
+                self, X, y, dtype=self.precision, order="C", reset=True, **options
+            )
+        return checked
+
+    def _scores(self, X: ArrayLike) -> FloatArray:
+        """Scores (rows,) or (rows, n_outputs)."""
+        check_is_fitted(self)
+        inputs = validate_data(self, X, dtype=self.precision, order="C", reset=False)
+        scores: FloatArray = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
+        return scores
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ignore[misc]
+    """Classes as +1 and -1 by kernel least squares; several against the rest, all at the cost of one.
+
+    Parameters
+    ----------
+    class_weight : factor of the squares of each class's rows, by label; "balanced" for rows / (classes * rows of it)
+    all others : as in KernelRidgeEstimator
+
+    Attributes
+    ----------
+    classes_ : labels in order, the second of two has positive scores
+    all others : as in KernelRidgeEstimator
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(400, noise=0.1, factor=0.5, random_state=0)
+    >>> bool(KernelRidgeClassifier(random_state=0).fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.95)
+    True
+    """
+
+    class_weight: dict[Any, float] | Literal["balanced"] | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        DataError, a ValueError : y holds one class only
+        """
+        inputs, labels = self._checked(X, y)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
+            )
+        weights = None
+        if self.class_weight is not None:
+            weights = tuple(map(float, compute_class_weight(self.class_weight, classes=self.classes_, y=labels)))
+        two = len(self.classes_) == 2
+        task: Task = "binary" if two else "multiclass"
+        indices = codes.astype(np.float64)
+        self._learn(
+            inputs, 2.0 * indices - 1.0 if two else indices, Outputs(task, 1 if two else len(self.classes_), weights)
+        )
+        return self
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Scores (rows,) for two classes, (rows, n_classes) for several."""
+        return self._scores(X)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Labels (rows,)."""
+        scores = self._scores(X)
+        found: NDArray[Any] = self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return found
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelRidgeRegressor(RegressorMixin, KernelRidgeEstimator):  # type: ignore[misc]
+    """A target by kernel least squares.
+
+    Parameters, attributes : as in KernelRidgeEstimator
+
+    Examples
+    --------
+    >>> x = np.linspace(-3.0, 3.0, 200)[:, np.newaxis]
+    >>> bool(KernelRidgeRegressor(random_state=0).fit(x, np.sin(x[:, 0])).score(x, np.sin(x[:, 0])) > 0.999)
+    True
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with targets y (rows,) from nothing.
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        """
+        inputs, targets = self._checked(X, y, y_numeric=True)
+        self._learn(inputs, np.asarray(targets, dtype=np.float64), Outputs("regression", 1))
+        return self
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Targets (rows,)."""
+        return self._scores(X)
