@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HELP_COLUMNS = 100
 JOURNEY = (
     "train", "predict", "evaluate", "explain", "compare", "plan", "ingest", "describe", "export", "retrain", "models",
-    "deploy", "up", "status", "down", "reproduce",
+    "deploy", "up", "status", "down", "reproduce", "bench",
 )  # fmt: skip
 FIRST_STEPS = """\b
 First steps:

@@ -1,0 +1,175 @@
+"""A process that measures: jobs on standard input, answers on standard output, a line each.
+
+It imports what an entrant needs, and fits a few rows, before anything is timed: only solvers are timed, as in benchopt.
+A fit that takes too long ends the process by a signal's own default, which no library can hold up.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import statistics
+import sys
+import warnings
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.bench.entrants import Entrant
+from okl.bench.jobs import Answer, Job
+from okl.bench.roster import find
+from okl.bench.sets import Part, Table, read_set
+from okl.errors import OklError
+from okl.provenance import peak_memory_bytes, version_of
+
+MOST_FITS = 9
+PATIENCE = 20.0  # seconds of the clock for one of the processor, on a machine that does other work
+START_SECONDS = 1200.0  # of the clock, for reading, importing and warming
+
+
+class Fit(NamedTuple):
+    """One split, fitted and scored."""
+
+    fit_seconds: float
+    fit_cpu_seconds: float
+    predict_seconds: float
+    score: float
+    loss: float
+    base_bytes: int
+    peak_bytes: int
+    train_rows: int
+
+
+def main() -> None:
+    """Answer jobs until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries print what they like; answers stand alone
+    warnings.simplefilter("ignore")
+    for line in sys.stdin:
+        answers.write(answer(Job.parse(line)).line() + "\n")
+        answers.flush()
+
+
+def answer(job: Job) -> Answer:
+    """Fit and score what a job asks for; what a system raises is its answer."""
+    _alarm(None)
+    table = _read(job.set, job.folder)
+    entrant = find(job.system, job.entrant, table.found)
+    try:
+        fits = _fits(entrant, table, job)
+    except (ArithmeticError, ImportError, MemoryError, OSError, OklError, RuntimeError, TypeError, ValueError) as error:
+        return Answer("failed", f"{type(error).__name__}: {error}"[:300], version=version_of(entrant.package))
+    finally:
+        _alarm(0.0)
+    part = _part(job.set, job.folder, 0, job.rows)
+    return Answer(
+        "done",
+        fit_seconds=statistics.median(fit.fit_seconds for fit in fits),
+        fit_cpu_seconds=statistics.fmean(fit.fit_cpu_seconds for fit in fits),
+        predict_seconds=statistics.median(fit.predict_seconds for fit in fits),
+        score=statistics.fmean(fit.score for fit in fits),
+        loss=statistics.fmean(fit.loss for fit in fits),
+        base_memory_bytes=fits[0].base_bytes,
+        peak_memory_bytes=max(fit.peak_bytes for fit in fits),
+        train_rows=fits[0].train_rows,
+        test_rows=len(part.test_targets) * len(fits),
+        columns=part.inputs.shape[1],
+        splits=len(fits),
+        version=version_of(entrant.package),
+    )
+
+
+def _fits(entrant: Entrant, table: Table, job: Job) -> list[Fit]:
+    seeds = range(table.n_splits if job.rows == "all" else 1)
+    parts = (_part(job.set, job.folder, seed, job.rows) for seed in seeds)
+    spend, warm = job.spend_seconds / len(seeds), job.rows == "all"
+    return [_fit(entrant, part, job, spend, warm and n == 0) for n, part in enumerate(parts)]
+
+
+def _fit(entrant: Entrant, part: Part, job: Job, spend_seconds: float, warm: bool) -> Fit:
+    if entrant.most_rows is not None:
+        part = part.first(entrant.most_rows)
+    if warm:
+        few = part.warming()
+        rows = entrant.prepare(few.found, few.inputs, few.targets)
+        machine = entrant.make(job.configuration, few)
+        machine.fit(rows, few.targets)
+        machine.predict(rows)
+    rows = entrant.prepare(part.found, part.inputs, part.targets)
+    test_rows = entrant.prepare(part.found, part.test_inputs, part.test_targets)
+    seconds: list[float] = []
+    cpu_seconds: list[float] = []
+    gc.collect()
+    base = _begin_peak()
+    while not seconds or (sum(seconds) < spend_seconds and len(seconds) < MOST_FITS):
+        machine = entrant.make(job.configuration, part)
+        _alarm(job.limit_seconds)
+        began, cpu_began = perf_counter(), process_time()
+        machine.fit(rows, part.targets)
+        seconds.append(perf_counter() - began)
+        cpu_seconds.append(process_time() - cpu_began)
+    began = perf_counter()
+    predicted = machine.predict(test_rows)
+    predict_seconds = perf_counter() - began
+    _alarm(None)
+    score, loss = _judge(part, np.asarray(predicted))
+    times = (statistics.median(seconds), statistics.fmean(cpu_seconds), predict_seconds)
+    return Fit(*times, score, loss, base, _peak(), len(part.targets))
+
+
+def _judge(part: Part, predicted: NDArray[Any]) -> tuple[float, float]:
+    """Score and loss on the test rows; ValueError if a prediction is no number."""
+    if not part.is_regression:
+        right = float((predicted == part.test_targets).mean())
+        return right, 1.0 - right
+    if not np.isfinite(predicted).all():
+        raise ValueError("a prediction is not finite: the learner diverged")
+    loss = float(np.square(predicted.reshape(-1) - part.test_targets).mean())
+    return 1.0 - loss / float(part.test_targets.var()), loss
+
+
+@lru_cache(maxsize=1)
+def _read(name: str, folder: str) -> Table:
+    return read_set(name, folder)
+
+
+@lru_cache(maxsize=1)  # one at a time: large sets are dear
+def _part(name: str, folder: str, seed: int, rows: str) -> Part:
+    part = _read(name, folder).split(seed)
+    return part.sample() if rows == "sample" else part
+
+
+def _alarm(seconds: float | None) -> None:
+    """End this process after so many seconds of the processor; 0: never; None: after START_SECONDS of the clock."""
+    signal.setitimer(signal.ITIMER_PROF, seconds or 0.0)
+    signal.setitimer(signal.ITIMER_REAL, START_SECONDS if seconds is None else PATIENCE * seconds)
+
+
+def _begin_peak() -> int:
+    """Forget the largest resident memory so far, where the system can; what is resident now, in bytes."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS") or peak_memory_bytes()
+
+
+def _peak() -> int:
+    return _status("VmHWM") or peak_memory_bytes()
+
+
+def _status(name: str) -> int:
+    """A line of Linux's account of this process, in bytes; 0 elsewhere."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return 1024 * int(line.split()[1])
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""okl's own entrants, as a table: an estimator of okl.estimators, what is fixed, what is tried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from okl.bench.entrants import CLASSES, EVERY_TASK, Configuration, Entrant, Grid, Machine, single, single_or_sparse
+from okl.bench.sets import Part
+
+# gamma of exp(-gamma ||x - x'||^2), in units of scikit-learn's gamma="scale"
+WIDTHS = (0.1, 0.3, 1.0, 3.0)
+MAPPED = {"kernel": "gaussian", "feature_map": "orthogonal", "tol": 1e-2}
+C_WIDE = (0.01, 0.1, 1.0, 10.0)
+LINEAR: Grid = {"tol": (3e-2,), "C": C_WIDE}
+PASSES: Grid = {"n_frequencies": (100, 400, 1000), "passes": (1, 5)}
+
+# name, estimator for classes, estimator for regression, fixed parameters, tuned, swept
+TABLE: tuple[tuple[str, str, str, Mapping[str, Any], Grid, Grid], ...] = (
+    ("l2-SVM", "L2SVMClassifier", "", {}, {}, LINEAR),
+    ("C-SVM", "CSVMClassifier", "", {}, {}, LINEAR),
+    ("logistic", "LogisticClassifier", "", {}, {}, LINEAR),
+    (
+        "l2-SVM, orthogonal map",
+        "L2SVMClassifier",
+        "",
+        MAPPED,
+        {"width": WIDTHS, "C": C_WIDE},
+        {"n_columns": (200, 800, 2000)},
+    ),
+    ("ridge, linear", "KernelRidgeClassifier", "KernelRidgeRegressor", {"kernel": "linear"}, {}, {}),
+    (
+        "ridge, landmarks",
+        "KernelRidgeClassifier",
+        "KernelRidgeRegressor",
+        {},
+        {"kernel": ("gaussian", "matern32"), "width": WIDTHS},
+        {"n_landmarks": (100, 300, 1000, 2000)},
+    ),
+    ("FOGD", "FOGDClassifier", "FOGDRegressor", {}, {"width": WIDTHS}, PASSES),
+    (
+        "SCS",
+        "SCSClassifier",
+        "SCSRegressor",
+        {"gap": 1e-2},
+        {"width": WIDTHS, "lam": (1e-3, 1e-4)},
+        {"n_columns": (200, 800)},
+    ),
+)
+
+
+def entrants() -> list[Entrant]:
+    """Of the table."""
+    return [_entrant(*row) for row in TABLE]
+
+
+def _entrant(name: str, classifier: str, regressor: str, fixed: Mapping[str, Any], tuned: Grid, swept: Grid) -> Entrant:
+    def make(configuration: Configuration, part: Part) -> Machine:
+        import okl.estimators
+
+        given: dict[str, Any] = dict(configuration)
+        if "width" in given:
+            given["bandwidth"] = math.sqrt(0.5 / (given.pop("width") * part.gamma))
+        kind = getattr(okl.estimators, regressor if part.is_regression else classifier)
+        machine: Machine = kind(**fixed, **given, **_if_taken(kind, n_jobs=-1, random_state=0))
+        return machine
+
+    tasks = EVERY_TASK if classifier and regressor else CLASSES if classifier else ("regression",)
+    is_linear = "kernel" not in fixed and "width" not in tuned
+    return Entrant("okl", name, "okl", make, single_or_sparse if is_linear else single, tasks, tuned, swept)
+
+
+def _if_taken(kind: Any, **parameters: Any) -> dict[str, Any]:
+    """Of these parameters the ones that an estimator has."""
+    return {name: value for name, value in parameters.items() if name in kind._get_param_names()}

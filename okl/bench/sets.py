@@ -1,0 +1,188 @@
+"""The data sets of the benchmark: what they are, how their rows are split and scaled, the same for every system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from okl.checks import check_choice
+from okl.errors import DataError
+from okl.types import FloatArray, Task
+
+TEST_SHARE = 0.25
+MOST_TEST_ROWS = 20_000
+ENOUGH_TEST_ROWS = 5_000  # in all: smaller test sets are drawn and fitted several times
+MOST_SPLITS = 20
+SAMPLE_ROWS = 4_000  # of the training rows: values of parameters are tried on these
+SAMPLE_SHARE = 0.75  # of the sample is learnt, the others tell how well
+APART = ("y", "split")
+
+
+@dataclass(frozen=True)
+class BenchSet:
+    """A file NAME.parquet of float columns, a target y and perhaps a text column split of train and test.
+
+    scaling : "standard" by the training rows, or "none" for inputs that are all in [0, 1] already
+    sparse : whether most values are zero, so that systems which take sparse rows get them
+    """
+
+    name: str
+    task: Task
+    scaling: Literal["standard", "none"] = "standard"
+    sparse: bool = False
+
+
+SETS = {
+    found.name: found
+    for found in (
+        BenchSet("german", "binary"),
+        BenchSet("spambase", "binary"),
+        BenchSet("a9a", "binary", "none", sparse=True),
+        BenchSet("w7a", "binary", "none", sparse=True),
+        BenchSet("ijcnn1", "binary"),
+        BenchSet("covtype", "multiclass"),
+        BenchSet("covtype_binary", "binary"),
+        BenchSet("magic", "binary"),
+        BenchSet("letter", "multiclass"),
+        BenchSet("mnist", "multiclass", "none"),
+        BenchSet("electricity", "binary"),
+        BenchSet("cadata", "regression"),
+        BenchSet("parkinsons", "regression"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows to learn, and rows to be scored.
+
+    inputs, test_inputs : (rows, columns), float32, scaled
+    targets, test_targets : (rows,), classes from 0 as int64, or a regression's target in units of its spread over the
+        training rows, float64
+    gamma : 1 / (columns * variance of the inputs): scikit-learn's "scale", where searches for a width begin
+    """
+
+    found: BenchSet
+    inputs: FloatArray
+    targets: NDArray[Any]
+    test_inputs: FloatArray
+    test_targets: NDArray[Any]
+    gamma: float
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether targets are numbers."""
+        return self.found.task == "regression"
+
+    def first(self, rows: int) -> Part:
+        """The same with fewer training rows, which are in random order; test rows stay."""
+        return self if rows >= len(self.targets) else self._with(np.arange(rows), self.test_inputs, self.test_targets)
+
+    def sample(self) -> Part:
+        """Some training rows alone, split anew: for trying values of parameters."""
+        rows = min(SAMPLE_ROWS, len(self.targets))
+        cut = int(SAMPLE_SHARE * rows)
+        return self._with(np.arange(cut), self.inputs[cut:rows], self.targets[cut:rows])
+
+    def warming(self, rows: int = 400, each: int = 5) -> Part:
+        """A few training rows with some of every class, and a few test rows."""
+        chosen = np.arange(min(rows, len(self.targets)))
+        if not self.is_regression:
+            some = [np.flatnonzero(self.targets == one)[:each] for one in np.unique(self.targets)]
+            chosen = np.unique(np.concatenate([chosen, *some]))
+        return self._with(chosen, self.test_inputs[:rows], self.test_targets[:rows])
+
+    def _with(self, chosen: NDArray[np.int64], test_inputs: FloatArray, test_targets: NDArray[Any]) -> Part:
+        return Part(self.found, self.inputs[chosen], self.targets[chosen], test_inputs, test_targets, self.gamma)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of a set, as they are in its file."""
+
+    found: BenchSet
+    inputs: FloatArray
+    targets: NDArray[Any]
+    is_test: NDArray[np.bool_] | None
+
+    @property
+    def n_splits(self) -> int:
+        """How often rows are split and fitted: once where test rows are many, or the set has a split of its own."""
+        test_rows = max(1, int(TEST_SHARE * len(self.targets)))
+        return 1 if self.is_test is not None else min(MOST_SPLITS, -(-ENOUGH_TEST_ROWS // test_rows))
+
+    def split(self, seed: int) -> Part:
+        """Training rows in a random order, and at most 20,000 test rows."""
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(self.targets))
+        if self.is_test is None:
+            cut = int(TEST_SHARE * len(order))
+            test, train = order[:cut], order[cut:]
+        else:
+            test, train = order[self.is_test[order]], order[~self.is_test[order]]
+        return self._scaled(train, test[:MOST_TEST_ROWS])
+
+    def _scaled(self, train: NDArray[np.int64], test: NDArray[np.int64]) -> Part:
+        inputs, test_inputs = self.inputs[train], self.inputs[test]
+        if self.found.scaling == "standard":
+            mean, spread = inputs.mean(axis=0, dtype=np.float64), inputs.std(axis=0, dtype=np.float64)
+            spread[spread == 0.0] = 1.0
+            inputs, test_inputs = ((rows - mean) / spread for rows in (inputs, test_inputs))
+        targets, test_targets = self.targets[train], self.targets[test]
+        if self.found.task == "regression":
+            mean, spread = targets.mean(), targets.std()
+            targets, test_targets = (targets - mean) / spread, (test_targets - mean) / spread
+        inputs, test_inputs = (np.ascontiguousarray(rows, dtype=np.float32) for rows in (inputs, test_inputs))
+        gamma = 1.0 / (inputs.shape[1] * float(inputs.var(dtype=np.float64)) or 1.0)
+        return Part(self.found, inputs, targets, test_inputs, test_targets, gamma)
+
+
+def read_set(name: str, folder: str | Path) -> Table:
+    """Read NAME.parquet of a folder.
+
+    Raises
+    ------
+    ConfigError : no set of this name; DataError : the folder has no such file
+    """
+    found = SETS[check_choice("sets", name, tuple(SETS))]
+    path = Path(folder) / f"{name}.parquet"
+    if not path.is_file():
+        raise DataError(
+            f"{path} is not there. Give the folder of NAME.parquet by --data, or leave {name} out of --sets."
+        )
+    table = pq.read_table(path)
+    names = [column for column in table.column_names if column not in APART]
+    inputs = np.empty((table.num_rows, len(names)), dtype=np.float32)
+    for index, column in enumerate(names):
+        inputs[:, index] = table[column].to_numpy()
+    target = table["y"].to_numpy()
+    if found.task != "regression":
+        target = np.unique(target, return_inverse=True)[1].astype(np.int64)
+    is_test = np.array(table["split"].to_pylist()) == "test" if "split" in table.column_names else None
+    return Table(found, inputs, target, is_test)
+
+
+def sets_there(names: Iterable[str], folder: str | Path) -> list[str]:
+    """The sets of these names whose files are in the folder; all that are there if no name is given.
+
+    Raises
+    ------
+    DataError : a set that was named, or all of them, are not there
+    """
+    asked = list(names)
+    for name in asked:
+        check_choice("sets", name, tuple(SETS))
+        if not (Path(folder) / f"{name}.parquet").is_file():
+            raise DataError(f"{folder} holds no {name}.parquet. Give the folder that does by --data.")
+    there = asked or [name for name in SETS if (Path(folder) / f"{name}.parquet").is_file()]
+    if not there:
+        raise DataError(
+            f"{folder} holds none of {', '.join(SETS)} as NAME.parquet. Give the folder that does by --data."
+        )
+    return there

@@ -1,0 +1,158 @@
+"""Who is first: from measurements to the fastest that come near the best, and to a verdict a set."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from okl.bench.roster import OWN
+from okl.bench.rows import Measurement, Subject
+from okl.bench.sweep import SWEEP
+
+NEAR_POINTS = 0.005  # of accuracy, below the best
+NEAR_LOSS = 1.05  # of a regression: times the least mean squared error
+EVEN = 1.05  # a ratio of seconds within this factor of 1 is a tie
+DUEL = "duel"
+OWN_CANDIDATES, PEER_CANDIDATES = 3, 4
+Outcome = Literal["ahead", "even", "behind", "never there", "alone", "not measured"]
+
+
+def swept(measurements: Iterable[Measurement], name: str) -> list[Measurement]:
+    """What was measured once on all rows of a set, and done."""
+    return [one for one in measurements if one.subject.stage == SWEEP and one.subject.set == name and one.done]
+
+
+def near_best(found: Sequence[Measurement]) -> list[Measurement]:
+    """Those within half a point of the best accuracy, or 5% of the least loss of a regression, by their cost."""
+    if not found:
+        return []
+    least = min(one.answer.loss or 0.0 for one in found)
+    bound = NEAR_LOSS * least if found[0].subject.task == "regression" else least + NEAR_POINTS
+    near = [one for one in found if (one.answer.loss or 0.0) <= bound + 1e-12]
+    return sorted(near, key=lambda one: one.cost)
+
+
+def candidates(found: Sequence[Measurement]) -> list[Measurement]:
+    """What is worth a duel: okl's three cheapest near the best, and the others' four, of an entrant one.
+
+    If none of okl's comes near, its most accurate one.
+    """
+    near = near_best(found)
+    own = _fastest_each([one for one in near if one.subject.system == OWN], OWN_CANDIDATES)
+    peers = _fastest_each([one for one in near if one.subject.system != OWN], PEER_CANDIDATES)
+    if not own:
+        ranked = sorted((one for one in found if one.subject.system == OWN), key=lambda one: one.answer.loss or 0.0)
+        own = ranked[:1]
+    return [*own, *peers]
+
+
+def _fastest_each(ordered: Sequence[Measurement], most: int) -> list[Measurement]:
+    first: dict[tuple[str, str], Measurement] = {}
+    for one in ordered:
+        first.setdefault((one.subject.system, one.subject.entrant), one)
+    return list(first.values())[:most]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A configuration with the median, least and most seconds of its turns in a duel, and its peak of memory."""
+
+    subject: Subject
+    score: float
+    loss: float
+    seconds: float
+    least_seconds: float
+    most_seconds: float
+    predict_seconds: float
+    peak_memory_bytes: int
+    turns: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of a set: okl's fastest and the others' fastest near the best; ratio : the others' seconds over okl's."""
+
+    set: str
+    task: str
+    best_score: float
+    best_loss: float
+    best: Subject
+    own: Timed | None
+    peer: Timed | None
+    outcome: Outcome
+
+    @property
+    def ratio(self) -> float | None:
+        """Above 1 where okl is faster; None where one of the two is missing."""
+        return self.peer.seconds / self.own.seconds if self.own and self.peer else None
+
+
+def verdict(measurements: Sequence[Measurement], name: str) -> Verdict | None:
+    """The verdict on a set from its duel; None if nothing was swept on it."""
+    found = swept(measurements, name)
+    if not found:
+        return None
+    best = min(found, key=lambda one: one.answer.loss or 0.0)
+    timed = duelled(measurements, name)
+    near = {one.subject for one in near_best(found)}
+    own, peer = (
+        min(
+            (one for one in timed if (one.subject.system == OWN) is own and one.subject in near),
+            key=_seconds,
+            default=None,
+        )
+        for own in (True, False)
+    )
+    return Verdict(
+        name,
+        best.subject.task,
+        best.answer.score or 0.0,
+        best.answer.loss or 0.0,
+        best.subject,
+        own or min((one for one in timed if one.subject.system == OWN), key=lambda one: one.loss, default=None),
+        peer,
+        _outcome(own, peer, bool(timed)),
+    )
+
+
+def duelled(measurements: Iterable[Measurement], name: str) -> list[Timed]:
+    """Medians over the turns of each configuration in the duel of a set; subjects as in the sweep."""
+    turns: dict[Subject, list[Measurement]] = defaultdict(list)
+    for one in measurements:
+        if one.subject.stage == DUEL and one.subject.set == name and one.done:
+            turns[replace(one.subject, stage=SWEEP)].append(one)
+    return [_timed(subject, found) for subject, found in turns.items()]
+
+
+def _timed(subject: Subject, turns: Sequence[Measurement]) -> Timed:
+    answers = [one.answer for one in turns]
+    seconds = [answer.fit_seconds or 0.0 for answer in answers]
+    return Timed(
+        subject,
+        answers[0].score or 0.0,
+        answers[0].loss or 0.0,
+        statistics.median(seconds),
+        min(seconds),
+        max(seconds),
+        statistics.median(answer.predict_seconds or 0.0 for answer in answers),
+        max(answer.peak_memory_bytes or 0 for answer in answers),
+        len(turns),
+    )
+
+
+def _outcome(own: Timed | None, peer: Timed | None, measured: bool) -> Outcome:
+    if not measured:
+        return "not measured"
+    if own is None:
+        return "never there"
+    if peer is None:
+        return "alone"
+    ratio = peer.seconds / own.seconds
+    return "ahead" if ratio > EVEN else "behind" if ratio < 1.0 / EVEN else "even"
+
+
+def _seconds(one: Timed) -> float:
+    return one.seconds
