@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 RECORD_SECONDS = 60.0
 HEARTBEAT_SECONDS = 30  # to a server that stays, as runs of deployments do
-TAG = "okl"  # by which automations know our runs
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters
 
 
@@ -103,20 +102,23 @@ def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, ob
             require_answer()
         else:
             server.wait_ready()
-        return _run_and_wait(flow, settings, observer)
+        return _run_and_wait(flow, settings, observer, isinstance(server, OwnServer))
 
 
-def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Observer) -> dict[str, Any]:
+def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Observer, own: bool) -> dict[str, Any]:
     from prefect import tags
     from prefect.exceptions import CancelledRun
 
+    from flows.killed import TAG, note_killed, process_tag
     from flows.records import wait_for_records
     from flows.stages import Started, started
 
+    if own:
+        note_killed()
     records = Started()
     tokens = started.set(records), watching.set(observer)
     try:
-        with quiet_terminal(), tags(TAG):
+        with quiet_terminal(), tags(TAG, *([process_tag()] if own else [])):
             # As plain values, the way a worker gets them: Prefect takes parameters apart in search of futures, and a
             # model with a field named `keys` looks like a mapping to it. The flow makes them a model again.
             result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED)

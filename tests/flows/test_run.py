@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -10,8 +12,10 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
+from prefect.states import Running
 
 from flows import run
+from flows.killed import note_killed, process_tag
 from flows.server import OwnServer
 from okl.errors import DataError, ExecutionError
 from okl.progress import NullObserver
@@ -187,3 +191,23 @@ def test_a_server_configured_anywhere_is_found(
 def test_nothing_imports_prefect_before_the_server_is_on_its_way(in_new_process: Callable[[str], str]) -> None:
     show = "import flows.run, flows.server, flows.progress, sys; print([m for m in sys.modules if 'prefect' in m])"
     assert in_new_process(show) == "[]"
+
+
+def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(configured: OwnServer) -> None:
+    dead = f"okl-process:{platform.node()}:{os.getpid()}:0"
+    with get_client(sync_client=True) as client:
+        made = {
+            name: client.create_flow_run(counting, parameters={}, tags=[*marks], state=Running())
+            for name, marks in {
+                "killed": ("okl", dead), "alive": ("okl", process_tag()), "elsewhere": ("okl", "okl-process:host:1:0"),
+                "another's": (dead,),
+            }.items()
+        }  # fmt: skip
+        assert note_killed() == 1
+        assert note_killed() == 0
+        states = {name: client.read_flow_run(one.id).state for name, one in made.items()}
+        for one in made.values():
+            client.delete_flow_run(one.id)
+    assert {name: state.type.value for name, state in states.items() if state is not None} == {
+        "killed": "CRASHED", "alive": "RUNNING", "elsewhere": "RUNNING", "another's": "RUNNING",
+    }  # fmt: skip
