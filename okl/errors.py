@@ -4,12 +4,20 @@ Every message says what was expected, what came, where, and what to do. The comm
 exits with `exit_code`; anything that is not an `OklError` is a bug in okl.
 """
 
+import re
+
+CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+
 
 class OklError(Exception):
     """Root of all errors that a user of okl can cause or mend."""
 
     exit_code = 2
     passing = False  # whether it may be gone by itself the next time
+
+    def __str__(self) -> str:
+        """The sentence on one line: names and values that it quotes may hold line ends, or what moves a cursor."""
+        return CONTROLS.sub(lambda found: repr(found[0])[1:-1], super().__str__())
 
 
 class ConfigError(OklError, ValueError):

@@ -88,6 +88,8 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
         return expansion_from_stored(description, arrays, where)
     if description.get("kind") != "linear" or "weights" not in arrays:
         raise ModelError(f"{where}: a predictor of kind {description.get('kind')!r} is not one this okl knows.")
+    if not isinstance(description.get("map"), dict):
+        raise ModelError(f"{where}: it does not say what map its weights are for. The model is damaged; train again.")
     map_arrays = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
     feature_map = map_from_stored(description["map"], map_arrays)
     predictor = LinearPredictor(feature_map, arrays["weights"], arrays.get("offsets"))
@@ -95,6 +97,12 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
         raise ModelError(
             f"{where}: weights of shape {predictor.weights.shape} do not fit a map of "
             f"{predictor.feature_map.n_columns} columns. The model is damaged; train it again."
+        )
+    held = {array.dtype.name for array in (predictor.weights, predictor.offsets) if array is not None}
+    if held != {feature_map.precision}:
+        raise ModelError(
+            f"{where}: weights of type {' and '.join(sorted(held))} do not fit a map of {feature_map.precision}. The "
+            "model is damaged; train it again."
         )
     if predictor.offsets is not None and predictor.offsets.shape != (predictor.n_outputs,):
         raise ModelError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from glob import glob, has_magic
 from pathlib import Path
@@ -91,8 +92,12 @@ def kind_of(file: Place) -> Kind:
 
 
 def check_unique(schema: pa.Schema, file: Place) -> None:
-    """Raise DataError if two columns share a name."""
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    """Raise DataError if two columns share a name, or one has a name that is no text."""
+    try:
+        counts = Counter(schema.names)
+    except UnicodeDecodeError:
+        raise DataError(f"{file}: the name of a column is not UTF-8 text. Write the file again as UTF-8.") from None
+    twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise DataError(f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.")
 

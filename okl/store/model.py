@@ -17,15 +17,16 @@ from safetensors.numpy import save as save_tensors
 
 from okl.errors import DataError, ModelError
 from okl.predictors import Predictor, predictor_from_stored
-from okl.store.dataset import ColumnStatistics, Schema
-from okl.store.encodings import Encoding, SvmlightColumns
+from okl.store.dataset import Schema
 from okl.store.modelinputs import RawValues, inputs_of
 from okl.store.places import Place, place_of
+from okl.store.storedschema import schema_from_stored, shortened
 from okl.types import FloatArray, Precision
 
 FORMAT_VERSION = 2  # a model of columns of numbers alone is written as format 1
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
+PARTS = {"predictor": dict, "schema": dict, "configuration": dict, "provenance": dict, "weights_sha256": str}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +135,15 @@ def load_model(folder: str | Place) -> Model:
         )
     try:
         arrays = load_tensors(weights)
-        schema = _schema(description["schema"])
+        schema = schema_from_stored(description["schema"], str(folder))
         predictor = predictor_from_stored(description["predictor"], arrays, str(folder))
     except (KeyError, TypeError, SafetensorError) as error:
         raise ModelError(f"{folder}: not a complete okl model ({error}). Train it again.") from None
+    if (predictor.n_inputs, predictor.n_outputs) != (schema.n_features, schema.n_outputs):
+        raise ModelError(
+            f"{folder}: its predictor makes {predictor.n_outputs} scores of {predictor.n_inputs} inputs, but its "
+            f"schema has {schema.n_features} inputs and takes {schema.n_outputs}. The model is damaged; train it again."
+        )
     return Model(schema, predictor, description["configuration"], description["provenance"])
 
 
@@ -157,7 +163,7 @@ def _read_description(folder: Place) -> dict[str, Any]:
         raise ModelError(f"{path} cannot be read ({error.strerror}). Give the folder of a trained model.") from None
     try:
         description = json.loads(stored)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelError(f"{path}: not JSON. The file is damaged; use another copy of the model.") from None
     if not isinstance(description, dict) or not isinstance(description.get("format_version"), int):
         raise ModelError(f"{path}: it states no format_version, so it is not an okl model.")
@@ -167,9 +173,23 @@ def _read_description(folder: Place) -> dict[str, Any]:
             f"{FORMAT_VERSION}. Upgrade okl."
         )
     stated = description.pop("description_sha256", None)
-    if _render(description) != stored or stated is None:
+    if stated is None or not _renders_to(description, stored):
         raise ModelError(f"{path}: its bytes do not have the sha256 that it states. It is damaged or was edited.")
+    for name, kind in PARTS.items():
+        if not isinstance(description.get(name), kind):
+            raise ModelError(
+                f"{path}: {name} = {shortened(description.get(name))}, but an okl model has "
+                f"{'a text' if kind is str else 'keys and values'} there. Train it again."
+            )
     return description
+
+
+def _renders_to(description: dict[str, Any], stored: bytes) -> bool:
+    """Whether a description is stored in these bytes; one that holds infinities or half a character never is."""
+    try:
+        return _render(description) == stored
+    except (ValueError, RecursionError):
+        return False
 
 
 def _render(description: dict[str, Any]) -> bytes:
@@ -179,23 +199,3 @@ def _render(description: dict[str, Any]) -> bytes:
     return json.dumps(
         {**json.loads(body), "description_sha256": digest}, indent=1, ensure_ascii=False, allow_nan=False
     ).encode()
-
-
-def _schema(stored: dict[str, Any]) -> Schema:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
-    }
-    values["feature_statistics"] = tuple(ColumnStatistics(**column) for column in stored["feature_statistics"])
-    if stored["target_statistics"] is not None:
-        values["target_statistics"] = ColumnStatistics(**stored["target_statistics"])
-    values["encodings"] = tuple(_encoding(encoding) for encoding in stored.get("encodings", ()))
-    if stored.get("svmlight"):
-        values["svmlight"] = SvmlightColumns(**stored["svmlight"])
-    return Schema(**values)
-
-
-def _encoding(stored: dict[str, Any]) -> Encoding:
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
-    }
-    return Encoding(**values)

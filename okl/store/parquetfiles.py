@@ -27,7 +27,7 @@ def inspect(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple[pa.Sche
     try:
         with readable(file, size_bytes, sha256) as stream, pq.ParquetFile(stream) as parquet:
             meta = parquet.metadata
-            schema = parquet.schema_arrow.remove_metadata()
+            schema = without_views(parquet.schema_arrow.remove_metadata())
             return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
@@ -61,9 +61,20 @@ def read(
                 batch_rows, row_groups=list(row_groups), columns=columns, use_threads=False
             ):
                 # select: a column named a also matches a.b, and the file keeps its own order
-                yield batch.select(columns)
+                yield _without_views(batch.select(columns))
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
+
+
+def without_views(schema: pa.Schema) -> pa.Schema:
+    """Columns of text and bytes in the layout that all of Arrow's functions know: they filter no string_view yet."""
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    schema = without_views(batch.schema)
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
 
 
 def first_line(error: BaseException) -> str:

@@ -185,8 +185,15 @@ def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> lis
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csvtypes.merged_types, schemas)] * len(schemas)
     schemas = [csvtypes.settled(one) for one in schemas]
-    schemas = [pa.schema([field.with_type(types.get(field.name, field.type)) for field in one]) for one in schemas]
+    schemas = [pa.schema([field.with_type(_told(field, types)) for field in one]) for one in schemas]
     return [Piece(str(file), "csv", schema, 0, None) for file, schema in zip(files, schemas, strict=True)]
+
+
+def _told(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """The type that a column is to have; of times as fine as they are written, which Arrow would refuse otherwise."""
+    told = types.get(field.name, field.type)
+    fine = pa.types.is_timestamp(told) and pa.types.is_timestamp(field.type) and field.type.unit == "ns"
+    return pa.timestamp("ns", told.tz) if fine else told
 
 
 def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece]:

@@ -1,0 +1,141 @@
+"""A case of fuzzing ingest: a drawn source under drawn options is refused in a sentence, or its data set is sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv as pacsv
+
+from okl.configuration import IngestSettings, settings_from
+from okl.errors import OklError
+from okl.store import csvblocks, svmlightfiles
+from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
+from okl.store.manifest import open_dataset, read_manifest, verify
+from okl.store.reading import read_rows
+from tests.benchmarks.fuzz_sources import Made, Rng, make_source
+
+USUAL_BLOCK, USUAL_CHUNK = csvblocks.BLOCK_BYTES, svmlightfiles.CHUNK_BYTES
+
+
+def ingest_case(rng: Rng, folder: Path) -> str:
+    """Run a case in an empty folder; what came of it in words. Anything but OklError that it raises is a finding."""
+    (folder / "in").mkdir()
+    made = make_source(rng, folder / "in")
+    options = draw_options(rng, made.columns)
+    (folder / "options.txt").write_text(repr(options))
+    _set_blocks(small=bool(rng.random() < 0.3))
+    before = sorted(folder.rglob("*"))
+    try:
+        settings = settings_from(IngestSettings, options, "fuzz")
+        data = ingest(made.path, folder / "out" / "data", settings).dataset
+    except OklError as error:
+        check_sentence(error)
+        after = sorted(folder.rglob("*"))
+        assert after == before, f"left behind: {set(after) - set(before)}"
+        return f"refused {made.told}: {error}"
+    _check(data, made, settings, folder)
+    return f"accepted {made.told}"
+
+
+def draw_options(rng: Rng, columns: tuple[str, ...]) -> dict[str, Any]:
+    """Options of ingest at random, most of them as they are by themselves."""
+    some = [name for name in columns if name != "y" or rng.random() < 0.05] or ["y"]
+
+    def column() -> str:
+        return some[int(rng.integers(len(some)))] if rng.random() < 0.97 else "none such"
+
+    drawn: dict[str, Any] = {
+        "target": column() if rng.random() < 0.2 else None,
+        "task": str(rng.choice(["binary", "multiclass", "regression"])),
+        "holdout": _holdout(rng, columns),
+        "split_column": "split" if "split" in columns else None,
+        "keys": tuple(column() for _ in range(int(rng.integers(1, 3)))),
+        "drop": tuple(column() for _ in range(int(rng.integers(1, 3)))),
+        "scale": str(rng.choice(["standard", "minmax"])),
+        "scale_target": True,
+        "rows_per_shard": int(rng.choice([20, 50])) if rng.random() < 0.5 else 2**40,
+        "rows_per_group": int(rng.choice([7, 40])) if rng.random() < 0.5 else 2**40,
+        "missing": str(rng.choice(["drop", "zero", "mean"])),
+        "categories": tuple(column() for _ in range(int(rng.integers(1, 3)))),
+        "max_categories": int(rng.choice([1, 2, 5000])),
+        "dates": str(rng.choice(["parts", "drop"])),
+        "svmlight_index": str(rng.choice(["0", "1"])),
+        "hash_columns": int(rng.choice([1, 7, 4096, 5000])),
+        "compression": "none",
+        "compression_level": 22,
+        "seed": int(rng.choice([1, 2**31, 2**63])),
+    }  # fmt: skip
+    share = {
+        "missing": 0.6,
+        "dates": 0.6,
+        "scale": 0.5,
+        "compression_level": 0.02,
+        "rows_per_shard": 0.4,
+        "hash_columns": 0.05,
+    }
+    if drawn["scale_target"] and rng.random() < 0.9:
+        drawn["scale_target"] = None
+    kept = {name: value for name, value in drawn.items() if rng.random() < share.get(name, 0.12)}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _holdout(rng: Rng, columns: tuple[str, ...]) -> float | str:
+    odd: tuple[float | str, ...] = (0.001, 1e-9, "nan", "inf", "0.25", *columns)
+    return 0.3 if rng.random() < 0.5 else "h" if "h" in columns else odd[int(rng.integers(len(odd)))]
+
+
+def check_sentence(error: OklError) -> None:
+    """A message is one line that says something, and shows no inside of Python."""
+    text = str(error)
+    assert "\n" not in text, f"more than a line: {text!r}"
+    assert len(text) > 25, f"too short: {text!r}"
+    assert text.rstrip().endswith("."), f"no sentence: {text!r}"
+    assert "object at 0x" not in text, f"the inside of Python: {text!r}"
+    assert "<class" not in text, f"the inside of Python: {text!r}"
+
+
+def _set_blocks(small: bool) -> None:
+    """Blocks that text is read in: so small that lines and quotes meet their ends, or as they are."""
+    csvblocks.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
+    csvblocks.STRETCH_BYTES = 4 * csvblocks.BLOCK_BYTES
+    csvblocks.READING = pacsv.ReadOptions(use_threads=False, block_size=csvblocks.BLOCK_BYTES)
+    svmlightfiles.CHUNK_BYTES = 512 if small else USUAL_CHUNK
+
+
+def _check(data: Dataset, made: Made, settings: IngestSettings, folder: Path) -> None:
+    assert open_dataset(data.folder) == data
+    verify(data)
+    rows = data.rows("train") + data.rows("test")
+    read = read_manifest(data.folder).source["rows"]
+    assert rows == read or (settings.missing == "drop" and rows < read), f"{rows} of {read} rows"
+    assert made.rows is None or made.rows == read, f"{read} rows were read of {made.rows}"
+    inputs, targets = _all_rows(data)
+    assert inputs.shape == (rows, data.schema.n_features)
+    assert np.isfinite(inputs).all(), f"inputs that are not finite: {np.argwhere(~np.isfinite(inputs))[:3]}"
+    assert np.isfinite(targets).all(), "targets that are not finite"
+    _check_targets(data, targets)
+    again = ingest(made.path, data.folder, settings)
+    assert not again.changed, "the same source and settings made it anew"
+    if settings.holdout is None and "split" not in made.columns and settings.split_column is None:
+        by = ingest(made.path, folder / "by", settings, reference=data.schema).dataset
+        same, _ = _all_rows(by)
+        np.testing.assert_array_equal(same, inputs, "rows held to their own schema")
+
+
+def _all_rows(data: Dataset) -> tuple[Any, Any]:
+    parts = [read_rows(data, shard, range(len(shard.row_groups)), "float64") for shard in data.shards]
+    return np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts])
+
+
+def _check_targets(data: Dataset, targets: Any) -> None:
+    schema = data.schema
+    if schema.task == "binary":
+        assert np.isin(targets, (-1.0, 1.0)).all()
+    elif schema.task == "multiclass":
+        assert np.isin(targets, np.arange(len(schema.labels))).all()
+    if schema.task != "regression":
+        assert sum(schema.class_counts) == data.rows("train")
+        assert len(schema.labels) == len(set(map(repr, schema.labels))) == len(schema.class_counts)
