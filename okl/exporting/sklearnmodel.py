@@ -36,14 +36,15 @@ def to_sklearn(model: Model) -> Pipeline:
 
     Raises
     ------
-    ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own)
+    ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own);
+        inputs that are made of text, dates or folded indices, or missing values that become means
     ModelError : the model has a map that its estimators cannot say
     """
     schema, predictor = model.schema, model.predictor
     if schema.encodings or (schema.svmlight and schema.svmlight.hashed):
         raise ConfigError(
-            "A pipeline takes a matrix of numbers, but the model also takes text, dates or folded indices. Export to "
-            "ONNX, which has an input for each column."
+            "A pipeline takes a matrix of whole rows of numbers, but the model also takes text, dates or folded "
+            "indices, or puts means in place of missing values. Export to ONNX, which has an input for each column."
         )
     if isinstance(predictor, KernelExpansion):
         n_outputs = predictor.n_outputs
