@@ -96,6 +96,7 @@ def test_the_source_and_its_data_set_are_measured_alike(folder: Path) -> None:
         given = {"model": str(folder / "run" / "model"), "source": str(source), "split": "all"}
         metrics = evaluate_model(settings_from(EvaluateSettings, given, "test"))["metrics"]
         assert np.sum(metrics.pop("confusion")) == 2000
+        assert sum(one["rows"] for one in metrics.pop("reliability")["bins"]) == 2000
         return dict(metrics)
 
     assert measured(folder / "rows.csv") == pytest.approx(measured(folder / "run" / "data"))

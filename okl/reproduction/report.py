@@ -2,54 +2,42 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
-from html import escape
-from string import Template
 from typing import Any
 
 from okl.reproduction.tables import Picture
 from okl.reproduction.wording import cell_table, sentences, side_table, tried_rows
-from okl.store.figures import DARK, LIGHT
-from okl.store.page import HEAD
+from okl.store.pagehtml import html_page
+from okl.store.pagemarkdown import markdown_page
+from okl.store.pageparts import Block, Grid, Section, Words
+from okl.store.pageparts import Picture as Drawn
 from okl.store.wording import flat
 
 TRIED_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
-PAGE = Template(
-    HEAD
-    + """<body>
-<h1>$title</h1>
-$summary
-$tables
-<h2>Pictures</h2>
-<div class="figures">
-$figures
-</div>
-$facts
-</body>
-</html>
-"""
-)
 
 
 def markdown_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
     """Markdown, its pictures as PNG data URIs on light ground."""
-    parts = [f"# {result['table']}", *sentences(result)]
-    parts += [_markdown(title, header, rows) for title, header, rows in _tables(result)]
-    parts += [f"![{picture.title}]({_data_uri(picture.draw(LIGHT))})" for picture in pictures]
-    return "\n\n".join(parts) + "\n"
+    return markdown_page(result["table"], _lead(result), _sections(result, pictures))
 
 
 def html_report(result: Mapping[str, Any], pictures: Sequence[Picture]) -> str:
     """One page without any outside reference; light or dark as the reader's system is."""
     facts = {name: value for name, value in result.items() if name not in ("cells", "beside")}
-    return PAGE.substitute(
-        title=escape(result["table"]),
-        summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in sentences(result)),
-        tables="\n".join(_html(title, header, rows) for title, header, rows in _tables(result)),
-        figures="\n".join(_html_picture(picture) for picture in pictures),
-        facts=_html("Run", ("", ""), [list(pair) for pair in flat(facts)]),
-    )
+    told = Grid("All of it", (), [list(pair) for pair in flat(facts)], folded=True)
+    sections = [*_sections(result, pictures), Section("run", "Settings and the run", [told])]
+    return html_page(result["table"], _lead(result), sections)
+
+
+def _lead(result: Mapping[str, Any]) -> list[Block]:
+    return [Words(sentence) for sentence in sentences(result)]
+
+
+def _sections(result: Mapping[str, Any], pictures: Sequence[Picture]) -> list[Section]:
+    tables = [Grid(title, header, rows, wide=True) for title, header, rows in _tables(result)]
+    drawn = [Drawn(picture.title, picture.draw, wide=True) for picture in pictures]
+    found = [Section("tables", "In figures", tables), Section("pictures", "In pictures", drawn)]
+    return [section for section in found if section.blocks]
 
 
 def _tables(result: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[list[str]]]]:
@@ -60,31 +48,3 @@ def _tables(result: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[li
     if tried := tried_rows(result):
         tables.append(("Candidates", TRIED_HEADER, tried))
     return tables
-
-
-def _markdown(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return f"## {title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = "\n".join(f"<tr{_mark(row)}>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return f'<h2>{escape(title)}</h2>\n<div class="scroll"><table>\n<tr>{head}</tr>\n{body}\n</table></div>'
-
-
-def _mark(row: Sequence[str]) -> str:
-    return ' class="worse"' if "worse" in row else ""
-
-
-def _html_picture(picture: Picture) -> str:
-    light, dark = _data_uri(picture.draw(LIGHT)), _data_uri(picture.draw(DARK))
-    return (
-        '<figure class="wide"><picture>'
-        f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-        f'<img src="{light}" alt="{escape(picture.title)}"></picture></figure>'
-    )
-
-
-def _data_uri(content: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(content).decode("ascii")

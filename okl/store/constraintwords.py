@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from okl.store.figures import Theme, add_axes, empty_figure, large_numbers, png
+from okl.store.figures import Theme, large_numbers, legend, lines_across, one_picture, png
 from okl.store.tables import Table
 from okl.store.wording import number
 
@@ -66,19 +66,20 @@ def violation_curve(points: Sequence[Sequence[float]], theme: Theme) -> bytes:
 
     points : [rows seen, a row so far, a row since the point before] each
     """
-    figure = empty_figure(4.6, 3.1, theme)
-    axes = add_axes(figure, theme)
+    figure, axes = one_picture(theme)
     seen, so_far, recent = zip(*points, strict=True)
     marker = "o" if len(points) < 3 else ""
     axes.plot(seen, recent, color=theme.soft, linewidth=1.2, label="last window", marker=marker)
     axes.plot(seen, so_far, color=theme.line, linewidth=2.0, label="so far", marker=marker)
-    axes.set_ylim(0.0, 1.1 * max(*so_far, *recent, 1e-12))
+    axes.set_ylim(0.0, 1.25 * max(*so_far, *recent, 1e-12))  # room for the legend above the lines
     axes.set_xlim(0.0, float(max(seen)))
     axes.xaxis.set_major_formatter(large_numbers)
+    axes.yaxis.set_major_formatter(large_numbers)
+    axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel("rows seen")
-    axes.set_title("Violation a row while learning", color=theme.ink, fontsize=10, loc="left")
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5)
+    axes.set_ylabel("violation a row")
+    lines_across(axes, theme)
+    legend(axes, theme)
     return png(figure)
 
 

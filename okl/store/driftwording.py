@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from okl.store.figures import Theme, add_axes, empty_figure, large_numbers, png
+from okl.store.figures import Theme, large_numbers, legend, lines_across, one_picture, percents, png
 from okl.store.wording import number
 
 MOST_TOLD = 3  # signals in a sentence
@@ -40,15 +40,14 @@ def drift_facts(result: Mapping[str, Any]) -> list[list[str]]:
     return [["Drift", f"{number(len(signals))} of {windows} fired; clearest: {_signal(worst)}"]]
 
 
-def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Theme) -> bytes:
+def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Theme, shares: bool = False) -> bytes:
     """Draw the error of each window, the baseline's, and where a window fired.
 
-    error, baseline : what the two are called
+    error, baseline : what the two are called; shares : whether errors are shares of rows
     """
     points: Sequence[Sequence[float]] = result["windows"]["points"]
     rows = [first + count / 2.0 for first, count, _, _ in points]
-    figure = empty_figure(4.6, 3.1, theme)
-    axes = add_axes(figure, theme)
+    figure, axes = one_picture(theme)
     axes.plot(rows, [point[3] for point in points], color=theme.other, linewidth=1.2, linestyle="--", label=baseline)
     axes.plot(rows, [point[2] for point in points], color=theme.line, linewidth=1.4, label="okl")
     signals = (result.get("drift") or {}).get("signals")
@@ -60,10 +59,12 @@ def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Th
     low, high = axes.get_ylim()
     axes.set_ylim(max(0.0, low), high + 0.2 * (high - low))  # room for the legend above the lines
     axes.xaxis.set_major_formatter(large_numbers)
+    axes.yaxis.set_major_formatter(percents if shares else large_numbers)
+    axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel("rows seen")
-    axes.set_title(f"{error} in each window", loc="left", fontsize=10, color=theme.ink)
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, ncols=3, handlelength=1.3, loc="upper left")
+    axes.set_ylabel(error, parse_math=False)
+    lines_across(axes, theme)
+    legend(axes, theme, "upper left")
     return png(figure)
 
 

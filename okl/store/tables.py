@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from okl.store.choices import chosen_facts
-from okl.store.wording import BASELINE_NAMES, MEASURED, SPLIT_NAMES, flat, judge, metric_name, number, scalars, seconds
+from okl.store.verdict import MEASURED, judge
+from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, flat, metric_name, number, percent, scalars
 
 FACTS = {
     "certificate": "Certificate",
@@ -15,7 +16,8 @@ FACTS = {
     "dataset": "Data set",
     "provenance": "Provenance",
 }
-APART = {"progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", *FACTS}
+DRAWN = {"curve", "convergence", "windows", "drift", "constraints", "choice", "previous"}
+APART = {"progressive", "train", "test", "baselines", *DRAWN, *FACTS}
 
 
 class Table(NamedTuple):
@@ -26,23 +28,15 @@ class Table(NamedTuple):
 
 
 def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of the few figures to see first, the model's own error in front."""
+    """Names and values of the few figures to see first, the model's own error in front; "-" for what is not known."""
     verdict = judge(result)
-    where = MEASURED[verdict.split]
+    text = percent if verdict.metric == "mistake_rate" else number
     name = metric_name(verdict.metric)
     measured = result.get(verdict.split) or {}
+    others = [other for other in ("balanced_accuracy", "roc_auc", "macro_f1", "mae", "r2") if other in measured]
     return [
-        (f"{name}, {where}", number(verdict.error)),
-        (BASELINE_NAMES[verdict.constant_name], number(verdict.constant)),
-        (BASELINE_NAMES["linear"], number(verdict.linear)),
-        *(
-            (metric_name(other), number(measured[other]))
-            for other in ("roc_auc", "macro_f1", "r2")
-            if other in measured
-        ),
-        ("Rows learnt", number(result.get("rows"))),
-        ("Learning", seconds(result.get("seconds"))),
-        ("Rows a second", number(result.get("rows_per_second"))),
+        (f"{name} {MEASURED[verdict.split]}", text(verdict.error)),
+        *((metric_name(other), number(measured[other])) for other in others),
     ]
 
 

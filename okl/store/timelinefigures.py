@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from okl.store.figures import Theme, add_axes, empty_figure, png
+from okl.store.figures import SIZE, Theme, add_axes, empty_figure, png
 from okl.timeline import LEARN, MAP, NETWORK, OTHER, PHASES, READ, WAIT
 
-WIDTH, LANE_HEIGHT, REST_HEIGHT = 9.2, 0.62, 1.1  # inches
-NAMED_SHARE = 0.09  # of the picture's width, which a stage must take for its name to stand above it
+LANE_HEIGHT, REST_HEIGHT = 0.5, 1.15  # inches
+NAMED_SHARE = 0.17  # of the picture's width, which a stage must take for its name to stand above it
 
 
 def colours(theme: Theme) -> dict[str, str]:
@@ -29,7 +29,7 @@ def timeline_picture(timeline: Mapping[str, Any], theme: Theme) -> bytes:
     timeline : bucket_seconds, stages and lanes, as `okl.store.timelines.describe_timeline` returns them
     """
     lanes, width = timeline["lanes"], float(timeline["bucket_seconds"])
-    figure = empty_figure(WIDTH, REST_HEIGHT + LANE_HEIGHT * len(lanes), theme)
+    figure = empty_figure(SIZE[0], REST_HEIGHT + LANE_HEIGHT * len(lanes), theme)
     ended = max(float(stage[2]) for stage in timeline["stages"])
     drawn: dict[str, Any] = {}
     for number, lane in enumerate(lanes, 1):
@@ -47,21 +47,22 @@ def timeline_picture(timeline: Mapping[str, Any], theme: Theme) -> bytes:
         axes.set(xlim=(0.0, max(ended, width)), ylim=(0.0, 1.0), yticks=[])
         axes.spines["left"].set_visible(False)
         axes.set_ylabel(lane["name"], rotation=0, ha="right", va="center", parse_math=False)
-        _mark_stages(axes, timeline["stages"], ended, theme, named=number == 1)
+        _mark_stages(axes, timeline["stages"], ended if number == 1 else 0.0, theme)
         if number < len(lanes):
             axes.set_xticks([])
     axes.set_xlabel("seconds since the run began")
     shown = [phase for phase in PHASES if phase in drawn]
     figure.legend(
         [drawn[phase] for phase in shown], shown, loc="outside upper right", ncols=len(shown), frameon=False,
-        labelcolor=theme.ink, fontsize=8.5, handlelength=1.0, columnspacing=1.0,
+        labelcolor=theme.ink, fontsize=9, handlelength=1.0, columnspacing=0.7,
+        handletextpad=0.4,
     )  # fmt: skip
     return png(figure)
 
 
-def _mark_stages(axes: Any, stages: Sequence[Sequence[Any]], ended: float, theme: Theme, named: bool) -> None:
-    """A line where each stage begins, and above the first lane its name."""
+def _mark_stages(axes: Any, stages: Sequence[Sequence[Any]], ended: float, theme: Theme) -> None:
+    """A line where each stage begins, and its name above it if it takes a share of the seconds in all; 0: no names."""
     for name, begun, stopped in stages:
         axes.axvline(begun, color=theme.ink, linewidth=0.7)
-        if named and stopped - begun > NAMED_SHARE * ended:
-            axes.text(begun, 1.06, f" {name}", fontsize=8.5, color=theme.ink, va="bottom")
+        if ended and stopped - begun > NAMED_SHARE * ended:
+            axes.text(begun, 1.06, f" {name}", fontsize=9, color=theme.ink, va="bottom")

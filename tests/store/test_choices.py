@@ -8,8 +8,8 @@ import pytest
 
 from okl.store.choices import TERMINAL, chosen_facts, learner_sentence
 from okl.store.report import html_report, markdown_report, text_summary
-from okl.store.wording import warning_sentences
-from tests.store.results import made_result
+from okl.store.verdict import warning_sentences
+from tests.store.results import made_result, undrawn
 
 LED = "of the expert that leads"
 STEP = {"step_size": 0.5, "step_size_reason": "as given"}
@@ -69,7 +69,7 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 def result_of(solver: str, chosen: dict[str, Any]) -> dict[str, Any]:
-    result = made_result("binary", ("no", "yes"), skill=0.0)
+    result = undrawn(made_result("binary", ("no", "yes"), skill=0.0))
     return result | {"chosen": chosen, "settings": result["settings"] | {"solver": solver}}
 
 

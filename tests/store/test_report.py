@@ -11,11 +11,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from okl.store.report import html_report, markdown_report, pictures, text_metrics, text_summary, write_report
-from okl.store.wording import judge, number, scalars, summary_sentences, warning_sentences
-from tests.store.results import made_result
+from okl.store.verdict import judge, summary_sentences, warning_sentences
+from okl.store.wording import number, scalars
+from tests.store.results import made_result, undrawn
 
 COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood", "Aspen", "Douglas-fir", "Krummholz")
 HOSTILE = ("<script>alert(1)</script>", "a|b & $x^2$ `\\frac` \n[c](d) \U0001f332 木")
@@ -23,6 +25,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "binary": made_result("binary", ("no", "yes")),
     "multiclass": made_result("multiclass", COVERS),
     "many": made_result("multiclass", tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")),
+    "hundred": made_result("multiclass", tuple(f"group {i}" for i in range(100))),
     "regression": made_result("regression"),
     "hostile": made_result("binary", HOSTILE, target='"><img src=x>$'),
 }
@@ -30,20 +33,31 @@ TASKS = ("binary", "multiclass", "regression")
 
 
 class Reader(HTMLParser):
-    """Collects tags, what they refer to, and the text of a page."""
+    """Collects tags, what they refer to, within the page or not, and the text of a page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tags: list[str] = []
         self.references: list[str] = []
+        self.anchors: list[str] = []
+        self.ids: list[str] = []
+        self.alts: list[str] = []
+        self.headings: list[str] = []
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.references += [value or "" for name, value in attrs if name in ("src", "srcset", "href", "action")]
+        found = [value or "" for name, value in attrs if name in ("src", "srcset", "href", "action")]
+        self.anchors += [value for value in found if value.startswith("#")]
+        self.references += [value for value in found if not value.startswith("#")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.alts += [dict(attrs).get("alt") or ""] if tag == "img" else []
+        self.headings += [""] if tag == "h2" else []
 
     def handle_data(self, data: str) -> None:
         self.text += data + "\n"
+        if self.headings and not self.headings[-1]:
+            self.headings[-1] = data
 
 
 def read(page: str) -> Reader:
@@ -93,6 +107,7 @@ def test_page_refers_to_nothing_outside_itself(name: str) -> None:
     reader = read(page)
     assert len(reader.references) == 2 * len(pictures(RESULTS[name])) >= 4
     assert all(reference.startswith("data:image/png;base64,") for reference in reader.references)
+    assert [anchor.removeprefix("#") for anchor in reader.anchors] == reader.ids
     assert not {"script", "link", "iframe", "object"} & set(reader.tags)
     assert "//" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
     assert "url(" not in page
@@ -117,8 +132,38 @@ def test_names_from_the_data_stay_text() -> None:
 @pytest.mark.parametrize("name", RESULTS)
 def test_pictures_are_small_and_differ_between_light_and_dark(name: str) -> None:
     pngs = [b64decode(reference.partition(",")[2]) for reference in read(page_of(name)).references]
-    assert all(png.startswith(b"\x89PNG") and 5_000 < len(png) < 150_000 for png in pngs)
+    assert all(png.startswith(b"\x89PNG") and 5_000 < len(png) < 100_000 for png in pngs)
     assert len(set(pngs)) == len(pngs)
+    assert len(page_of(name)) < 450_000
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_picture_says_in_words_what_is_seen(name: str) -> None:
+    reader = read(page_of(name))
+    drawn = pictures(RESULTS[name])
+    assert len(reader.alts) == len(drawn)
+    for alt, picture in zip(reader.alts, drawn, strict=True):
+        assert alt == f"{picture.title}. {picture.told}"
+        assert len(picture.told) > 20
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_sections_come_in_the_order_in_which_a_reader_asks(name: str) -> None:
+    asked = ["How good is it?", "Can I trust it?", "Where are its mistakes?", "How did it learn?"]
+    asked += ["What was chosen, and why?", "What did it cost?", "How do I use it?", "Settings, data and provenance"]
+    assert read(page_of(name)).headings == asked
+
+
+def test_many_classes_are_told_by_their_worst() -> None:
+    text = read(page_of("hundred")).text
+    assert "a matrix of 100 classes" in text.lower()
+    assert not [picture for picture in pictures(RESULTS["hundred"]) if "onfusion" in picture.title]
+    confusion = np.array(RESULTS["hundred"]["test"]["confusion"])
+    off = confusion - np.diag(confusion.diagonal())
+    true, named = np.unravel_index(off.argmax(), off.shape)
+    worst = text.partition("Most confused classes")[2].split("\n")
+    cells = [cell for cell in worst if cell][5:9]
+    assert cells[:3] == [f"group {true}", f"group {named}", f"{off.max():,}"]
 
 
 @pytest.mark.parametrize("name", ["multiclass", "regression"])
@@ -130,7 +175,7 @@ def test_the_same_result_gives_the_same_page(name: str) -> None:
 def test_markdown_holds_every_number_and_its_pictures(name: str) -> None:
     result = RESULTS[name]
     markdown = markdown_report(result)
-    assert markdown.count("](data:image/png;base64,") == len(pictures(result)) == (2 if name == "binary" else 3)
+    assert markdown.count("](data:image/png;base64,") == len(pictures(result)) == 3
     text = markdown.replace("\\", "")
     assert all(told in text for told in numbers_of(result))
 
@@ -148,7 +193,7 @@ def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_a_model_that_does_not_beat_the_constant_is_warned_of_everywhere(task: Any) -> None:
-    poor = made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0)
+    poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
     verdict = judge(poor)
     assert verdict.beats_constant is False
     assert judge(RESULTS[task]).beats_constant is True
@@ -171,7 +216,7 @@ def test_a_lead_that_may_be_chance_is_told() -> None:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
     plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
-    told = RESULTS["binary"] | {"memory_plan": plan, "workers": workers}
+    told = undrawn(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
     for text in (text_summary(told), unescape(html_report(told)), markdown_report(told)):
         assert f"at most 777 of 1,024 MiB{' a worker' if workers else ''} planned; 38% of" in text
     assert "planned" not in text_summary(RESULTS["binary"])
@@ -179,7 +224,7 @@ def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_without_test_rows_the_run_is_judged_by_its_learning(task: str) -> None:
-    result = RESULTS[task] | {"test": None}
+    result = undrawn(RESULTS[task] | {"test": None})
     assert judge(result).split == "progressive"
     assert "There are no test rows" in summary_sentences(result)[1]
     page = read(html_report(result)).text

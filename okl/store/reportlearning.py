@@ -1,0 +1,110 @@
+"""How a run learnt, and what it chose: curves, candidates that were raced, settings that were found or given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel
+
+from okl.configuration import IngestSettings, TrainSettings
+from okl.store.choices import chosen_facts, learner_sentence
+from okl.store.learningfigures import convergence_curve, learning_curve
+from okl.store.pageparts import Bar, Bars, Block, Grid, Picture, Section, Words
+from okl.store.verdict import error_text, judge
+from okl.store.wording import flat, metric_name, number, percent, seconds
+
+MOST_DRAWN = 20  # candidates of a race
+MOST_LISTED = 40
+PLACES = ("data", "out", "name")
+
+
+def learning(result: Mapping[str, Any]) -> Section | None:
+    """The error while rows came by, or the gap while it closed; None where neither was noted."""
+    blocks: list[Block] = []
+    if curve := result.get("curve"):
+        verdict = judge({**result, "test": None})
+        error, shares = metric_name(verdict.metric), verdict.metric == "mistake_rate"
+        draw = partial(learning_curve, curve, error.lower(), verdict.constant_name, shares=shares)
+        told = "Each row is predicted before it is learnt." + _ends(curve, verdict)
+        blocks.append(Picture(f"Learning curve: {error.lower()} against rows seen", draw, told))
+    if convergence := result.get("convergence"):
+        asked = (result.get("settings") or {}).get("tol") if _is_relative(result) else None
+        first, last = convergence[0], convergence[-1]
+        told = (
+            f"How far the solution is from the best one at most, as a share of it: from {percent(first[1], 2)} after "
+            f"{number(first[0])} iterations to {percent(last[1], 2)} after {number(last[0])}."
+        )
+        blocks.append(Picture("Relative duality gap", partial(convergence_curve, convergence, asked), told))
+    return Section("learning", "How did it learn?", blocks) if blocks else None
+
+
+def choice(result: Mapping[str, Any]) -> Section | None:
+    """What the model is; the race that it won; what was found while learning, and which settings were given."""
+    told = learner_sentence(result)
+    blocks: list[Block] = [Words(told)] if told else []
+    blocks += _race(result.get("choice") or {})
+    facts = chosen_facts(result.get("chosen") or {})
+    blocks += [Grid("Chosen", (), [list(fact) for fact in facts])] if facts else []
+    given = _given(result.get("settings") or {})
+    if given:
+        blocks.append(Grid("Given", (), given, "Settings that are not as they are by default."))
+    return Section("chosen", "What was chosen, and why?", blocks) if blocks else None
+
+
+def _race(choice: Mapping[str, Any]) -> list[Block]:
+    """Why the winner won, and every candidate."""
+    candidates = sorted(choice.get("candidates") or [], key=lambda one: (not one["kept"], -_score(one)))
+    if not candidates:
+        return []
+    took = f"{number(len(candidates))} candidates were raced on {number(choice.get('rows'))} rows in "
+    blocks: list[Block] = [Words(f"{took}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
+    drawn = [one for one in candidates if _score(one) > float("-inf")][:MOST_DRAWN]
+    most = max((_score(one) for one in drawn), default=0.0)
+    if most > 0.0:
+        bars = [Bar(str(one["name"]), max(_score(one), 0.0) / most, number(one["score"]), one["kept"]) for one in drawn]
+        blocks.append(Bars("The race: score of each candidate", bars, "More is better. Pale ones were given up."))
+    rows = [
+        [
+            str(one["name"]),
+            number(one["score"]),
+            number(one["rows"]),
+            seconds(one["seconds"]),
+            "yes" if one["kept"] else "",
+        ]
+        for one in candidates
+    ]
+    more = [[f"and {len(rows) - MOST_LISTED} more", "", "", "", ""]] if len(rows) > MOST_LISTED else []
+    return [*blocks, Grid("Candidates", ("Candidate", "score", "rows", "time", "kept"), [*rows[:MOST_LISTED], *more])]
+
+
+def _score(candidate: Mapping[str, Any]) -> float:
+    score = candidate.get("score")
+    return float("-inf") if score is None or score != score else float(score)
+
+
+def _given(settings: Mapping[str, Any]) -> list[list[str]]:
+    """Names and texts of settings that differ from their default; where a run lies is told elsewhere."""
+    usual = _defaults(TrainSettings) | {"ingest": _defaults(IngestSettings)}
+    plain = dict(flat(usual))
+    told = flat({name: value for name, value in settings.items() if name not in PLACES})
+    return [[name.replace("_", " "), text] for name, text in told if text != plain.get(name, "-")]
+
+
+def _defaults(settings: type[BaseModel]) -> dict[str, Any]:
+    return {name: field.get_default(call_default_factory=True) for name, field in settings.model_fields.items()}
+
+
+def _ends(curve: Any, verdict: Any) -> str:
+    """The error at the end, beside the baseline's."""
+    _, error, _, baseline = curve[-1]
+    if error is None:
+        return ""
+    beside = "" if baseline is None else f", {verdict.constant_name} {error_text(verdict, baseline)}"
+    return f" Over all {number(curve[-1][0])}: {error_text(verdict, error)}{beside}."
+
+
+def _is_relative(result: Mapping[str, Any]) -> bool:
+    """Whether the solver was asked for a relative gap."""
+    return (result.get("certificate") or {}).get("kind") == "duality gap"
