@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from typing import Any
 
 from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.progress import NullObserver, Observer
+from okl.progress import NullObserver, Observer, perform
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest as ingest_source
 from okl.store.spreading import Progress
@@ -114,16 +113,9 @@ def predict(
     """
     from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun
 
-    observer = observer or NullObserver()
     given = _plain({"model": model, "source": source, "out": out} | options)
-    try:
-        with closing(ScoringRun(settings_from(ScoreSettings, given, "okl.predict"), observer)) as run:
-            for stage in SCORE_STAGES:
-                observer.stage(stage)
-                getattr(run, stage)()
-            return run.result()
-    finally:
-        observer.finish()
+    settings = settings_from(ScoreSettings, given, "okl.predict")
+    return perform(ScoringRun(settings, observer or NullObserver()), SCORE_STAGES)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

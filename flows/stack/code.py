@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).absolute().parents[2]
@@ -17,6 +18,7 @@ def code_on_disk() -> str:
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             for name in sorted(names):
                 if name.endswith(".py"):
-                    status = os.stat(os.path.join(folder, name))
-                    digest.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+                    with suppress(FileNotFoundError):  # gone since it was listed, as while an editor saves
+                        status = os.stat(os.path.join(folder, name))
+                        digest.update(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]

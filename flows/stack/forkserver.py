@@ -9,23 +9,21 @@ a session of its own, with the environment, directory and streams of whoever ask
 from __future__ import annotations
 
 import gc
-import io
 import json
 import os
-import runpy
 import selectors
 import signal
 import socket
 import sys
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from flows.stack.becoming import Request, become
 from flows.stack.code import code_on_disk
 from flows.stack.handoff import ANSWER_SECONDS, SOCKET, STREAMS
-from flows.stack.mortal import begin, end_with, heed_signals
+from flows.stack.mortal import begin
 from flows.stack.rehearsal import rehearse
 
 WARM = (
@@ -38,19 +36,6 @@ WARM = (
 READ_AT_IMPORT = ("PREFECT_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "PYTHON", "LD_", "DYLD_", "ARROW_", "DASK_")
 ONE_RUN = "PREFECT__"  # what Prefect tells a single run
 TICK_SECONDS = 5.0
-
-
-@dataclass
-class Request:
-    """What somebody asks to be run, and the connection to them."""
-
-    connection: socket.socket
-    module: str
-    words: list[str]
-    environment: dict[str, str]
-    directory: str
-    ignored: list[int]
-    streams: list[int] = field(default_factory=list)
 
 
 class ForkServer:
@@ -170,27 +155,6 @@ class ForkServer:
                 opened.close()
 
 
-def become(request: Request, parent: int) -> None:
-    """Make this copy the process that was asked for, and run its module; returns when that has ended."""
-    os.setsid()
-    heed_signals()
-    for number in request.ignored:
-        signal.signal(number, signal.SIG_IGN)
-    end_with(parent)
-    for stream, opened in zip(STREAMS, request.streams, strict=True):
-        os.dup2(opened, stream)
-        os.close(opened)
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.FileIO(0, closefd=False))  # type: ignore[misc]
-    sys.stdout = sys.__stdout__ = _writer(1)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _writer(2)  # type: ignore[misc]
-    os.environ.clear()
-    os.environ.update(request.environment)
-    os.chdir(request.directory)
-    sys.path.insert(0, request.directory)  # as -m has it
-    sys.argv = [request.module, *request.words]
-    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
-
-
 def main(parent: int) -> None:
     """Import, serve, and in each copy run what was asked for; a copy ends as any process does, by leaving main."""
     begin(parent)
@@ -202,13 +166,6 @@ def main(parent: int) -> None:
     if (request := server.serve()) is not None:
         server.leave_to(request)
         become(request, mine)
-
-
-def _writer(stream: int) -> io.TextIOWrapper:
-    raw = io.FileIO(stream, "w", closefd=False)
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), line_buffering=stream == 2 or raw.isatty(), write_through=stream == 2
-    )
 
 
 def _settings() -> dict[str, str]:

@@ -81,7 +81,7 @@ def describe_difference(model: RegisteredModel, first: Version, second: Version)
     found: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
     one, other = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
-        before, after = _flat(one[part]), _flat(other[part])
+        before, after = flattened(one[part]), flattened(other[part])
         found[part] = {
             name: [before.get(name), after.get(name)]
             for name in dict.fromkeys([*before, *after])
@@ -114,8 +114,13 @@ def rows_of(version: Version) -> int:
     return sum(int(shard.get("rows", 0)) for shard in version.lineage.shards)
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Values of nested mappings by their paths.
+
+    >>> flattened({"a": 1, "b": {"c": 2}})
+    {'a': 1, 'b.c': 2}
+    """
     found: dict[str, Any] = {}
     for name, value in values.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+        found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
     return found

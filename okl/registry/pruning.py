@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from okl.errors import ConfigError
 from okl.registry.entry import Entry, State
 from okl.registry.exclusive import folders
 from okl.registry.payload import NAMED, remove_version
-
-if TYPE_CHECKING:
-    from okl.registry.model import RegisteredModel
+from okl.registry.reading import ModelLog
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Pruned:
     leftovers: tuple[str, ...]
 
 
-def prune(model: RegisteredModel, keep: int, dry_run: bool, why: str) -> Pruned:
+def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
     """Remove the files of all versions but the newest ones and those that aliases name.
 
     Parameters
@@ -62,7 +59,7 @@ def prune(model: RegisteredModel, keep: int, dry_run: bool, why: str) -> Pruned:
     return Pruned(tuple(sorted(one.version for one in gone)), sum(one.size_bytes for one in gone), discarded)
 
 
-def _proposed(model: RegisteredModel, keep: int, there: list[str], why: str, head: Entry) -> Entry | None:
+def _proposed(model: ModelLog, keep: int, there: list[str], why: str, head: Entry) -> Entry | None:
     """The entry that prunes after another one; None if there is nothing to remove, now or the next time."""
     state = _pruned(head.state, keep)
     unnamed = sorted({*there} - {published.folder for published in model.log.publications(head)})
@@ -81,6 +78,6 @@ def _pruned(state: State, keep: int) -> State:
     return replace(state, pruned_through=through, kept=kept, former=former)
 
 
-def _last_pruning(model: RegisteredModel, head: Entry) -> int:
+def _last_pruning(model: ModelLog, head: Entry) -> int:
     """Number of the newest entry that prunes; 0 if there is none."""
     return next((number for number in range(head.number, 0, -1) if model.log.read(number).kind == "prune"), 0)

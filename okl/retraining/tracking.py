@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.errors import ConfigError
+from okl.registry.describe import flattened
 from okl.registry.payload import MODEL
 from okl.registry.version import Version
 
@@ -46,7 +47,7 @@ def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> s
     found = client.get_experiment_by_name(result["model"])
     experiment = found.experiment_id if found is not None else client.create_experiment(result["model"])
     run = str(client.create_run(experiment, run_name=f"{result['model']} {result['outcome']}").info.run_id)
-    for name, value in _flat(result["settings"]).items():
+    for name, value in flattened(result["settings"]).items():
         client.log_param(run, name, str(value)[:LONGEST])
     figures = {f"{who}.{name}": value for who, told in result["metrics"].items() for name, value in told.items()}
     figures |= {name: result[name] for name in ("seconds", "total_seconds", "bytes_read")}
@@ -67,10 +68,3 @@ def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> s
             client.log_artifacts(run, str(folder), MODEL)
     client.set_terminated(run)
     return run
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return found

@@ -22,7 +22,7 @@ from okl.accelerated.iterates import Iterate
 from okl.accelerated.outer import EuclideanNorm, Outer
 from okl.accelerated.risks import SumOfLosses
 from okl.accelerated.sharded.dualbegin import Carried
-from okl.accelerated.sharded.dualcommands import Dropped, Seek
+from okl.accelerated.sharded.dualcommands import Dropped, Seek, Take
 from okl.accelerated.sharded.dualvectors import DualVectors
 from okl.accelerated.sharded.multipliers import candidates_a_round, candidates_of, found_multipliers
 from okl.accelerated.sharded.primalvectors import Placed, Try
@@ -98,7 +98,7 @@ class TakeWarm:
 
     def redo(self, vectors: DualVectors) -> None:
         """Bring it there."""
-        vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
+        Take(self.lipschitz, self.multipliers, False).redo(vectors)
 
 
 @dataclass(frozen=True, eq=False)
