@@ -23,7 +23,7 @@ TableOfPage = tuple[str, Sequence[str], list[list[str]]]
 class Page(NamedTuple):
     """What a report says, whatever it is written as.
 
-    facts : names and nested values, for a last table of the page; more : sections of its own, behind the others
+    facts : names and nested values, for a last table of the page
     """
 
     title: str
@@ -32,7 +32,6 @@ class Page(NamedTuple):
     tables: Sequence[TableOfPage]
     pictures: Sequence[Drawn]
     facts: Mapping[str, Any]
-    more: Sequence[Section] = ()
 
 
 def page_of(result: Mapping[str, Any]) -> Page:
@@ -70,7 +69,7 @@ def _sections(page: Page) -> list[Section]:
         Section("pictures", "In pictures", [Picture(one.title, one.draw, wide=True) for one in page.pictures]),
         Section("tables", "In figures", tables),
     ]
-    return [section for section in found if section.blocks] + list(page.more)
+    return [section for section in found if section.blocks]
 
 
 def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:

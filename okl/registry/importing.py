@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.checkpoints.origin import WHERE_IT_RUNS
+from okl.registry.changes import changes_since, version_before
 from okl.registry.entry import CHAMPION
 from okl.registry.lineage import Lineage
 from okl.registry.model import RegisteredModel
@@ -14,12 +15,15 @@ from okl.registry.payload import MODEL
 from okl.registry.version import Published
 from okl.store.model import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
 from okl.store.places import Place, RemotePath
+from okl.store.report import write_report
 
 BESIDE = ("result.json", "report.html")
 
 
 def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = False, why: str = "") -> Published:
     """Publish the folder of a run, or of a model; the same one twice is one version.
+
+    The report of a run that comes along says what changed since the champion, or the newest version.
 
     Parameters
     ----------
@@ -34,6 +38,10 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
     found = load_model(folder)
     result = json.loads((trained / BESIDE[0]).read_text()) if is_run and _has(trained / BESIDE[0]) else {}
 
+    lineage = _lineage(found, weights_digest(folder), result)
+    champion = {CHAMPION: model.state().champion}
+    before = version_before(model) if result else None
+
     def write(into: Path) -> None:
         (into / MODEL).mkdir()
         for name in (DESCRIPTION, WEIGHTS):
@@ -41,9 +49,10 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
         for name in BESIDE:
             if is_run and _has(trained / name):
                 (into / name).write_bytes((trained / name).read_bytes())
+        if before is not None:
+            what = "the champion as this version was published" if before.number == champion[CHAMPION] else ""
+            write_report(result | {"previous": changes_since(before, lineage, what)}, into / BESIDE[1])
 
-    champion = {CHAMPION: model.state().champion}
-    lineage = _lineage(found, weights_digest(folder), result)
     return model.publish(write, lineage, promote=promote, expected=champion if promote else None, why=why)
 
 

@@ -23,6 +23,7 @@ class Account:
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files
+    changed : since the champion, in data and settings, see `okl.registry.changes`
     report : page of what was judged, with pictures; mlflow : what MLflow took, or why it did not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """
@@ -41,6 +42,7 @@ class Account:
     challenger: Challenger | None = None
     judgement: Judgement | None = None
     certificate: dict[str, Any] | None = None
+    changed: dict[str, Any] | None = None
     report: str | None = None
     mlflow: str | None = None
     begun: float = field(default_factory=time.perf_counter)
@@ -65,6 +67,8 @@ class Account:
             "decision": judgement.decision.as_json() if judgement else None,
             "judged_on": list(judgement.shards) if judgement else [],
             "metrics": {name: dict(one) for name, one in judgement.metrics.items()} if judgement else {},
+            "counted": dict(judgement.counted) if judgement else {},
+            "previous": self._previous(),
             "certificate": self.certificate,
             "certified": certified_sentence(challenger.online, self.certificate) if challenger else "",
             "report": self.report,
@@ -74,6 +78,14 @@ class Account:
             "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),
             "settings": self.settings.model_dump(mode="json"),
         }
+
+    def _previous(self) -> dict[str, Any] | None:
+        """What changed since the champion, with both models' figures on the same reserved rows."""
+        if self.changed is None or self.judgement is None:
+            return self.changed
+        champion, challenger = (self.judgement.metrics.get(name, {}) for name in ("champion", "challenger"))
+        figures = {name: [champion.get(name), value] for name, value in challenger.items() if value is not None}
+        return self.changed | {"metrics": figures, "same_rows": True}
 
 
 def history_of(known: Known) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from okl.evaluation import ConstantPredictor, predictor_tallies
@@ -19,19 +19,22 @@ from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import Dataset, Schema
 from okl.store.wording import scalars
 
+COUNTED = ("confusion", "reliability", "residual_histogram")
+
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """What came out.
 
     shards : names of those whose reserved rows were looked at; metrics : by predictor
-    bytes_read : of part files
+    bytes_read : of part files; counted : what the challenger's mistakes are told by, and the labels
     """
 
     decision: Decision
     shards: tuple[str, ...]
     metrics: Mapping[str, Mapping[str, Any]]
     bytes_read: int
+    counted: Mapping[str, Any] = field(default_factory=dict)
 
 
 def judge_challenger(
@@ -100,9 +103,12 @@ def judge(
     predictors = {"champion": first, "challenger": second}
     reserved = whole.split("test")
     tallies = predictor_tallies(whole, reserved, predictors, precision, execution) if reserved else {}
-    metrics = {name: scalars(tally.report()) for name, tally in tallies.items()}
+    reports = {name: tally.report() for name, tally in tallies.items()}
+    metrics = {name: scalars(report) for name, report in reports.items()}
     names = tuple(record.name for record in records)
-    return Judgement(decision, names, metrics, sum(shard.size_bytes for shard in reserved))
+    counted = {name: value for name, value in reports.get("challenger", {}).items() if name in COUNTED}
+    counted |= {"labels": list(whole.schema.labels), "target": whole.schema.target}
+    return Judgement(decision, names, metrics, sum(shard.size_bytes for shard in reserved), counted)
 
 
 def judged_on(

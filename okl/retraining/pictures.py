@@ -6,22 +6,31 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from okl.comparison.pictures import Picture
 from okl.retraining.pairs import SHARD
-from okl.store.figures import Theme, add_axes, empty_figure, png
+from okl.store.figures import SIZE, Theme, legend, lines_across, one_picture, png
+from okl.store.pageparts import Picture
+from okl.store.wording import number
 
-MOST_NAMED = 12  # names of shards along an axis
+MOST_NAMED = 8  # names of shards along an axis
 BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
 
 
-def pictures_of(result: Mapping[str, Any]) -> list[Picture]:
-    """Every picture that the result holds figures for."""
-    found = []
-    if len(points_of(result)) > 1:
-        found.append(Picture("Error on new shards before they were learnt", partial(draw_errors, result)))
-    if shards_judged(result):
-        found.append(Picture("Champion and challenger on reserved rows", partial(draw_verdicts, result)))
-    return found
+def errors_picture(result: Mapping[str, Any]) -> list[Picture]:
+    """How champions did on each shard before it was learnt, where there are two or more."""
+    points = points_of(result)
+    if len(points) < 2:
+        return []
+    told = f"{points[-1]['shard']}: {number(points[-1]['error'])}, a constant {number(points[-1]['constant'])}."
+    draw = partial(draw_errors, result)
+    return [Picture("Error on new shards before they were learnt", draw, f"{told} Upright lines: a new version.")]
+
+
+def verdicts_picture(result: Mapping[str, Any]) -> list[Picture]:
+    """Both models on the reserved rows of each shard that was judged on, if any was."""
+    if not shards_judged(result):
+        return []
+    told = "The error on reserved rows of each shard, which neither has learnt: further left is better."
+    return [Picture("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
 
 
 def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -45,8 +54,7 @@ def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
     """Errors of the champions of their days, the constant's, signals, rejected shards, and where versions change."""
     points = points_of(result)
     kept = [(place, one) for place, one in enumerate(points) if not one["rejected"]]
-    figure = empty_figure(7.2, 3.3, theme)
-    axes = add_axes(figure, theme)
+    figure, axes = one_picture(theme, height=3.2)
     places = [place for place, _ in kept]
     constant = [one["constant"] for _, one in kept]
     axes.plot(places, constant, color=theme.other, linewidth=1.2, linestyle="--", label="constant")
@@ -62,13 +70,11 @@ def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
         if points[place]["version"] != points[place - 1]["version"]:
             axes.axvline(place - 0.5, color=theme.faint, linewidth=0.8)
     low, high = axes.get_ylim()
-    axes.set_ylim(min(0.0, low), high + 0.22 * (high - low))  # room for the legend above the lines
+    axes.set_ylim(min(0.0, low), high + 0.34 * (high - low))  # room for the legend above the lines
     _name_shards(axes, [one["shard"] for one in points])
-    axes.set_title(
-        "Error on each shard before it was learnt; lines: a new version", loc="left", fontsize=10, color=theme.ink
-    )
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, ncols=4, handlelength=1.3, loc="upper left")
+    axes.set_ylabel("error")
+    lines_across(axes, theme)
+    legend(axes, theme, "upper left", 2)
     return png(figure)
 
 
@@ -76,8 +82,7 @@ def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
     """Both models' errors on the reserved rows of each shard that was judged on, the newest on top."""
     judged = shards_judged(result)
     names = [name for name in result["judged_on"] if name in judged]
-    figure = empty_figure(7.2, MARGIN_HEIGHT + BAR_HEIGHT * len(names), theme)
-    axes = add_axes(figure, theme)
+    figure, axes = one_picture(theme, SIZE[0], MARGIN_HEIGHT + BAR_HEIGHT * len(names))
     for height, name in enumerate(names):
         one = judged[name]
         axes.plot([one["champion"], one["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
@@ -85,10 +90,10 @@ def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
         errors = [judged[name][key] for name in names]
         axes.plot(errors, range(len(names)), marker=marker, linestyle="", color=colour, markersize=6, label=key)
     axes.set_yticks(range(len(names)), [_short(name) for name in names], parse_math=False)
-    axes.set_ylim(-0.6, len(names) + 0.4)
-    axes.set_title("Error on the reserved rows of each shard", loc="left", fontsize=10, color=theme.ink)
-    axes.grid(axis="x", color=theme.faint, linewidth=0.6)
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, ncols=2, loc="upper right")
+    axes.set_ylim(-0.6, len(names) + 0.3)
+    axes.set_xlabel("error on reserved rows")
+    lines_across(axes, theme, "x")
+    legend(axes, theme, "upper right", 2)
     return png(figure)
 
 

@@ -13,6 +13,7 @@ from okl.execution import open_for
 from okl.execution.protocol import Execution
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer, perform
+from okl.registry.changes import changes_since
 from okl.registry.entry import CHAMPION
 from okl.registry.registry import Registry
 from okl.retraining.account import Account, history_of, metrics_rows
@@ -24,12 +25,13 @@ from okl.retraining.judging import judge_challenger
 from okl.retraining.lineages import next_model
 from okl.retraining.plan import plan_learning
 from okl.retraining.record import ShardRecord
+from okl.retraining.report import report_html, report_markdown
 from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
 from okl.retraining.versionfiles import PAGE, write_version
-from okl.retraining.wording import report_html, report_markdown, summary_sentence
+from okl.retraining.wording import summary_sentence
 from okl.subgradient.solver import SubgradientSolver
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
@@ -117,6 +119,9 @@ class RetrainingRun:
             account.reason = "No new shard is left to learn." if self.intake.bad else account.reason
             return {"skipped": account.reason}
         self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
+        if self.known.champion is not None:
+            now = self._plan.lineage.lineage
+            account.changed = changes_since(self.known.champion.version, now, "the champion so far")
         if (before := self._attempts.find(self._model, self._plan.lineage) or self._rolled_back()) is not None:
             account.outcome, account.reason = "judged before", before
             return {"skipped": before}

@@ -10,8 +10,8 @@ from typing import Any
 from okl.registry.payload import MODEL
 from okl.retraining.challenger import Challenger
 from okl.retraining.champion import STATE
+from okl.retraining.report import report_html, report_markdown
 from okl.retraining.statefile import save_state
-from okl.retraining.wording import report_html, report_markdown
 from okl.store.model import Model, save_model
 
 RESULT, REPORT, PAGE = "result.json", "report.md", "report.html"

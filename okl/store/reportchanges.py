@@ -22,9 +22,10 @@ def changes(before: Mapping[str, Any] | None) -> Section | None:
         return None
     blocks: list[Block] = [Words(_beside(before))]
     for part, title in PARTS.items():
+        if part not in before:  # told elsewhere
+            continue
         rows = [
-            [_plain(name), number(old), number(new), difference(old, new)]
-            for name, (old, new) in (before.get(part) or {}).items()
+            [_plain(name), number(old), number(new), difference(old, new)] for name, (old, new) in before[part].items()
         ]
         if len(rows) > MOST_ROWS:
             rows = [*rows[:MOST_ROWS], [f"and {len(rows) - MOST_ROWS:,} more", "", "", ""]]

@@ -31,22 +31,30 @@ def mistakes(result: Mapping[str, Any]) -> Section | None:
     return Section("mistakes", "Where are its mistakes?", blocks) if blocks else None
 
 
+def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, where: str) -> list[Block]:
+    """The same without pictures.
+
+    measured : confusion, or residual_histogram; nothing of both: no table
+    """
+    if confusion := measured.get("confusion"):
+        counts = np.array(confusion, dtype=np.int64)
+        wrong = int(counts.sum() - counts.trace())
+        pairs = [_pairs(counts, labels, wrong)] if len(counts) > 2 and wrong else []
+        return [*pairs, _classes(counts, labels, where)]
+    histogram = measured.get("residual_histogram")
+    return [_quantiles(histogram, target, where)] if histogram and histogram["counts"] else []
+
+
 def _of_classes(confusion: Sequence[Sequence[int]], labels: Sequence[object], where: str) -> list[Block]:
     counts = np.array(confusion, dtype=np.int64)
-    n_classes, wrong = len(counts), int(counts.sum() - counts.trace())
-    blocks: list[Block] = []
+    n_classes, rows = len(counts), int(counts.sum())
+    tables = mistake_tables({"confusion": confusion}, labels, "", where)
     if n_classes > MOST_DRAWN:
-        blocks.append(
-            Words(f"A matrix of {n_classes} classes would be too fine to read: the worst of it stands in tables.")
-        )
-    else:
-        told = (
-            f"{number(wrong)} of {number(int(counts.sum()))} rows are off the diagonal. Shade: share of the true class."
-        )
-        blocks.append(Picture(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), told))
-    if n_classes > 2 and wrong:
-        blocks.append(_pairs(counts, labels, wrong))
-    return [*blocks, _classes(counts, labels, where)]
+        told = f"A matrix of {n_classes} classes would be too fine to read: the worst of it stands in tables."
+        return [Words(told), *tables]
+    wrong = number(rows - int(counts.trace()))
+    told = f"{wrong} of {number(rows)} rows are off the diagonal. Shade: share of the true class."
+    return [Picture(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), told), *tables]
 
 
 def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], wrong: int) -> Grid:
@@ -88,11 +96,7 @@ def _of_residuals(
     edges, counts = histogram["edges"], histogram["counts"]
     blocks: list[Block] = []
     if counts:
-        half, most = (within(edges, counts, share) for share in SHARES)
-        told = (
-            f"Half of the {where} are predicted within {number(half)} of the truth, nine in ten within {number(most)}"
-        )
-        blocks.append(Words(f"{told} (in units of {target})."))
+        blocks.append(_quantiles(histogram, target, where))
         beyond = int(counts[0] + counts[-1])
         seen = (
             f"Left of 0 the model says too little. {number(beyond)} of {number(sum(counts))} rows are beyond the edges."
@@ -107,6 +111,12 @@ def _of_residuals(
         )
         blocks.append(Picture(f"Predicted against true, {where}", draw, told))
     return blocks
+
+
+def _quantiles(histogram: Mapping[str, Sequence[Any]], target: str, where: str) -> Words:
+    half, most = (within(histogram["edges"], histogram["counts"], share) for share in SHARES)
+    told = f"Half of the {where} are predicted within {number(half)} of the truth, nine in ten within {number(most)}"
+    return Words(f"{told} (in units of {target}).")
 
 
 def within(edges: Sequence[float], counts: Sequence[int], share: float) -> float:

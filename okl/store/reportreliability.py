@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from okl.store.pageparts import Block, Picture, Words
+from okl.store.pageparts import Bar, Bars, Block, Picture, Words
 from okl.store.trustfigures import reliability_curve
 from okl.store.wording import number, percent
 
@@ -30,6 +30,30 @@ def reliability_blocks(result: Mapping[str, Any]) -> list[Block]:
     if measured["reliability"]["of"] == "lead":
         return _of_leads(bins, where)
     return _of_probabilities(bins, where, labels[-1]) if _says_odds(result) else _of_scores(bins, where, labels[-1])
+
+
+def reliability_bars(measured: Mapping[str, Any], where: str) -> list[Block]:
+    """The same as a few lengths without a picture; nothing for other models.
+
+    measured : with what `okl.metrics.Tally.report` counts of reliability, and labels
+    """
+    told = measured.get("reliability") or {}
+    if not told.get("bins"):
+        return []
+    what = (
+        "named rightly" if told["of"] == "lead" else f"that are {_short((measured.get('labels') or ['positive'])[-1])}"
+    )
+    bars = [
+        Bar(
+            f"{number(one['lowest'])} to {number(one['highest'])}",
+            share,
+            f"{percent(share, 3)} of {number(one['rows'])}",
+        )
+        for one in told["bins"]
+        for share in [one["hits"] / one["rows"]]
+    ]
+    across = "lead of the best score over the second" if told["of"] == "lead" else "score"
+    return [Bars(f"Reliability: rows {what}, by {across}, {where}", bars, "As a share of the rows of such scores.")]
 
 
 def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:

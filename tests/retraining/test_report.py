@@ -4,9 +4,10 @@ import re
 from base64 import b64decode
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from okl.retraining.pictures import pictures_of, points_of
+from okl.retraining.pictures import errors_picture, points_of
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.store.figures import DARK, LIGHT
 from tests.retraining.stories import settings, shards
@@ -30,6 +31,21 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     assert "Retraining of m: kept" in page
     assert "contradict all that was learnt" in page
     assert "Nothing is certified" in page
+    for asked in (
+        "Is the new one better?",
+        "What changed since m@1?",
+        "Can I trust it?",
+        "Where are the new one&#x27;s mistakes?",
+    ):
+        assert asked in page
+    assert result["previous"]["same_rows"]
+    changed = result["previous"]["metrics"]["mistake_rate"]
+    assert changed == [result["metrics"][name]["mistake_rate"] for name in ("champion", "challenger")]
+    assert sum(one["rows"] for one in result["counted"]["reliability"]["bins"]) == np.sum(
+        result["counted"]["confusion"]
+    )
+    # the first version had none before it
+    assert "What changed" not in Path(first["report"]).read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="http', page)
     pictures = [b64decode(found) for found in re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)]
     assert len(pictures) == 4  # two, on light and on dark ground
@@ -50,6 +66,6 @@ def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> N
     points = points_of(result)
     assert [one["fired"] for one in points] == [False, False, True, False, False, True, False]
     assert [one["rejected"] for one in points] == [False] * 6 + [True]
-    (picture,) = pictures_of(result)
+    (picture,) = errors_picture(result)
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != picture.draw(DARK)
-    assert pictures_of({**result, "history": [], "progressive": []}) == []
+    assert errors_picture({**result, "history": [], "progressive": []}) == []
