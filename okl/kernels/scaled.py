@@ -8,7 +8,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from okl.checks import check_positive
+from okl.errors import ConfigError
 from okl.types import FloatArray
+
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,11 @@ class Scaled:
 
     def __post_init__(self) -> None:
         check_positive("bandwidth", self.bandwidth)
+        if not LEAST_BANDWIDTH <= self.bandwidth <= MOST_BANDWIDTH:
+            raise ConfigError(
+                f"bandwidth = {self.bandwidth!r}, but it takes one from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}: the "
+                "squares of others leave the range of floating numbers."
+            )
 
 
 def distances(left: FloatArray, right: FloatArray, metric: str) -> FloatArray:

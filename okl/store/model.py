@@ -137,7 +137,7 @@ def load_model(folder: str | Place) -> Model:
         arrays = load_tensors(weights)
         schema = schema_from_stored(description["schema"], str(folder))
         predictor = predictor_from_stored(description["predictor"], arrays, str(folder))
-    except (KeyError, TypeError, SafetensorError) as error:
+    except (ArithmeticError, KeyError, TypeError, SafetensorError) as error:
         raise ModelError(f"{folder}: not a complete okl model ({error}). Train it again.") from None
     if (predictor.n_inputs, predictor.n_outputs) != (schema.n_features, schema.n_outputs):
         raise ModelError(

@@ -29,7 +29,7 @@ def inspect(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple[pa.Sche
             meta = parquet.metadata
             schema = without_views(parquet.schema_arrow.remove_metadata())
             return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
 
 
@@ -62,7 +62,7 @@ def read(
             ):
                 # select: a column named a also matches a.b, and the file keeps its own order
                 yield _without_views(batch.select(columns))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
 
 

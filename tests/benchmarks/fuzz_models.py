@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -171,16 +172,20 @@ def _change(rng: Rng, content: Any) -> None:
         if kind == "remove":
             del content[key]
         elif kind == "add" and isinstance(content, dict):
-            content["more"] = ODD[int(rng.integers(len(ODD)))]
+            content["more"] = _odd(rng)
         elif kind == "add":
-            content.append(content[key])
+            content.append(deepcopy(content[key]))
         elif kind == "near" and isinstance(content[key], int | float):
             content[key] = content[key] + int(rng.integers(-2, 3))
         elif kind == "near" and isinstance(content[key], str):
             content[key] = content[key][: int(rng.integers(len(content[key]) + 1))]
         else:
-            content[key] = ODD[int(rng.integers(len(ODD)))]
+            content[key] = _odd(rng)
         return
+
+
+def _odd(rng: Rng) -> Any:
+    return deepcopy(ODD[int(rng.integers(len(ODD)))])
 
 
 def sign(model: Path, description: dict[str, Any]) -> None:

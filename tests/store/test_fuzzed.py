@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from okl.errors import DataError, ModelError
+from okl.errors import ConfigError, DataError, ModelError
+from okl.kernels import Gaussian
 from okl.store.ingest import ingest
 from okl.store.model import DESCRIPTION, load_model, save_model
 from okl.store.rawrows import check_columns
@@ -90,6 +91,12 @@ def test_an_edited_model_is_refused_in_a_sentence(name: str, model: Path) -> Non
     load_model(model)
 
 
+@pytest.mark.parametrize("bandwidth", [1e-200, 1e200])
+def test_a_bandwidth_whose_square_is_no_number_is_an_error(bandwidth: float) -> None:
+    with pytest.raises(ConfigError, match=r"bandwidth = 1e.200, but it takes one from 1e-100 to 1e\+100"):
+        Gaussian(bandwidth)
+
+
 @pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":NaN}', b"9" * 5000])
 def test_what_json_parsers_trip_over_is_no_model(content: bytes, model: Path) -> None:
     whole = (model / DESCRIPTION).read_bytes()
@@ -103,6 +110,13 @@ def test_a_header_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_bytes("größe,y\n1,0\n2,1\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"s\.csv: the name of a column is not UTF-8 text"):
         ingest(tmp_path / "s.csv", tmp_path / "data", settings())
+
+
+def test_a_parquet_column_whose_name_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    source = parquet(tmp_path, table(9).rename_columns(["name", *"bcdey"]), store_schema=False)
+    source.write_bytes(source.read_bytes().replace(b"name", b"n\x82me"))
+    with pytest.raises(DataError, match=r"source\.parquet is a damaged Parquet file: .*0x82"):
+        ingest(source, tmp_path / "data", settings())
 
 
 def test_messages_stay_on_one_line_whatever_columns_are_called(tmp_path: Path) -> None:

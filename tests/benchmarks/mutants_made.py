@@ -1,0 +1,163 @@
+"""Mutants as syntax trees, and the import hook that runs them in place of the files."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PLAIN = "_plain_whole_number"
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult, ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
+}  # fmt: skip
+TWINS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "argmin": "argmax", "argmax": "argmin"}
+
+
+class Mutant(NamedTuple):
+    """A changed module, the line that was changed, and how."""
+
+    tree: ast.Module
+    line: int
+    told: str
+
+
+def drawn_mutants(file: Path, number: int, rng: random.Random) -> list[Mutant]:
+    """So many mutants of a file, or all that there are, drawn without replacement."""
+    tree = ast.parse(file.read_text())
+    places = list(_places(tree))
+    chosen = sorted(rng.sample(range(len(places)), min(number, len(places))))
+    return [_mutated(tree, *places[index]) for index in chosen]
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Where a module can be changed: the number of the node in the order of ast.walk, and the kind of change."""
+    left_out = {id(part) for node in ast.walk(tree) for root in _not_code(node) for part in ast.walk(root)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
+    for index, node in enumerate(ast.walk(tree)):
+        if id(node) in left_out or id(node) not in inside:
+            continue
+        if isinstance(node, ast.Compare):
+            yield from ((index, f"compare {place}") for place, one in enumerate(node.ops) if type(one) in COMPARISONS)
+        elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in OPERATORS:
+            yield index, "operator"
+        elif isinstance(node, ast.BoolOp):
+            yield index, "and / or"
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
+            yield index, "sign"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            yield index, "constant"
+        elif isinstance(node, ast.Name | ast.Attribute) and _name(node) in TWINS and isinstance(node.ctx, ast.Load):
+            yield index, "twin"
+        elif isinstance(node, ast.Break | ast.Continue) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        ):
+            yield index, "leave out"
+
+
+def _not_code(node: ast.AST) -> Iterator[ast.AST]:
+    """Parts of a node whose change nobody could notice: annotations, decorators, messages of errors."""
+    for name in ("annotation", "returns"):
+        part = getattr(node, name, None)
+        if part is not None:
+            yield part
+    yield from getattr(node, "decorator_list", [])
+    if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
+        yield node
+
+
+def _name(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr
+
+
+def _mutated(tree: ast.Module, index: int, kind: str) -> Mutant:
+    changed = copy.deepcopy(tree)
+    nodes: Sequence[Any] = list(ast.walk(changed))
+    node = nodes[index]
+    statement = ast.unparse(node)
+    if kind.startswith("compare"):
+        place = int(kind.split()[1])
+        node.ops[place] = COMPARISONS[type(node.ops[place])]()
+    elif kind == "operator":
+        node.op = OPERATORS[type(node.op)]()
+    elif kind == "and / or":
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    elif kind == "constant":
+        node.value = (not node.value) if isinstance(node.value, bool) else node.value + 1
+    elif kind == "twin":
+        setattr(node, "id" if isinstance(node, ast.Name) else "attr", TWINS[_name(node)])
+    else:
+        _replaced(changed, node, ast.Pass() if kind == "leave out" else node.operand)
+    new = ast.unparse(node) if kind not in ("leave out", "sign") else "" if kind == "leave out" else statement[1:]
+    return Mutant(ast.fix_missing_locations(changed), node.lineno, f"{statement} -> {new}")
+
+
+def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
+    class Swap(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            return ast.copy_location(new, old) if node is old else super().visit(node)
+
+    Swap().visit(tree)
+
+
+class _Whole(ast.NodeTransformer):
+    """Reads of arrays pass through a function: without numba, small whole numbers would overflow where summed."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(ast.Call(ast.Name(PLAIN, ast.Load()), [node], []), node)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, np.uint8 | np.int8 | np.int32 | np.uint32) else value
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, path: str, tree: ast.Module) -> None:
+        self._path, self._tree = path, tree
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__file__ = self._path
+        exec(compile(self._tree, self._path, "exec"), module.__dict__)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds modules that are changed, and all of okl.compiled."""
+
+    def __init__(self, changed: dict[str, ast.Module]) -> None:
+        self._changed = changed
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._changed and not name.startswith("okl.compiled."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        assert spec is not None
+        assert spec.origin is not None
+        tree = self._changed.get(name) or ast.parse(Path(spec.origin).read_text())
+        if name.startswith("okl.compiled."):
+            tree = ast.fix_missing_locations(_Whole().visit(copy.deepcopy(tree)))
+        return importlib.util.spec_from_loader(name, _Loader(spec.origin, tree), origin=spec.origin)
+
+
+def install(changed: dict[str, ast.Module]) -> None:
+    """Have changed modules imported from now on; none of okl may have been imported before."""
+    assert not any(name.startswith("okl.") for name in sys.modules), "okl is there already"
+    setattr(builtins, PLAIN, _plain)
+    sys.meta_path.insert(0, _Finder(changed))
