@@ -36,18 +36,24 @@ def score_stream(
     """
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
         file = _kept(rows, Path(folder))
-        settings = ScoreSettings(
-            model=model, registry=registry, source=str(file), out=str(Path(folder) / "never"), keys=tuple(keys)
-        )
-        opened, pieces, kept = check_score(settings)
-        work = ScorePiece(opened, kept, place_of(folder))
-        with pacsv.CSVWriter(out, work.output_schema(pieces[0])) as writer:
-            written = 0
-            for piece in pieces:
-                for batch, _ in work.batches(piece):
-                    writer.write_batch(batch)
-                    written += batch.num_rows
-        return written
+        try:
+            return _score(model, file, out, tuple(keys), registry)
+        except DataError as error:
+            raise DataError(str(error).replace(str(file), "standard input")) from None
+
+
+def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registry: str | None) -> int:
+    never = file.with_name("never")
+    settings = ScoreSettings(model=model, registry=registry, source=str(file), out=str(never), keys=keys)
+    opened, pieces, kept = check_score(settings)
+    work = ScorePiece(opened, kept, place_of(file.parent))
+    written = 0
+    with pacsv.CSVWriter(out, work.output_schema(pieces[0])) as writer:
+        for piece in pieces:
+            for batch, _ in work.batches(piece):
+                writer.write_batch(batch)
+                written += batch.num_rows
+    return written
 
 
 def _kept(rows: BinaryIO, folder: Path) -> Path:

@@ -54,7 +54,7 @@ def test_piped_rows_have_the_scores_of_a_recorded_run(rows: pa.Table, tmp_path: 
 def test_bad_rows_are_named_and_no_scores_come(rows: pa.Table, tmp_path: Path) -> None:
     content, out = io.BytesIO(), io.BytesIO()
     pacsv.write_csv(rows.drop_columns(["width"]), content)
-    with pytest.raises(DataError, match=r"standard-input\.csv: .* missing: 'width'"):
+    with pytest.raises(DataError, match=r"standard input: .* missing: 'width'"):
         score_stream(str(tmp_path / "model"), io.BytesIO(content.getvalue()), out)
     with pytest.raises(DataError, match="Standard input is empty"):
         score_stream(str(tmp_path / "model"), io.BytesIO(b""), out)
@@ -67,3 +67,19 @@ def test_options_of_recorded_runs_are_refused(
     terminal = Terminal(capsys, monkeypatch)
     assert "no option but --key and --registry" in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
     assert "takes --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"height;width\n1;2\n", "separated by ';', but okl reads commas"),
+        (b"height,width\n1,2\n3,wide\n", "standard input: column 'width' is of type string"),
+        (b"height,width\n1\n", r"standard input is not a CSV file with a header line: .*Expected 2 columns"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_told_without_the_file_that_holds_them(
+    rows: pa.Table, tmp_path: Path, content: bytes, said: str
+) -> None:
+    with pytest.raises(DataError, match=said) as raised:
+        score_stream(str(tmp_path / "model"), io.BytesIO(content), io.BytesIO())
+    assert "/" not in str(raised.value)

@@ -62,13 +62,16 @@ def explain_words(files: Sequence[Place], schema: pa.Schema, name: str) -> None:
 def _explained(
     file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], columns: list[str], before: int
 ) -> str:
-    found = re.search(r"In CSV column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", message)
+    found = re.search(r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", message)
     if not found:
         message = message if before == 2 else re.sub(r"Row #\d+: ", "", message)  # a number within the stretch
         return f"{file} cannot be read as CSV: {message}."
     name = schema.names[int(found[1])]
     row = f", row {int(found[2]) - before} (counted from 0)" if found[2] else ""
-    return (
-        f"{file}: column {name!r}{row} holds {found[3]!r}, but the rows before it are of type {types[name]}. "
-        "Mend the value, or leave the column out."
+    value = re.search(r"invalid value '(.*)'", found[3])
+    why = (
+        f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"
+        if value
+        else f"fails: {found[3]}"
     )
+    return f"{file}: column {name!r}{row} {why}. Mend the value, or leave the column out."

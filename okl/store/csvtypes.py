@@ -33,11 +33,21 @@ def inspect(file: Place) -> pa.Schema:
         with readable(file) as stream, _typed(stream) as reader:
             if reader.read_next_batch().num_rows == 0:
                 raise DataError(f"{file} holds no rows; expected at least one.")
-            return reader.schema
+            return _separated(reader.schema, file)
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} is not a CSV file with a header line: {first_line(error)}.") from None
+
+
+def _separated(schema: pa.Schema, file: Place) -> pa.Schema:
+    """The schema, unless its one column is several that something else than commas separates."""
+    if len(schema) == 1 and (other := next((mark for mark in ";\t|" if mark in schema.names[0]), None)):
+        raise DataError(
+            f"{file} has one column, {schema.names[0]!r}: its values are separated by {other!r}, but okl reads commas. "
+            "Write it with commas."
+        )
+    return schema
 
 
 def _typed(stream: Any) -> pacsv.CSVStreamingReader:
