@@ -58,7 +58,8 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
 Config = Annotated[
-    str | None, typer.Option(metavar="FILE.toml", help="TOML file of the same settings; --set and options win.")
+    str | None,
+    typer.Option(metavar="FILE.toml", help="TOML file of the same settings; --set and options win; none: those alone."),
 ]
 Pairs = Annotated[
     list[str] | None,
@@ -178,7 +179,8 @@ def train(
     resume: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Go on with a run that was broken off, from its last checkpoint: name or folder."
+            metavar="RUN",
+            help="Go on with a run that was broken off, from its last checkpoint: name or folder; none: a new run.",
         ),
     ] = None,
     json: Json = False,

@@ -38,11 +38,15 @@ def deploy(
     retrain: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Retrain this model on the files that arrive in DATASET, as okl retrain does."
+            metavar="NAME",
+            help="Retrain this model on the files that arrive in DATASET, as okl retrain does; none: train.",
         ),
     ] = None,
     score: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="With --retrain: score these rows with each new champion.")
+        str | None,
+        typer.Option(
+            metavar="SOURCE", help="With --retrain: score these rows with each new champion; none: no scoring."
+        ),
     ] = None,
     score_out: Annotated[
         str | None,
@@ -53,7 +57,9 @@ def deploy(
     cron: Annotated[
         str | None, typer.Option(metavar="FIELDS", help="When to run, such as '0 3 * * *'; none: only when asked.")
     ] = None,
-    timezone: Annotated[str | None, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Zurich.")] = None,
+    timezone: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Of --cron, such as Europe/Zurich; none: UTC.")
+    ] = None,
     pool: Annotated[str, typer.Option(metavar="NAME", help="Work pool; made if it is missing.")] = "okl",
     config: Config = None,
     pairs: Pairs = None,

@@ -20,9 +20,10 @@ models = typer.Typer(
 app.add_typer(models, name="models", short_help="Registered models: list, show, diff, promote, rollback, prune.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Kept in the log, for people.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Kept in the log, for people; none: no reason.")]
 Expected = Annotated[
-    int | None, typer.Option("--expect", metavar="VERSION", help="Change nothing unless this is the champion.")
+    int | None,
+    typer.Option("--expect", metavar="VERSION", help="Change nothing unless this is the champion; none: whichever is."),
 ]
 
 

@@ -28,8 +28,10 @@ def plan(
     iterations: Annotated[
         str | None, typer.Option(metavar="N", help="To plan for, of solvers that end by a gap [default: 500]")
     ] = None,
-    rows: Annotated[str | None, typer.Option(metavar="N", help="On paper: training rows, such as 1e9.")] = None,
-    columns: Annotated[str | None, typer.Option(metavar="N", help="On paper: inputs.")] = None,
+    rows: Annotated[
+        str | None, typer.Option(metavar="N", help="On paper: training rows, such as 1e9; none: those of DATASET.")
+    ] = None,
+    columns: Annotated[str | None, typer.Option(metavar="N", help="On paper: inputs; none: those of DATASET.")] = None,
     classes: Annotated[str, typer.Option(metavar="K", help="On paper, with --task multiclass.")] = "3",
     memory: Annotated[
         str | None, typer.Option(metavar="GIB", help="Of a worker; none: an equal share of this machine's.")

@@ -57,7 +57,9 @@ def predict(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", help="Folder to make for the Parquet files of scores and predictions.", show_default=False
+            metavar="DIR",
+            help="Folder to make for the Parquet files of scores and predictions; none: SOURCE is -.",
+            show_default=False,
         ),
     ] = None,
     registry: Registered = None,

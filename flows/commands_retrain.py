@@ -43,10 +43,12 @@ def retrain(
         ),
     ] = None,
     window_from: Annotated[
-        str | None, typer.Option("--from", metavar="DATE", help="Only shards whose time is at least this.")
+        str | None,
+        typer.Option("--from", metavar="DATE", help="Only shards whose time is at least this; none: from the first."),
     ] = None,
     window_to: Annotated[
-        str | None, typer.Option("--to", metavar="DATE", help="Only shards whose time is below this.")
+        str | None,
+        typer.Option("--to", metavar="DATE", help="Only shards whose time is below this; none: to the last."),
     ] = None,
     config: Config = None,
     pairs: Pairs = None,

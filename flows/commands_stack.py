@@ -25,7 +25,11 @@ def up(
     ] = 0,
     workers: Annotated[int, typer.Option(metavar="N", help="Dask worker processes.")] = 2,
     tls: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Certificates for Dask, as infra/tls/make.py writes them.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Certificates for Dask, as infra/tls/make.py writes them; none: unencrypted, on 127.0.0.1.",
+        ),
     ] = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay, and end with Ctrl-C or SIGTERM: for a service manager.")

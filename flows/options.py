@@ -123,10 +123,18 @@ def help_for(kind: type[BaseModel], field: str, with_default: bool = True) -> st
     text = info.description or ""
     if get_origin(info.annotation) is Literal and metavar(info.annotation) == "NAME":
         text += f": {', '.join(map(str, get_args(info.annotation)))}"
-    default = None if info.is_required() else info.default
-    if with_default and default is not None and default is not False and default != ():
-        text += f" [default: {default}]"
+    if with_default and not info.is_required():
+        text += _told_default(info.default, text)
     return text
+
+
+def _told_default(default: Any, text: str) -> str:
+    """What holds where nothing is given; a setting whose text says what none means need not be told that it is none."""
+    if isinstance(default, bool):
+        return f" [default: {'yes' if default else 'no'}]"
+    if default is None or default == ():
+        return "" if "none:" in text else " [default: none]"
+    return f" [default: {default}]"
 
 
 def metavar(annotation: Any) -> str:

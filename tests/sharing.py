@@ -13,6 +13,7 @@ TOGETHER = (
     ("tests/flows/test_stack", "stack"),  # which has servers of its own
     ("tests/flows/", "server"),  # another one, as these wait for it for minutes
     ("tests/oco/", "rounds"),
+    ("tests/docs/test_rounds", "rounds"),
     ("tests/execution/test_contract", "backends"),
     ("tests/execution/test_constrained", "backends"),
     ("tests/execution/test_readahead", "backends"),

@@ -1,0 +1,153 @@
+"""The pages of the documentation: commands that the command line takes, names that there are, examples that run."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import runpy
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import flows
+import okl
+import okl.extending
+import okl.oco
+from flows.options import INGEST, TRAIN
+from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.extending import use_extension
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "infra" / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+READ = [*PAGES, ROOT / "README.md", ROOT / "infra" / "README.md"]
+WRITES = {
+    "train_on_csv": ["test accuracy 0.9", "report.html", "['malignant' 'malignant' 'malignant']"],
+    "compare_models": [
+        "fogd   test accuracy 0.9",
+        "c-svm  test accuracy 0.9",
+        "scs    test accuracy 0.9",
+        "nothing proved",
+    ],
+    "retrain_every_night": ["night 0: published", "night 1: published", "a third call: nothing new", "[1 0]"],
+}
+LEARNS = {
+    "constraints_while_learning": ["free: accuracy 0.9", "held: accuracy 0.8", "with the group +0.010"],
+    "rows_that_change": [
+        "track=False: accuracy on the last 500 rows 0.7",
+        "track=True: accuracy on the last 500 rows 0.9",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def group() -> Any:
+    for module in pkgutil.iter_modules(flows.__path__, "flows."):
+        if module.name.startswith("flows.commands"):
+            importlib.import_module(module.name)
+    return typer.main.get_command(importlib.import_module("flows.commands").app)
+
+
+def parsed(group: Any, words: list[str]) -> tuple[str, dict[str, Any]]:
+    """What the command line makes of words: the command, and its parameters; as it would, but for running it."""
+    while words[:1] == ["--extension"]:
+        use_extension(ROOT / words[1])
+        words = words[2:]
+    command, name, context = group, "okl", group.context_class(group, info_name="okl")
+    while hasattr(command, "commands"):
+        if not words:
+            return name, {}
+        command, name, words = command.get_command(context, words[0]), f"{name} {words[0]}", words[1:]
+        assert command is not None, f"there is no command {name}"
+        context = command.context_class(command, info_name=name, parent=context)
+    command.parse_args(context, words)
+    return name, dict(context.params)
+
+
+def told_commands(path: Path) -> Iterator[str]:
+    """Each command of okl in the shell blocks of a page, and in blocks that are indented."""
+    text = path.read_text()
+    for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"(?:^    \S.*\n)+", text, re.MULTILINE):
+        for part in re.split(r"\n|&&|;", block.replace("\\\n", " ")):
+            command = re.sub(r'^eval "\$\((.*)\)"', r"\1", part.strip())
+            if found := re.match(r"(?:\S*/)?okl(\s.*|$)", command):
+                yield f"okl{found[1]}"
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_command_line_takes_every_command_of_a_page(path: Path, group: Any) -> None:
+    for line in told_commands(path):
+        try:
+            name, words = parsed(group, shlex.split(line, comments=True)[1:])
+            given = {field: words[field] for field in TRAIN.fields if words.get(field) not in (None, ())}
+            ingest = {field: words[field] for field in INGEST.fields if words.get(field) not in (None, ())}
+            if name == "okl train" and words.get("dataset"):
+                settings_from(TrainSettings, TRAIN.given(dict.fromkeys(TRAIN.fields) | given) | {"data": "x"}, line)
+                settings_from(IngestSettings, INGEST.given(dict.fromkeys(INGEST.fields) | ingest), line)
+        except Exception as error:
+            raise AssertionError(f"{path.name}: {line}: {error}") from error
+
+
+def test_pages_have_commands_in_them() -> None:
+    counted = {path.stem: len(list(told_commands(path))) for path in READ}
+    assert counted["operate"] >= 12
+    assert counted["extend"] >= 7
+    assert sum(counted.values()) >= 50
+
+
+def test_every_command_has_its_help_on_the_page_of_commands(group: Any) -> None:
+    told = set(re.findall(r"^\.\. okl-help::(.*)$", (DOCS / "commands.md").read_text(), re.MULTILINE))
+    names = {""}
+    for name, command in group.commands.items():
+        names |= {f" {name} {one}" for one in command.commands} if hasattr(command, "commands") else {f" {name}"}
+    assert told == names
+
+
+def test_every_option_tells_what_holds_if_it_is_not_given(group: Any) -> None:
+    for command in group.commands.values():
+        for one in getattr(command, "commands", {"": command}).values():
+            for option in one.params:
+                flag = getattr(option, "is_flag", False) and not option.secondary_opts
+                if option.param_type_name != "option" or flag or option.required:
+                    continue
+                told = f"{option.help} {'[default: ]' if option.show_default and option.default is not None else ''}"
+                assert re.search(r"\[default: |none: |\(repeatable\)", told), f"{one.name} {option.opts[0]}: {told}"
+
+
+def test_every_public_name_is_documented() -> None:
+    told = re.findall(r"^\.\. auto\w+:: (\S+)", "\n".join(path.read_text() for path in PAGES), re.MULTILINE)
+    settings = re.findall(r"^\.\. okl-settings:: (\S+)", (DOCS / "settings.md").read_text(), re.MULTILINE)
+    assert set(okl.__all__) - {"__version__"} == {name[4:] for name in told if name.count(".") == 1} | set(settings)
+    assert {f"okl.oco.{name}" for name in okl.oco.__all__} <= set(told)
+    assert {f"okl.extending.{name}" for name in ("add_loss", "add_model", "add_map", "use_extension")} <= set(told)
+
+
+def test_pages_name_what_there_is() -> None:
+    """Files, and dotted names of okl, in the text of pages."""
+    for path in PAGES:
+        text = path.read_text()
+        for included in re.findall(r"{literalinclude} (\S+)", text):
+            assert (DOCS / included).is_file(), f"{path.name}: {included}"
+        for name in re.findall(r"`(okl(?:\.\w+)+)`", text):
+            parts = name.split(".")
+            thing: Any = okl
+            for at, part in enumerate(parts[1:], start=2):
+                thing = getattr(thing, part, None) or importlib.import_module(".".join(parts[:at]))
+            assert thing is not None
+
+
+@pytest.mark.parametrize("name", [*WRITES, *LEARNS])
+def test_an_example_runs_as_its_page_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    main = runpy.run_path(str(DOCS / "examples" / f"{name}.py"))["main"]
+    main(tmp_path) if name in WRITES else main()
+    out = capsys.readouterr().out
+    for told in (WRITES | LEARNS)[name]:
+        assert told in out
