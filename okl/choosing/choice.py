@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -23,12 +24,13 @@ from okl.execution.local import default_threads
 from okl.execution.protocol import Rows
 from okl.progress import NullObserver, Observer
 from okl.ridge.gram import Outputs
+from okl.ridge.path import apart
 from okl.store.dataset import Dataset, Scale, Schema
 from okl.store.reading import sample_rows
 
 ENOUGH_LANDMARKS = 2048  # where twice as many made the sampled rows no better
 WORTH = 0.02  # of the error: what twice as many landmarks have to gain for more than that
-_SAME = 0.5  # standard errors: a linear model that close to the best is taken, as it is read and kept more easily
+_SAME = 0.5  # of what chance makes of it: a linear model that close to the best is taken, as it is simpler
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,22 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
     rows = data.rows("train")
     if rows < 2:
         raise ConfigError(f"{data.folder} has {rows} training rows, but a choice takes two at least. Name a solver.")
-    observer = observer or NullObserver()
+    begun, observer = time.perf_counter(), observer or NullObserver()
     shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
     rounds = rounds_of_race(settings.budget_seconds, rows)
     sample = _sample(data, rounds[-1][0], settings.seed)
     track = Track(data.schema, sample, Outputs(data.schema.task, data.schema.n_outputs), _threads(settings))
-    scales = _scales(data.schema)
+    scales = _scales(settings, data.schema)
     result = race(
         track, field(scales), rounds, lambda done, total, best: observer.advance(done, total, {"score": best})
     )
     update, why = _sized(result, shape, settings.budget_seconds, data.schema)
+    # whoever trains with these settings again learns the same, without a race that a budget would belong to
+    update["budget_seconds"] = TrainSettings.model_fields["budget_seconds"].default
     record = {
         "rows": result.winner.rows,
-        "seconds": sum(one.seconds for one in result.ran),
+        "budget_seconds": settings.budget_seconds,
+        "seconds": time.perf_counter() - begun,
         "candidates": [one.as_json() for one in result.ran],
         "why": why,
     }
@@ -80,9 +85,9 @@ def _sample(data: Dataset, n: int, seed: int) -> Rows:
     return Rows(rows.inputs[order], rows.targets[order])
 
 
-def _scales(schema: Schema) -> tuple[Scale, ...]:
+def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scale, ...]:
     """Those to try: the one that was asked for at ingest or now, else those that suit columns of any unit."""
-    if schema.scale != "none" or not schema.feature_statistics:
+    if settings.rescale != "stored" or schema.scale != "none" or not schema.feature_statistics:
         return (schema.scale,)
     return tuple(scale for scale in get_args(Scale) if scale != "none")
 
@@ -129,8 +134,7 @@ def _as_good(result: Race, schema: Schema) -> Candidate | None:
         return winner.candidate
     if linear.rows != winner.rows or schema.task == "regression":
         return None
-    chance = (max(winner.error, 1.0 / winner.rows) / winner.rows) ** 0.5
-    return linear.candidate if linear.error <= winner.error + _SAME * chance else None
+    return linear.candidate if linear.error <= winner.error + _SAME * apart(winner.error, winner.rows) else None
 
 
 def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:

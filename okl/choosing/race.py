@@ -14,10 +14,11 @@ from okl.execution.protocol import Rows
 from okl.features.bandwidth import suit_kernel
 from okl.ridge.basis import Basis, LandmarkBasis, MapBasis
 from okl.ridge.gram import Outputs
+from okl.ridge.path import apart
 from okl.ridge.solution import fit_rows
 from okl.ridge.solver import plain_inputs
 from okl.store.dataset import Schema, scaling_of
-from okl.types import FloatArray
+from okl.types import FloatArray, Task
 
 KEPT = (8, 3)  # of the first round, of the second; neighbours of the best join the last one
 _TELL = Callable[[int, int, float], None]
@@ -55,7 +56,10 @@ class Ran:
 
 @dataclass(frozen=True)
 class Race:
-    """All that ran, best first; coarse : the winner's error with half of the landmarks, None if that was not tried."""
+    """All that ran, best first.
+
+    coarse : error with half of the landmarks of the one that led when the last round began, None if that was not tried
+    """
 
     ran: tuple[Ran, ...]
     coarse: float | None
@@ -75,14 +79,14 @@ class Track:
     """Where candidates run: sampled raw rows, shuffled, and their targets. n_threads : bits do not depend on it"""
 
     def __init__(self, schema: Schema, sample: Rows, outputs: Outputs, n_threads: int) -> None:
-        self._schema, self._sample, self._outputs, self._threads = schema, sample, outputs, n_threads
+        self._schema, self._sample, self.outputs, self._threads = schema, sample, outputs, n_threads
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
         """Fit a candidate to the first rows, and take the penalty of least leave-one-out error."""
         begun = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         basis, bandwidth = basis_of(candidate, inputs, landmarks)
-        found = fit_rows(basis, Rows(inputs, self._sample.targets[:rows]), self._outputs, n_threads=self._threads)
+        found = fit_rows(basis, Rows(inputs, self._sample.targets[:rows]), self.outputs, n_threads=self._threads)
         best = found.best
         assert best is not None, "no penalty was given"
         return Ran(
@@ -120,7 +124,7 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
 
     rounds : sampled rows and landmarks of each; tell : called with rounds done, all of them, and the best score
     """
-    running, out = list(starters), list[Ran]()
+    running, out, outputs = list(starters), list[Ran](), track.outputs
     total = len(starters) + sum(KEPT[: len(rounds) - 1]) + 2
     done, coarse = 0, None
     ran: list[Ran] = []
@@ -129,15 +133,31 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
         if last and ran:
             running += [one for one in ran[0].candidate.neighbours() if one not in running]
             coarse = track.run(ran[0].candidate, rows, max(1, landmarks // 2), False).error
+        if last:
+            total = done + len(running)
         ran = []
         for candidate in running:
             ran.append(track.run(candidate, rows, landmarks, last))
             done += 1
             tell(done, total, 1.0 - min(one.error for one in ran))
-        ran.sort(key=lambda one: (one.error, one.squared_error))
+        ran = ranked(ran, outputs.task)
         if not last:
-            going = [one.candidate for one in ran[: KEPT[min(number, len(KEPT) - 1)]]]
+            going = [one.candidate for one in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
             out += [one for one in ran if one.candidate not in going]
             running = going
     out.sort(key=lambda one: (-one.rows, one.error, one.squared_error))
     return Race((*ran, *out), coarse)
+
+
+def ranked(ran: list[Ran], task: Task) -> list[Ran]:
+    """Best first; of mistake rates that chance does not tell from the best, those of less squared error first."""
+    least = min(one.error for one in ran)
+    alike = least if task == "regression" else least + apart(least, ran[0].rows)
+    return sorted(ran, key=lambda one: (one.error > alike, one.squared_error if one.error <= alike else one.error))
+
+
+def surviving(best_first: list[Ran], number: int) -> list[Ran]:
+    """As many as go on: half of them by their rank, the others by squared errors, which few rows tell more surely."""
+    first = best_first[: -(-number // 2)]
+    others = sorted((one for one in best_first if one not in first), key=lambda one: one.squared_error)
+    return first + others[: number - len(first)]

@@ -109,8 +109,8 @@ def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
                 if weights is not None:
                     columns = columns * np.sqrt(weights)[:, np.newaxis]
                 products = dsyrk(1.0, columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
-    lower = np.tril(products)
-    return Gram(count, sums, np.ascontiguousarray(lower + np.tril(products, -1).T), value_sums, cross, squares)
+    products += np.tril(products, -1).T  # only what is below the diagonal was summed
+    return Gram(count, sums, products, value_sums, cross, squares)
 
 
 @dataclass(frozen=True)

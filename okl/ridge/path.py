@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.blocks import run_threads
 from okl.compiled.door import one_blas_thread
+from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.ridge.basis import Basis, Turn
 from okl.ridge.gram import BLOCK, Gram, Outputs
@@ -16,8 +17,8 @@ from okl.ridge.gram import BLOCK, Gram, Outputs
 PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
 """Tried where none is given: 1e-9 to 10, half a decade apart."""
 
-_ALIKE = 0.25  # standard errors of a mistake rate: closer ones are told apart by squared errors
-_LEAST_SLACK = 1e-6
+_FEW = 1000
+_LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values; others say nothing of the row
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ def leave_one_out(
 
     y - f_(-i)(x) = (y - f(x)) / (1 - h),    h = v (z'(products + count penalty I)^(-1) z + 1 / count)
 
+    where count penalty stays what it is without the row. A row with h = 1 but for rounding is predicted by the mean.
+
     sample : rows that are among those of the sums; n_threads : bits do not depend on it
 
     Source: Cook & Weisberg, Residuals and Influence in Regression, 1982, (2.2.8); Rifkin & Lippert,
@@ -122,8 +125,9 @@ def leave_one_out(
             slacks = 1.0 - counted[:, np.newaxis] * (turned**2 @ inverses + constant)
             errors = [float(counted.sum()), float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))]
             for k in range(len(penalties)):
-                residuals = values - sums.value_mean - turned @ (aimed * inverses[:, k, np.newaxis])
-                left = residuals / np.maximum(slacks[:, k, np.newaxis], _LEAST_SLACK)
+                about_mean, slack = values - sums.value_mean, slacks[:, k, np.newaxis]
+                residuals = about_mean - turned @ (aimed * inverses[:, k, np.newaxis])
+                left = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
                 wrong = outputs.classes(values - left) != outputs.classes(values)
                 errors += [float(counted @ (left**2).sum(axis=1)), float(counted @ wrong)]
             return np.array(errors)
@@ -139,14 +143,31 @@ def leave_one_out(
 
 
 def best_of(tried: list[Tried], n_rows: int) -> Tried:
-    """The least error; of mistake rates that chance does not tell apart, that of the least squared error."""
-    finite = [one for one in tried if np.isfinite(one.squared_error)]
-    best = min(finite, key=lambda one: (one.error, one.squared_error))
+    """The least error; of mistake rates that chance does not tell apart, that of the least squared error.
+
+    Raises
+    ------
+    DataError : no penalty has errors that rounding leaves right
+    """
+    known = [one for one in tried if np.isfinite(one.squared_error)]
+    if not known:
+        raise DataError(
+            "Leave-one-out errors are not finite for any penalty. Scale the columns (okl ingest --scale standard)."
+        )
+    best = min(known, key=lambda one: (one.error, one.squared_error))
     if best.mistake_rate is None:
         return best
-    apart = _ALIKE * float(np.sqrt(max(best.mistake_rate * (1.0 - best.mistake_rate), 1.0 / n_rows) / n_rows))
-    alike = [one for one in finite if one.error <= best.error + apart]
+    alike = [one for one in known if one.error <= best.error + apart(best.mistake_rate, n_rows)]
     return min(alike, key=lambda one: one.squared_error)
+
+
+def apart(mistake_rate: float, n_rows: int) -> float:
+    """By how much mistake rates of models of the same rows have to differ, not to be told apart by squared errors.
+
+    A standard error of 1,000 rows or fewer; on more rows less of it, as models err on the same rows.
+    """
+    spread = max(mistake_rate * (1.0 - mistake_rate), 1.0 / n_rows) / n_rows
+    return float(np.sqrt(spread * min(1.0, _FEW / n_rows)))
 
 
 @dataclass(frozen=True)

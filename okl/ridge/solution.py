@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,17 +89,17 @@ def fit_rows(
     A penalty is found on the first 8,192 rows: shuffle them before, where their order means something.
     """
     stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
-    of_sums = max(1, min(n_threads, len(stretches)))
+    at_once = max(1, min(n_threads, len(stretches)))
 
-    def of_thread(thread: int) -> list[Gram]:
-        parts = []
-        for first, last in stretches[thread::of_sums]:
-            cut = slice(first * BLOCK, last * BLOCK)
-            parts.append(gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),)))
-        return parts
+    def of_stretch(first: int, last: int) -> Gram:
+        cut = slice(first * BLOCK, last * BLOCK)
+        return gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),))
 
-    by_thread = run_threads(of_sums, of_thread)
-    parts = [by_thread[index % of_sums][index // of_sums] for index in range(len(stretches))]
-    gram = reduce(Gram.merged, parts)
+    gram: Gram | None = None
+    for begun in range(0, len(stretches), at_once):  # no more sums are held at once than there are threads
+        some = stretches[begun : begun + at_once]
+        for part in run_threads(len(some), lambda thread, some=some: of_stretch(*some[thread])):  # type: ignore[misc]
+            gram = part if gram is None else gram.merged(part)
+    assert gram is not None, "there are rows"
     sample = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     return solve(basis, gram, outputs, lambda: sample, penalty, fit_intercept, n_threads)

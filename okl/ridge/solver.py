@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from okl.checks import check_at_least, check_choice
+from okl.checks import check_at_least, check_choice, check_positive
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Execution, Rows
 from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
@@ -23,7 +23,7 @@ from okl.store.reading import sample_rows
 from okl.types import Precision
 
 N_LANDMARKS = 1000
-_AT_ONCE = 8  # stretches between two checkpoints
+STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +84,9 @@ class RidgeSolver:
         check_choice("landmarks", self.landmarks, ("uniform", "kmeans", "rpcholesky"))
         if self.n_landmarks is not None:
             check_at_least("n_landmarks", self.n_landmarks, 1)
+        for name in ("bandwidth", "penalty"):
+            if (given := getattr(self, name)) is not None:
+                check_positive(name, given)
 
     def check(self, schema: Schema, rows: int | None) -> None:
         """Refuse what can be known without reading rows. rows : to train with, None if nobody knows.
@@ -128,7 +131,7 @@ class RidgeSolver:
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
         """Sum up some more stretches of rows; after the last one, solve."""
         stretches = stretches_of(data)
-        coming = stretches[state.done : state.done + _AT_ONCE]
+        coming = stretches[state.done : state.done + STRETCHES_AT_ONCE]
         work = GramWork(data, state.basis, self._outputs(data.schema), self.precision)
         gram = state.gram
         for part in execution.map(work, coming):
