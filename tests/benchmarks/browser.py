@@ -17,6 +17,27 @@ from websockets.sync.connection import Connection
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 POLL_SECONDS, MOST_SECONDS = 0.1, 60.0
+# Of every text that is shown: the contrast of its colour (as WCAG 2.2 has it) with the nearest ground behind it
+CONTRASTS = """(() => {
+  const parse = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+  const light = colour => { const [r, g, b] = colour.map(c => { c /= 255; return c <= .04045 ? c / 12.92 :
+    ((c + .055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
+  const found = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const one = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !one.getClientRects().length) continue;
+    let behind = one, ground = [255, 255, 255];
+    while (behind) {
+      const colour = parse(getComputedStyle(behind).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0) { ground = colour; break }
+      behind = behind.parentElement;
+    }
+    const [a, b] = [light(parse(getComputedStyle(one).color).slice(0, 3)), light(ground.slice(0, 3))];
+    found.push({text: texts.currentNode.data.trim().slice(0, 40),
+      ratio: (Math.max(a, b) + .05) / (Math.min(a, b) + .05), size: parseFloat(getComputedStyle(one).fontSize)});
+  }
+  return found })()"""
 MOST_HEIGHT = 12_000
 # No proxy, no calls home: what is looked at is on this machine
 FLAGS = (
@@ -30,11 +51,13 @@ class Browser:
     """One page of a running Chromium.
 
     connection : to the page's DevTools
+    complaints : what scripts of the page threw; logged : errors and warnings of the browser itself
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._number, self._size = connection, 0, (1440, 900)
         self.complaints: list[str] = []
+        self.logged: list[str] = []
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
 
@@ -52,6 +75,8 @@ class Browser:
             if told.get("method") == "Runtime.exceptionThrown":
                 details = told["params"]["exceptionDetails"]
                 self.complaints.append(str(details.get("exception", {}).get("description", details["text"])))
+            elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] in ("error", "warning"):
+                self.logged.append(str(told["params"]["entry"]["text"]))
 
     def look(self, width: int, height: int = 900, dark: bool = False) -> None:
         """Be a window of so many CSS pixels, of somebody who likes light or dark pages."""
@@ -103,6 +128,18 @@ class Browser:
         )
         found: list[dict[str, Any]] = self.run(script)
         return found
+
+    def contrasts(self) -> list[dict[str, Any]]:
+        """Of each text that is shown: its first words, contrast with the ground behind it, and size in pixels."""
+        found: list[dict[str, Any]] = self.run(CONTRASTS)
+        return found
+
+    def printed(self, file: Path) -> int:
+        """Print the page to a PDF of A4, and return its bytes."""
+        paper = {"paperWidth": 8.27, "paperHeight": 11.69, "printBackground": True}
+        content = base64.b64decode(self.call("Page.printToPDF", **paper)["data"])
+        file.write_bytes(content)
+        return len(content)
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""

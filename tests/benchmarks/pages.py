@@ -1,12 +1,11 @@
 """Pictures of the pages that people see, in a real browser: `python -m tests.benchmarks.pages FOLDER`.
 
-A stack of its own (`okl up`) is given a deployment that retrains, runs it by its pages' own API, trains on several
-kinds of data, and Chromium, without a screen, takes pictures (PNG) into FOLDER: deployments; the form that starts a
-run, as it is and with a wrong value; runs and their artifacts in Prefect's pages; report.html on a phone (390 pixels)
-and on a desk (1440), light and dark. Every picture of a page must have been drawn (a natural width above 0), no page
-may be wider than its window or complain, every field of the form must be explained, and the wrong value be refused.
-What is not as it must be is printed, and ends this with 1. Looking at the pictures is left to people. Needs Chromium
-and OKL_DATA.
+A stack of its own (`okl up`) is given a deployment that retrains, runs it by its pages' own API, trains, and Chromium,
+without a screen, takes pictures (PNG) into FOLDER: deployments; the form that starts a run, as it is and with a wrong
+value; runs and their artifacts in Prefect's pages; then all that `tests.benchmarks.reportpages` looks at: reports of
+every kind. Every picture of a page must have been drawn (a natural width above 0), no page may be wider than its window
+or complain, every field of the form must be explained, and the wrong value be refused. What is not as it must be is
+printed, and ends this with 1. Looking at the pictures is left to people. Needs Chromium and OKL_DATA.
 """
 
 from __future__ import annotations
@@ -22,18 +21,12 @@ from typing import Any
 from uuid import UUID
 
 from flows.stack.asking import get_json
-from okl.registry.registry import Registry
 from okl.retraining.settings import RetrainSettings
 from tests.benchmarks.browser import Browser, browser
 from tests.retraining.shards import content, land
 
-PHONE, DESK, HIGH, TALL = 390, 1440, 2000, 4000
+DESK, HIGH, TALL = 1440, 2000, 4000
 SETTLE_SECONDS, MOST_SECONDS = 1.5, 180.0
-REPORTS = {
-    "multiclass": ["satimage.parquet", "--frequencies", "100", "--workers", "1"],
-    "regression": ["cadata.parquet", "--target", "y", "--frequencies", "100"],
-    "certified": ["svmguide3.parquet", "--target", "y", "--solver", "c-svm", "--frequencies", "50"],
-}
 DAYS, MODEL = 4, "hours"
 
 
@@ -159,10 +152,17 @@ def main(folder: str) -> None:
         try:
             server = json.loads(okl(home, "up", "--workers", "1", "--json"))["pages"]
             run = retrained(home, server)
-            reports = {
-                kind: json.loads(okl(home, "train", str(data / source), *words, "--name", kind, "--json"))["run"]
-                for kind, (source, *words) in REPORTS.items()
-            }
+            okl(
+                home,
+                "train",
+                str(data / "satimage.parquet"),
+                "--solver",
+                "fogd",
+                "--frequencies",
+                "100",
+                "--workers",
+                "1",
+            )
             with browser(Path(name) / "profile") as page:
                 pages = Pages(page, server, out)
                 deployment = get_json(f"{server}/api/deployments/name/okl-retrain/{MODEL}")["id"]
@@ -177,14 +177,11 @@ def main(folder: str) -> None:
                 for key, pictures in (("okl-retrain-report", 1), ("okl-retrain-metrics", 0), ("okl-train-report", 1)):
                     artifact = next(one["id"] for one in artifacts if one["key"] == key)
                     pages.show(key, f"/artifacts/artifact/{artifact}", key, height=HIGH, pictures=pictures)
-                reports["retraining"] = str(Registry(home / "registry").model(MODEL).version().files)
-                for kind, place in reports.items():
-                    for width, dark in ((PHONE, False), (PHONE, True), (DESK, False), (DESK, True)):
-                        page.look(width, 900, dark)
-                        page.open(f"file://{place}/report.html")
-                        pages.take(f"report-{kind}-{width}-{'dark' if dark else 'light'}", pictures=1)
         finally:
             okl(home, "down")
+    # in a process of their own: each run there begins in a fresh home
+    looked = subprocess.run([sys.executable, "-m", "tests.benchmarks.reportpages", folder], check=False)
+    pages.expect(looked.returncode == 0, "reports")
     print("all as it must be" if not pages.wrong else f"{len(pages.wrong)} things are not as they must be")
     sys.exit(1 if pages.wrong else 0)
 

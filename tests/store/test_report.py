@@ -271,3 +271,26 @@ def test_metrics_of_an_evaluation_are_one_aligned_line_each() -> None:
         "Accuracy  0.5000",
         "ROC AUC   -",
     ]
+
+
+def test_a_race_of_candidates_is_told_and_drawn_with_its_reasons() -> None:
+    names = ("fogd, gaussian", "linear", "<b>scs</b>")
+    candidates = [
+        {"name": name, "score": score, "rows": 4096, "seconds": 0.5 + place, "kept": place == 0}
+        for place, (name, score) in enumerate(zip(names, (0.91, 0.85, None), strict=True))
+    ]
+    raced = {"rows": 4096, "seconds": 7.5, "candidates": candidates, "why": ["fogd made the fewest mistakes."]}
+    plain = undrawn(RESULTS["binary"])
+    for report in (html_report, markdown_report):
+        told = report(plain | {"choice": raced})
+        assert "3 candidates were raced on 4,096 rows in 7.5 s." in told
+        assert "fogd made the fewest mistakes." in told
+        assert "<b>scs" not in told
+        for text in (*names[:2], "&lt;b&gt;scs", "0.9100", "0.8500", "2.5 s"):
+            assert text in told, text
+        assert "raced on" not in report(plain)
+    page = html_report(plain | {"choice": raced})
+    assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
+        ("strong", "100.0"),
+        ("weak", "93.4"),
+    ]
