@@ -21,8 +21,9 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.online.experts.recipe import ExpertRecipe
 from okl.online.linear import LinearRecipe
 from okl.online.solver import OnlineSolver
-from okl.planning import check, learnt_columns, make_online_solver, mode_of
-from okl.recipes import make_accelerated, make_recipe, make_subgradient
+from okl.planning import check, learnt_columns, make_online_solver, make_solver, mode_of
+from okl.recipes import make_accelerated, make_recipe, make_ridge, make_subgradient
+from okl.ridge.solver import RidgeSolver
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.model import Model, load_model, save_model
@@ -39,7 +40,7 @@ SCHEMAS = {
     task: Schema(("a", "b", "c"), "y", task, (0, 1, 2)[:n_labels])
     for task, n_labels in zip(TASKS, (2, 3, 0), strict=True)
 }
-SMALL = {"budget": 20, "frequencies": 30}
+SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30}
 CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")
 OTHERWISE: dict[str, dict[str, Any]] = {
     "frequencies": {"frequencies": 31},
@@ -77,6 +78,8 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "batch": {"batch": 4},
     "project": {"project": True},
     "track": {"track": True},
+    "n_landmarks": {"n_landmarks": 31},
+    "penalty": {"penalty": 0.01},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},
@@ -123,19 +126,20 @@ def learnt_bits(solver: OnlineSolver, data: Dataset) -> Any:
 
 def test_every_strategy_is_a_solver() -> None:
     assert get_args(SolverName) == tuple(dict.fromkeys(get_args(SolverName)))
-    named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, *CUTTING_NAMES, "pegasos"}
+    named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, *CUTTING_NAMES, "pegasos", "ridge"}
     assert set(get_args(SolverName)) == named == set(OPTIONS)
 
 
-ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, *CUTTING_NAMES)]
-CASES = [(solver, task) for solver in ONLINE for task in defined(solver)]
+ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, *CUTTING_NAMES, "ridge")]
+CASES = [(solver, task) for solver in (*ONLINE, "ridge") for task in defined(solver)]
 
 
 @pytest.mark.parametrize(("solver", "task"), CASES)
 def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
     solver: str, task: Task, data: dict[Task, Dataset], tmp_path: Path
 ) -> None:
-    learning = make_online_solver(settings_of(solver, passes=2, order="stored"), data[task])
+    several = {"passes": 2, "order": "stored"} if solver in ONLINE else {}
+    learning = make_solver(settings_of(solver, **several), data[task])
     with open_execution() as execution:
         state = last_state(learning, data[task], execution)
     predictor, schema = learning.predictor(state), data[task].schema
@@ -148,8 +152,9 @@ def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
     assert stored.precision == predictor.precision == "float32"
-    standing = learning.standing(state)
-    assert standing.error < 1.7 * standing.baseline_error
+    if isinstance(learning, OnlineSolver):
+        standing = learning.standing(state)
+        assert standing.error < 1.7 * standing.baseline_error
 
 
 @pytest.mark.parametrize("solver", ["nogd", "rbp", "perceptron"])
@@ -214,8 +219,29 @@ def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, d
     assert before != after
 
 
+@pytest.mark.parametrize("option", sorted(OPTIONS["ridge"] | {"kernel", "bandwidth", "seed", "precision"}))
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_every_option_of_kernel_least_squares_changes_what_is_learnt(
+    option: str, task: Task, data: dict[Task, Dataset]
+) -> None:
+    own: dict[str, dict[str, Any]] = {
+        "landmarks": {"landmarks": "kmeans"},
+        "class_weights": {"class_weights": {str(data[task].schema.labels[1]): 3.0}},
+        "kernel": {"kernel": "laplacian"},
+        "bandwidth": {"bandwidth": 0.7},
+        "seed": {"seed": 1},
+        "precision": {"precision": "float64"},
+    }
+    plain = BESIDE.get(option, {})
+    before, after = (
+        model_bits(make_ridge(settings_of("ridge", **values), data[task].schema), data[task])
+        for values in (plain, plain | own.get(option, OTHERWISE.get(option, {})))
+    )
+    assert before != after
+
+
 @cache
-def model_bits(solver: AcceleratedSolver | SubgradientSolver, data: Dataset) -> Any:
+def model_bits(solver: AcceleratedSolver | SubgradientSolver | RidgeSolver, data: Dataset) -> Any:
     with open_execution() as execution:
         return bits(solver, last_state(solver, data, execution))[0]
 
@@ -322,6 +348,10 @@ def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: T
         ({"solver": "pegasos", "confidence": 0.9}, "confidence = 0.9 was given, but nothing is certified"),
         ({"solver": "c-svm", "bias": "regularised"}, "bias = 'regularised', but the bias of c-svm is its own"),
         ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
+        ({"solver": "ridge", "n_landmarks": 100_000}, "n_landmarks = 100,000, but there are 3.. training rows"),
+        ({"solver": "ridge", "mode": "mix"}, "mode = 'mix', but ridge .* its mode is sum"),
+        ({"solver": "ridge", "passes": 3}, "passes = 3 was given, but ridge is no online learner"),
+        ({"solver": "ridge", "budget_seconds": 9.0}, "budget_seconds = 9.0 was given, but the solver ridge takes as"),
         ({"solver": "fogd", "step_rule": "plain"}, "step_rule = 'plain' belongs to the mode sum; this run's is stream"),
     ],
 )

@@ -30,6 +30,8 @@ class Law:
 
     def iterations(self, settings: TrainSettings, given: int | None) -> int:
         """To plan for, of each class: as given, or those of a usual run, within what the settings allow."""
+        if settings.solver == "ridge":
+            return 1  # it is solved directly
         return min(settings.max_iterations, given or ITERATIONS)
 
 

@@ -14,8 +14,7 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.planning.beforehand import mode_of
 from okl.planning.laws import law_of
 from okl.planning.standin import Scene, scene_of
-from okl.ridge.gram import MOST_STRETCHES
-from okl.ridge.solver import N_LANDMARKS
+from okl.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE
 from okl.store.dataset import Dataset
 from okl.store.order import WINDOW_BYTES
 
@@ -117,16 +116,16 @@ def plan_memory(
         if law.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
     part = _part_bytes(settings, scene, columns, item) if part_bytes is None else part_bytes
-    if settings.solver == "ridge":
-        shards_each = min(shards_each, MOST_STRETCHES)
-    messages = int(2 * part * (shards_each + 1)) if workers else int(2 * part)
+    answers_each, answers = shards_each, scene.shards
+    if settings.solver == "ridge":  # of stretches, a few of which are on their way at once
+        answers_each, answers = -(-STRETCHES_AT_ONCE // max(1, workers)), STRETCHES_AT_ONCE
+    messages = int(2 * part * (answers_each + 1)) if workers else int(2 * part)
     fixed = {
         "process": PROCESS_BYTES,
         "block": int(block),
         "vectors": 8 * law.vectors * rows_each,
         "messages": messages,
     }
-    answers = min(scene.shards, MOST_STRETCHES) if settings.solver == "ridge" else scene.shards
     driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + (48 * columns**2 if law.unit == "moment" else 0)
     return _fitted(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
 
@@ -180,7 +179,8 @@ def _part_bytes(settings: TrainSettings, scene: Scene, columns: int, item: int) 
     law = law_of(settings.solver)
     outputs = scene.n_outputs
     if law.unit == "moment":
-        return 2.0 * 8 * columns**2
+        matrices = 1 if settings.solver == "ridge" else 2  # of all rows, or of the rows of each of two classes
+        return float(8 * columns * (matrices * columns + outputs))
     if settings.solver in STRATEGIES:
         vectors = settings.budget if law.state == "budget" else scene.rows
         return float(vectors * (len(scene.features) + outputs + 2) * item)

@@ -24,7 +24,7 @@ from okl.planning.memory import MemoryPlan, plan_memory
 from okl.planning.network import Network, described_bytes
 from okl.planning.rehearsal import rehearse
 from okl.planning.rounds import Cluster, Setting
-from okl.planning.standin import Scene, scene_of, scene_on_paper
+from okl.planning.standin import Scene, in_stretches, scene_of, scene_on_paper
 from okl.provenance import memory_bytes, version_of
 from okl.store.dataset import Dataset
 from okl.store.manifest import open_dataset
@@ -93,7 +93,8 @@ def outlook(
             return plan_memory(of, scene, workers, limit, process_cache().limit_bytes)
 
         rehearsed = kept_rehearsal(of, scene, data, recalibrate)
-        return forecast(Setting(of, scene, rehearsed, memory, described, iterations, read), cluster)
+        gone_over = in_stretches(scene) if of.solver == "ridge" else scene
+        return forecast(Setting(of, gone_over, rehearsed, memory, described, iterations, read), cluster)
 
     if not every_solver:
         return Outlook(scene, network, constants, (foreseen(settings),))

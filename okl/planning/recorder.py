@@ -142,6 +142,11 @@ class HurryError(Exception):
 class HurriedRecorder(Recorder):
     """Notes one round, and raises HurryError in place of its result: for solvers whose caller then works for long."""
 
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """The same of work on items."""
+        super().map(work, items)
+        raise HurryError
+
     def _noted(
         self,
         verb: str,

@@ -28,9 +28,10 @@ from okl.planning.beforehand import learnt_columns, make_solver, mode_of
 from okl.planning.kinds import LARGE, SMALL, Counts, Log, Rehearsed, counted, told
 from okl.planning.laws import law_of
 from okl.planning.machine import read_row_seconds
-from okl.planning.recorder import HurriedRecorder, HurryError, Recorder
+from okl.planning.recorder import Asked, HurriedRecorder, HurryError, Recorder
 from okl.planning.standin import N_SHARDS, Scene, rows_like, write_standin
 from okl.recipes import Certified
+from okl.ridge.solver import RidgeSolver
 from okl.solvers import Convergence
 from okl.store.dataset import Dataset
 from okl.subgradient.catalogue import CUTTING_NAMES
@@ -124,7 +125,7 @@ class _Runs:
         return law_of(self.settings.solver).unit == "moment"
 
     def _log(self, data: Dataset, change: Callable[[Solver], Solver], hurried: bool = False) -> Log:
-        solver: Any = change(make_solver(self.settings, data))
+        solver: Any = change(make_solver(_fewer_landmarks(self.settings, data), data))
         process_cache().clear()  # rows are read and mapped in the first round, as in a run
         np.ones(WARM_BYTES, np.uint8)  # what the system takes to find memory is a constant of the machine
         with (HurriedRecorder if hurried else Recorder)(self.threads) as recorder:
@@ -141,6 +142,8 @@ class _Runs:
                     steps += 1
                 at = standing.iterations if isinstance(standing := solver.standing(state), Convergence) else steps
             own = perf_counter() - entered - (recorder.inside_seconds - before)
+            if isinstance(solver, RidgeSolver):
+                return Log(tuple(map(_by_shard, recorder.asked)), min(at, 1), 0, begin_seconds, max(0.0, own))
             checks = steps if isinstance(solver, AcceleratedSolver) else 0
             return Log(tuple(recorder.asked), at, checks, begin_seconds, max(0.0, own))
 
@@ -149,6 +152,18 @@ def _as_hard(cost: float | str, rows: int) -> float:
     """C for a handful of rows that leaves the losses about the weight that those of all rows have."""
     given = cost if isinstance(cost, float) else 1.0
     return given * min(MOST_HARDER, max(1.0, rows / (N_SHARDS * LARGE)))
+
+
+def _fewer_landmarks(settings: TrainSettings, data: Dataset) -> TrainSettings:
+    """No more of them than there are rows to rehearse with."""
+    asked = settings.n_landmarks
+    return settings if asked == "auto" else settings.model_copy(update={"n_landmarks": min(asked, data.rows("train"))})
+
+
+def _by_shard(asked: Asked) -> Asked:
+    """With the seconds of each shard's rows, where the work was cut finer."""
+    seconds = tuple(float(part.sum()) for part in np.array_split(np.array(asked.seconds), N_SHARDS))
+    return replace(asked, seconds=seconds)
 
 
 def _as_it_is(solver: Solver) -> Solver:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from okl.configuration import IngestSettings
 from okl.execution.protocol import Rows
+from okl.ridge.gram import BLOCK, MOST_STRETCHES
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.reading import sample_rows
@@ -60,6 +61,12 @@ def scene_of(data: Dataset) -> Scene:
         max(groups, default=0),
         sum(shard.size_bytes for shard in shards) // max(1, len(shards)),
     )
+
+
+def in_stretches(scene: Scene) -> Scene:
+    """As kernel least squares goes over it: what answers is a stretch of rows, whatever the shards."""
+    shards = max(1, min(MOST_STRETCHES, -(-scene.rows // BLOCK)))
+    return replace(scene, shards=shards, shard_rows=-(-scene.rows // shards))
 
 
 def scene_on_paper(
