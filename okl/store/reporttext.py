@@ -28,6 +28,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
         ["Report", str(Path(str(result.get("run") or ".")) / "report.html")],
         ["Learnt", _pace(result)],
         ["Total time", seconds(result.get("total_seconds"))],
+        *_race(result),
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
         *timeline_facts(result),
         *memory_facts(result),
@@ -50,6 +51,12 @@ def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
     lines = [("Rows", number(rows)), *((metric_name(name), number(value)) for name, value in scalars(metrics).items())]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
+
+
+def _race(result: Mapping[str, Any]) -> list[list[str]]:
+    """What was chosen and why, a sentence a line."""
+    why = (result.get("choice") or {}).get("why") or []
+    return [["" if line else "Chosen", sentence] for line, sentence in enumerate(why)]
 
 
 def _pace(result: Mapping[str, Any]) -> str:
