@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from select import select
 
+import psutil  # type: ignore[import-untyped]  # no stubs
+
 from flows.stack.code import code_on_disk
 from flows.stack.mortal import heed_signals
 from flows.stack.plan import POOL, Child, Plan, StackOptions, choose_ports
@@ -162,7 +164,7 @@ class Supervisor:
         everybody = marked(self.plan.instance)
         runs = [process for process in everybody if process.pid not in direct]
         for process in runs:
-            with suppress(Exception):
+            with suppress(psutil.Error):  # it has ended meanwhile
                 process.terminate()
         wait_for(runs, RUNS_SECONDS)
         end(marked(self.plan.instance), OTHERS_SECONDS)

@@ -5,7 +5,6 @@ So a reader never meets a part of a version. What a killed writer leaves is name
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import shutil
@@ -21,6 +20,7 @@ from okl.runfolder import RunFolder, sync
 from okl.store.model import load_model
 from okl.store.places import Place, RemotePath
 from okl.store.publishing import PLACE_FAULTS, UPLOADS, local_folder
+from okl.store.sources import file_digest
 from okl.store.verified import file_sha256
 
 Write = Callable[[Path], object]
@@ -100,7 +100,7 @@ def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
     for path, known in files.items():
         place = folder / path
         try:
-            digest = file_sha256(place) if isinstance(place, Path) else hashlib.sha256(place.read_bytes()).hexdigest()
+            digest = file_digest(place)
         except OSError as error:
             raise RegistryError(f"{place} cannot be read ({error.strerror}). {ADVICE}") from None
         except DataError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -14,11 +13,10 @@ from typing import Any
 
 from okl.errors import ConfigError, DataError
 from okl.store.listing import ENDINGS
-from okl.store.opening import open_binary
 from okl.store.places import Place, RemotePath, place_of
+from okl.store.sources import file_digest
 
 SETTLED_NANOSECONDS = 2 * 10**9
-BLOCK_BYTES = 2**20
 STAMPS = ("ETag", "etag", "content_md5", "md5Hash", "generation", "mtime", "LastModified", "last_modified")
 
 
@@ -103,14 +101,12 @@ def content_sha256(place: Place) -> str:
     ------
     DataError : it cannot be read
     """
-    digest = hashlib.sha256()
     try:
-        with open_binary(place) as stream:
-            while block := stream.read(BLOCK_BYTES):
-                digest.update(block)
+        return file_digest(place)
     except OSError as error:
-        raise DataError(f"{place} cannot be read: {error.strerror}.") from None
-    return digest.hexdigest()
+        raise DataError(
+            f"{place} cannot be read: {error.strerror}. Give permission, or take it away; if it is gone, run again."
+        ) from None
 
 
 @dataclass(eq=False)

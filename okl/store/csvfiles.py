@@ -38,7 +38,7 @@ def read(
                     yield block.slice(start, batch_rows)
     except (pa.ArrowException, OSError) as error:
         before = 1 - first_row if without_header else 2  # rows that Arrow counts before the first of the file
-        raise DataError(_explained(file, schema, first_line(error), types, columns, before)) from None
+        raise DataError(_explained(file, schema, first_line(error), types, before)) from None
 
 
 def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None = None) -> int:
@@ -59,9 +59,7 @@ def explain_words(files: Sequence[Place], schema: pa.Schema, name: str) -> None:
         raise DataError(f"{error} If these are names rather than numbers, use --category {name}.") from None
 
 
-def _explained(
-    file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], columns: list[str], before: int
-) -> str:
+def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:
     found = re.search(r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", message)
     if not found:
         message = message if before == 2 else re.sub(r"Row #\d+: ", "", message)  # a number within the stretch
