@@ -68,7 +68,7 @@ th:first-child, td:first-child, table.facts td { text-align: left; }
 .facts td { overflow-wrap: anywhere; }
 .bars { margin-bottom: .5rem; }
 .bars th, .bars td { border-top: 0; vertical-align: middle; }
-.bars th { white-space: nowrap; }
+.bars th { min-width: 7rem; }
 .bars td:nth-child(2) { width: 50%; padding: 0; }
 .bars i { display: block; height: 1.1rem; border-radius: 0 3px 3px 0; background: var(--mark); }
 .bars i.weak { background: var(--bar); }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,7 +44,7 @@ def choice(result: Mapping[str, Any]) -> Section | None:
     """What the model is; the race that it won; what was found while learning, and which settings were given."""
     told = learner_sentence(result)
     blocks: list[Block] = [Words(told)] if told else []
-    blocks += _race(result.get("choice") or {})
+    blocks += _race(result.get("choice") or {}, (result.get("dataset") or {}).get("task") == "regression")
     facts = chosen_facts(result.get("chosen") or {})
     blocks += [Grid("Chosen", (), [list(fact) for fact in facts])] if facts else []
     given = _given(result.get("settings") or {})
@@ -53,18 +53,21 @@ def choice(result: Mapping[str, Any]) -> Section | None:
     return Section("chosen", "What was chosen, and why?", blocks) if blocks else None
 
 
-def _race(choice: Mapping[str, Any]) -> list[Block]:
-    """Why the winner won, and every candidate."""
-    candidates = sorted(choice.get("candidates") or [], key=lambda one: (not one["kept"], -_score(one)))
+def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
+    """Why the winner won, and every candidate, in the order of the record: the winner first.
+
+    of_variance : whether scores are shares of the variance that is explained, not of rows that are named rightly
+    """
+    candidates = choice.get("candidates") or []
     if not candidates:
         return []
     took = f"{number(len(candidates))} candidates were raced on {number(choice.get('rows'))} rows in "
     blocks: list[Block] = [Words(f"{took}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
     drawn = [one for one in candidates if _score(one) > float("-inf")][:MOST_DRAWN]
-    most = max((_score(one) for one in drawn), default=0.0)
-    if most > 0.0:
-        bars = [Bar(str(one["name"]), max(_score(one), 0.0) / most, number(one["score"]), one["kept"]) for one in drawn]
-        blocks.append(Bars("The race: score of each candidate", bars, "More is better. Pale ones were given up."))
+    if drawn:
+        what = "Share of the variance that is left" if of_variance else "Share of mistakes"
+        told = f"{what}, each on the rows that it ran on; less is better. Pale ones did not come to the last round."
+        blocks.append(Bars("The race", [_bar(one, drawn) for one in drawn], told))
     rows = [
         [
             str(one["name"]),
@@ -77,6 +80,13 @@ def _race(choice: Mapping[str, Any]) -> list[Block]:
     ]
     more = [[f"and {len(rows) - MOST_LISTED} more", "", "", "", ""]] if len(rows) > MOST_LISTED else []
     return [*blocks, Grid("Candidates", ("Candidate", "score", "rows", "time", "kept"), [*rows[:MOST_LISTED], *more])]
+
+
+def _bar(one: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:
+    """What a score lacks of 1, which tells good candidates apart where scores look alike."""
+    most = max(*(1.0 - _score(other) for other in drawn), 1e-12)
+    text = f"{percent(1.0 - _score(one), 3)} of {number(one['rows'])} rows"
+    return Bar(str(one["name"]), max(1.0 - _score(one), 0.0) / most, text, one["kept"])
 
 
 def _score(candidate: Mapping[str, Any]) -> float:

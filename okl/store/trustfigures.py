@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from okl.store.figures import Theme, large_numbers, legend, lines_across, one_picture, percents, png
+from okl.store.figures import Theme, label, large_numbers, legend, lines_across, one_picture, percents, png
 
 SURE = 2.0  # standard errors
 
@@ -41,7 +41,7 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: 
     axes.set_ylim(-0.02, 1.02)
     axes.yaxis.set_major_formatter(percents)
     axes.set_xlabel(axes_named[0])
-    axes.set_ylabel(axes_named[1], parse_math=False)
+    axes.set_ylabel(label(axes_named[1], 40), parse_math=False)
     lines_across(axes, theme)
     return png(figure)
 

@@ -79,10 +79,13 @@ def metric_unit(name: str, target: str) -> str:
 def percent(share: float | None, digits: int = 4) -> str:
     """A share for people.
 
-    >>> percent(0.12345), percent(0.5), percent(1.0), percent(None), percent(0.0004)
-    ('12.35%', '50%', '100%', '-', '0.04%')
+    >>> percent(0.12345), percent(0.5), percent(0.999, 2), percent(None), percent(0.0004), percent(15.078, 2)
+    ('12.35%', '50%', '100%', '-', '0.04%', '1,508%')
     """
-    return "-" if share is None else f"{100.0 * share:.{digits}g}%"
+    if share is None:
+        return "-"
+    text = f"{100.0 * share:.{digits}g}"
+    return f"{100.0 * share:,.0f}%" if abs(share) >= 1e-3 and "e" in text else f"{text}%"
 
 
 def scalars(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
