@@ -28,6 +28,7 @@ from okl.planning.standin import Scene, in_stretches, scene_of, scene_on_paper
 from okl.provenance import memory_bytes, version_of
 from okl.store.dataset import Dataset
 from okl.store.manifest import open_dataset
+from okl.store.publishing import write_whole
 from okl.types import Task
 
 
@@ -152,10 +153,7 @@ def kept_rehearsal(settings: TrainSettings, scene: Scene, data: Dataset | None, 
             )
             return Rehearsed(**content | {"kinds": kinds})
     found = rehearse(settings, scene, data)
-    path.parent.mkdir(exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps(asdict(found)))
-    beside.replace(path)
+    write_whole(path, json.dumps(asdict(found)))
     return found
 
 

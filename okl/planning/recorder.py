@@ -95,6 +95,10 @@ class Recorder(LocalExecution):
             merge_seconds = time.perf_counter() - begun
         self._note(verb, work, getattr(value, "command", None), _size(value), parts, seconds, merge_seconds, sizes)
         self.inside_seconds += time.perf_counter() - entered
+        return self._handed_on(merged)
+
+    def _handed_on(self, merged: Result) -> Result:
+        """What the caller gets for a round."""
         return merged
 
     @staticmethod
@@ -147,15 +151,7 @@ class HurriedRecorder(Recorder):
         super().map(work, items)
         raise HurryError
 
-    def _noted(
-        self,
-        verb: str,
-        work: ShardWork[Value, Part],
-        shards: Sequence[Shard],
-        value: Value,
-        merge: Callable[[list[Part]], Part],
-    ) -> Part:
-        super()._noted(verb, work, shards, value, merge)
+    def _handed_on(self, merged: Result) -> Result:
         raise HurryError
 
 
