@@ -44,6 +44,7 @@ class Fit(NamedTuple):
     base_bytes: int
     peak_bytes: int
     train_rows: int
+    test_rows: int
 
 
 def main() -> None:
@@ -67,7 +68,6 @@ def answer(job: Job) -> Answer:
         return Answer("failed", f"{type(error).__name__}: {error}"[:300], version=version_of(entrant.package))
     finally:
         _alarm(0.0)
-    part = _part(job.set, job.folder, 0, job.rows)
     return Answer(
         "done",
         fit_seconds=statistics.median(fit.fit_seconds for fit in fits),
@@ -78,18 +78,19 @@ def answer(job: Job) -> Answer:
         base_memory_bytes=fits[0].base_bytes,
         peak_memory_bytes=max(fit.peak_bytes for fit in fits),
         train_rows=fits[0].train_rows,
-        test_rows=len(part.test_targets) * len(fits),
-        columns=part.inputs.shape[1],
+        test_rows=sum(fit.test_rows for fit in fits),
+        columns=table.inputs.shape[1],
         splits=len(fits),
         version=version_of(entrant.package),
     )
 
 
 def _fits(entrant: Entrant, table: Table, job: Job) -> list[Fit]:
-    seeds = range(table.n_splits if job.rows == "all" else 1)
-    parts = (_part(job.set, job.folder, seed, job.rows) for seed in seeds)
-    spend, warm = job.spend_seconds / len(seeds), job.rows == "all"
-    return [_fit(entrant, part, job, spend, warm and n == 0) for n, part in enumerate(parts)]
+    if job.rows == "sample":
+        return [_fit(entrant, _part(job.set, job.folder, 0).sample(), job, 0.0, warm=False)]
+    spend = job.spend_seconds / table.n_splits
+    parts = (_part(job.set, job.folder, seed) for seed in range(table.n_splits))
+    return [_fit(entrant, part, job, spend, warm=number == 0) for number, part in enumerate(parts)]
 
 
 def _fit(entrant: Entrant, part: Part, job: Job, spend_seconds: float, warm: bool) -> Fit:
@@ -120,7 +121,7 @@ def _fit(entrant: Entrant, part: Part, job: Job, spend_seconds: float, warm: boo
     _alarm(None)
     score, loss = _judge(part, np.asarray(predicted))
     times = (statistics.median(seconds), statistics.fmean(cpu_seconds), predict_seconds)
-    return Fit(*times, score, loss, base, _peak(), len(part.targets))
+    return Fit(*times, score, loss, base, _peak(), len(part.targets), len(part.test_targets))
 
 
 def _judge(part: Part, predicted: NDArray[Any]) -> tuple[float, float]:
@@ -140,9 +141,8 @@ def _read(name: str, folder: str) -> Table:
 
 
 @lru_cache(maxsize=1)  # one at a time: large sets are dear
-def _part(name: str, folder: str, seed: int, rows: str) -> Part:
-    part = _read(name, folder).split(seed)
-    return part.sample() if rows == "sample" else part
+def _part(name: str, folder: str, seed: int) -> Part:
+    return _read(name, folder).split(seed)
 
 
 def _alarm(seconds: float | None) -> None:

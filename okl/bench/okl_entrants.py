@@ -13,14 +13,15 @@ from okl.bench.sets import Part
 WIDTHS = (0.1, 0.3, 1.0, 3.0)
 MAPPED = {"kernel": "gaussian", "feature_map": "orthogonal", "tol": 1e-2}
 C_WIDE = (0.01, 0.1, 1.0, 10.0)
-LINEAR: Grid = {"tol": (3e-2,), "C": C_WIDE}
+LOOSE = {"tol": 3e-2}
+LINEAR: Grid = {"C": C_WIDE}
 PASSES: Grid = {"n_frequencies": (100, 400, 1000), "passes": (1, 5)}
 
 # name, estimator for classes, estimator for regression, fixed parameters, tuned, swept
 TABLE: tuple[tuple[str, str, str, Mapping[str, Any], Grid, Grid], ...] = (
-    ("l2-SVM", "L2SVMClassifier", "", {}, {}, LINEAR),
-    ("C-SVM", "CSVMClassifier", "", {}, {}, LINEAR),
-    ("logistic", "LogisticClassifier", "", {}, {}, LINEAR),
+    ("l2-SVM", "L2SVMClassifier", "", LOOSE, LINEAR, {}),
+    ("C-SVM", "CSVMClassifier", "", LOOSE, LINEAR, {}),
+    ("logistic", "LogisticClassifier", "", LOOSE, LINEAR, {}),
     (
         "l2-SVM, orthogonal map",
         "L2SVMClassifier",
@@ -68,7 +69,17 @@ def _entrant(name: str, classifier: str, regressor: str, fixed: Mapping[str, Any
 
     tasks = EVERY_TASK if classifier and regressor else CLASSES if classifier else ("regression",)
     is_linear = "kernel" not in fixed and "width" not in tuned
-    return Entrant("okl", name, "okl", make, single_or_sparse if is_linear else single, tasks, tuned, swept)
+    return Entrant(
+        "okl",
+        name,
+        "okl",
+        make,
+        single_or_sparse if is_linear else single,
+        tasks,
+        tuned,
+        swept,
+        keep=2 if is_linear else 1,
+    )
 
 
 def _if_taken(kind: Any, **parameters: Any) -> dict[str, Any]:

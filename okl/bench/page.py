@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from html import escape
 from pathlib import Path
-from string import Template
 
 from okl.bench.pictures import accuracy_against_seconds, memory
 from okl.bench.roster import systems
 from okl.bench.rows import Measurement
 from okl.bench.verdicts import DUEL, Verdict, duelled, swept
 from okl.bench.wording import HEADER, HOW, OUTCOMES, configuration_words, score_words, span, summary, verdict_rows
-from okl.store.figures import DARK, LIGHT, Theme
-from okl.store.page import HEAD
+from okl.store.pagehtml import html_page
+from okl.store.pageparts import Block, Grid, Picture, Section, Tiles, Words
 from okl.store.wording import number
 
-LOST = ("behind", "never there")
-PAGE = Template(
-    HEAD
-    + """<body>
-<h1>$title</h1>
-$summary
-<div class="tiles">
-$tiles
-</div>
-$verdicts
-<h2>Accuracy against seconds</h2>
-<div class="figures">
-$figures
-</div>
-<h2>Duels</h2>
-$duels
-<h2>What was not done</h2>
-$undone
-<h2>Machine and versions</h2>
-<div class="tables">
-$facts
-</div>
-</body>
-</html>
-"""
-)
 Rows = Sequence[Sequence[str]]
 
 
@@ -53,28 +24,30 @@ def write_page(path: Path, measurements: Sequence[Measurement], verdicts: Sequen
     """Write the page and return its path; it is there whole or not at all."""
     beside = path.with_name(f".{path.name}.partial")
     try:
-        beside.write_text(html_page(measurements, verdicts), encoding="utf-8")
+        beside.write_text(bench_page(measurements, verdicts), encoding="utf-8")
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
     return path
 
 
-def html_page(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> str:
+def bench_page(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> str:
     """The page, without any outside reference."""
-    return PAGE.substitute(
-        title="okl beside other systems",
-        summary="\n".join(f"<p>{escape(sentence)}</p>" for sentence in (summary(verdicts), *HOW)),
-        tiles="\n".join(_tile(words, kind, verdicts) for kind, words in OUTCOMES.items()),
-        verdicts=_table("Verdicts", HEADER, verdict_rows(verdicts), [one.outcome in LOST for one in verdicts]),
-        figures="\n".join(_figures(measurements, verdicts)),
-        duels=_table("Every configuration that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts)),
-        undone=_table("Time-outs and failures", ("Set", "System", "Configuration", "Outcome"), _undone(measurements)),
-        facts=_table("Machine", ("", ""), _machine(measurements), kind="facts")
-        + _table("Versions", ("", ""), _versions(measurements), kind="facts"),
-    )
+    counts = [(words, sum(one.outcome == kind for one in verdicts)) for kind, words in OUTCOMES.items()]
+    lead: list[Block] = [Words(summary(verdicts)), Tiles([(words, str(count)) for words, count in counts if count])]
+    undone = Grid("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
+    duels = Grid("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
+    sections = [
+        Section("verdicts", "Who is first", [Grid("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
+        Section("pictures", "Accuracy against seconds", _pictures(measurements, verdicts)),
+        Section("duels", "Duels", [duels]),
+        Section("how", "How it was measured", [*(Words(told) for told in HOW), undone]),
+        Section("machine", "Machine and versions", _where(measurements)),
+    ]
+    return html_page("okl beside other systems", lead, sections)
 
 
+UNDONE_HEADER = ("Set", "System", "Configuration", "Outcome")
 DUEL_HEADER = ("Set", "System", "Configuration", "Accuracy or error", "Fit", "Least to most", "Predict", "Peak memory")
 
 
@@ -131,39 +104,18 @@ def _versions(measurements: Sequence[Measurement]) -> Rows:
     return [[name, ", ".join(sorted(found[name])) or "not installed"] for name in systems()]
 
 
-def _figures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> list[str]:
-    drawn = [
-        _picture(one.set, partial(accuracy_against_seconds, swept(measurements, one.set), one.set)) for one in verdicts
-    ]
+def _where(measurements: Sequence[Measurement]) -> list[Block]:
+    return [Grid("Machine", (), _machine(measurements)), Grid("Versions", (), _versions(measurements))]
+
+
+def _pictures(measurements: Sequence[Measurement], verdicts: Sequence[Verdict]) -> list[Block]:
+    drawn: list[Block] = []
+    for one in verdicts:
+        found = swept(measurements, one.set)
+        what = "mean squared error" if one.task == "regression" else "percent right"
+        told = f"{what} of {len(found)} configurations against seconds of the processor; the band is near the best."
+        drawn.append(Picture(one.set, partial(accuracy_against_seconds, found), told.capitalize()))
     if any(one.own and one.peer for one in verdicts):
-        drawn.append(_picture("Peak memory", partial(memory, verdicts), wide=True))
+        told = "Of the two processes of each verdict, libraries and rows included, MiB."
+        drawn.append(Picture("Peak memory", partial(memory, verdicts), told, wide=True))
     return drawn
-
-
-def _tile(words: str, kind: str, verdicts: Sequence[Verdict]) -> str:
-    count = sum(one.outcome == kind for one in verdicts)
-    style = ' class="first"' if kind == "ahead" else ""
-    return f"<div{style}><span>{escape(words)}</span><b>{count}</b></div>" if count else ""
-
-
-def _picture(title: str, draw: Callable[[Theme], bytes], wide: bool = False) -> str:
-    light, dark = ("data:image/png;base64," + base64.b64encode(draw(theme)).decode("ascii") for theme in (LIGHT, DARK))
-    style = ' class="wide"' if wide else ""
-    return (
-        f"<figure{style}><picture>"
-        f'<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-        f'<img src="{light}" alt="{escape(title)}"></picture></figure>'
-    )
-
-
-def _table(title: str, header: Sequence[str], rows: Rows, marked: Sequence[bool] = (), kind: str = "metrics") -> str:
-    if not rows:
-        return f"<p>{escape(title)}: none.</p>"
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header) if any(header) else ""
-    lines = [f"<tr>{head}</tr>"] if head else []
-    for index, row in enumerate(rows):
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        style = ' class="worse"' if index < len(marked) and marked[index] else ""
-        lines.append(f'<tr{style}><th scope="row">{escape(row[0])}</th>{cells}</tr>')
-    body = "\n".join(lines)
-    return f'<div class="scroll"><table class="{kind}">\n<caption>{escape(title)}</caption>\n{body}\n</table></div>'

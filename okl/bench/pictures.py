@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from okl.bench.roster import OWN, systems
 from okl.bench.rows import Measurement
 from okl.bench.verdicts import NEAR_LOSS, NEAR_POINTS, Verdict
-from okl.store.figures import DARK, Theme, add_axes, empty_figure, png
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from okl.store.figures import DARK, SMALL, Theme, legend, lines_across, one_picture, png
 
 COLOURS = ("#b4572a", "#2e8b57", "#8e5ea2", "#a08600", "#c0392b", "#0f8a9d", "#5b6b1f")
 BRIGHT = ("#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#b5c76b")
@@ -30,13 +27,12 @@ def looks(theme: Theme) -> dict[str, tuple[str, str]]:
     }
 
 
-def accuracy_against_seconds(found: Sequence[Measurement], title: str, theme: Theme) -> bytes:
+def accuracy_against_seconds(found: Sequence[Measurement], theme: Theme) -> bytes:
     """Draw all configurations of a sweep on one set: percent right, or the loss, against seconds of the processor.
 
     What is far worse than the best is left out; the band is what counts as near the best.
     """
-    figure = empty_figure(5.0, 3.5, theme)
-    axes = add_axes(figure, theme)
+    figure, axes = one_picture(theme)
     regression = found[0].subject.task == "regression"
     least = min(one.answer.loss or 0.0 for one in found)
     most = HIGHEST_LOSS * least if regression else least + LOWEST
@@ -53,40 +49,30 @@ def accuracy_against_seconds(found: Sequence[Measurement], title: str, theme: Th
     axes.axhspan(_height(least, regression), _height(bound, regression), color=theme.soft, alpha=0.35, linewidth=0)
     axes.set_xscale("log")
     axes.set_xlabel("seconds of the processor for a fit")
-    _title(axes, f"{title}: {'mean squared error' if regression else 'percent right'}", theme)
     axes.tick_params(which="both", colors=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.6)
-    axes.set_axisbelow(True)
+    lines_across(axes, theme, "both")
     if regression:
         axes.invert_yaxis()  # better is higher in every picture
-    legend = axes.legend(frameon=False, fontsize=8, labelcolor=theme.ink, loc="lower right", handletextpad=0.2)
-    legend.set_zorder(1)
+    legend(axes, theme, "lower right", columns=2)
     return png(figure)
 
 
 def memory(verdicts: Sequence[Verdict], theme: Theme) -> bytes:
     """Draw the peak of memory of both sides of each duel, of whole processes, libraries and rows included."""
     duelled = [one for one in verdicts if one.own and one.peer]
-    figure = empty_figure(9.2, 3.6, theme)
-    axes = add_axes(figure, theme)
+    figure, axes = one_picture(theme, 9.2, 3.4)
     places = range(len(duelled))
     own = [one.own.peak_memory_bytes / MEBIBYTE for one in duelled if one.own]
     peer = [one.peer.peak_memory_bytes / MEBIBYTE for one in duelled if one.peer]
     axes.bar([place - 0.2 for place in places], own, 0.38, color=theme.line, label="okl")
     axes.bar([place + 0.2 for place in places], peer, 0.38, color=theme.other, label="fastest other")
-    axes.set_xticks(list(places), [one.set for one in duelled], rotation=35, ha="right", fontsize=9)
+    axes.set_xticks(list(places), [one.set for one in duelled], rotation=35, ha="right", fontsize=SMALL)
     axes.set_yscale("log")
     axes.tick_params(which="both", colors=theme.ink)
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    axes.set_axisbelow(True)
-    _title(axes, "Peak memory of a process, MiB", theme)
-    axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink)
+    lines_across(axes, theme)
+    legend(axes, theme, columns=2)
     return png(figure)
 
 
 def _height(loss: float, regression: bool) -> float:
     return loss if regression else 100.0 * (1.0 - loss)
-
-
-def _title(axes: Axes, text: str, theme: Theme) -> None:
-    axes.set_title(text, loc="left", fontsize=10, color=theme.ink)

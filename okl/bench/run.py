@@ -69,9 +69,8 @@ def _sweep(settings: BenchSettings, records: Path, say: Say) -> None:
     for name in sets_there(settings.sets, folder):
         before = () if settings.again else known(records)
         sweep = Sweep(SETS[name], folder, settings.limit_seconds, before, records, _teller(say))
-        for entrant in entrants_on(SETS[name], wanted):
-            if _installed(entrant.package):
-                sweep.run(entrant)
+        for system in wanted:
+            sweep.run(one for one in entrants_on(SETS[name], (system,)) if _installed(one.package))
 
 
 def _duels(settings: BenchSettings, records: Path, say: Say) -> None:

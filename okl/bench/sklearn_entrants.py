@@ -34,8 +34,8 @@ def _linear() -> list[Entrant]:
     ridge: Grid = {"alpha": (1.0, 100.0)}
     sgd: Grid = {"alpha": (1e-5, 1e-4, 1e-3), "loss": ("hinge", "log_loss")}
     return [
-        _entrant("LogisticRegression", _logistic, single_or_sparse, CLASSES, swept={"C": C_GRID}),
-        _entrant("LinearSVC", _linear_svc, double_or_sparse, CLASSES, swept={"C": C_GRID}),
+        _entrant("LogisticRegression", _logistic, single_or_sparse, CLASSES, tuned={"C": C_GRID}, keep=2),
+        _entrant("LinearSVC", _linear_svc, double_or_sparse, CLASSES, tuned={"C": C_GRID}, keep=2),
         _entrant("SGD", _sgd, single_or_sparse, CLASSES, tuned=sgd, keep=2),
         _entrant("SGD", _sgd, single, ("regression",), tuned={"alpha": (1e-5, 1e-4, 1e-3)}),
         _entrant("Ridge", _ridge, single_or_sparse, swept=ridge),
@@ -43,35 +43,17 @@ def _linear() -> list[Entrant]:
 
 
 def _approximate() -> list[Entrant]:
-    width: Grid = {"width": WIDTHS}
+    ridge: Grid = {"width": WIDTHS, "alpha": (0.01, 1.0)}
+    svc: Grid = {"width": WIDTHS, "C": (1.0, 10.0)}
+    sgd: Grid = {"width": WIDTHS, "alpha": (1e-6, 1e-5)}
     columns: Grid = {"n_components": MAP_COLUMNS}
-    found = []
-    for name in ("Nystroem", "RBFSampler"):
-        found += [
-            _entrant(
-                f"{name} + Ridge",
-                partial(_mapped, name, _ridge),
-                single,
-                tuned={**width, "alpha": (0.01, 1.0)},
-                swept=columns,
-            ),
-            _entrant(
-                f"{name} + SGD",
-                partial(_mapped, name, _sgd),
-                single,
-                tuned={**width, "alpha": (1e-6, 1e-5)},
-                swept=columns,
-            ),
-            _entrant(
-                f"{name} + LinearSVC",
-                partial(_mapped, name, _linear_svc),
-                single,
-                CLASSES,
-                tuned={**width, "C": (1.0, 10.0)},
-                swept=columns,
-            ),
-        ]
-    return found
+    nystroem, fourier = partial(_mapped, "Nystroem"), partial(_mapped, "RBFSampler")
+    return [
+        _entrant("Nystroem + Ridge", partial(nystroem, _ridge), single, tuned=ridge, swept=columns),
+        _entrant("Nystroem + LinearSVC", partial(nystroem, _linear_svc), single, CLASSES, tuned=svc, swept=columns),
+        _entrant("Nystroem + SGD", partial(nystroem, _sgd), single, tuned=sgd, swept=columns),
+        _entrant("RBFSampler + SGD", partial(fourier, _sgd), single, tuned=sgd, swept=columns),
+    ]
 
 
 def _machines() -> list[Entrant]:

@@ -23,7 +23,7 @@ Tell = Callable[[Measurement], None]
 
 
 class Sweep:
-    """The sweep of one entrant on one set, which goes on where another one stopped.
+    """The sweep of a set, which goes on where another one stopped.
 
     Parameters
     ----------
@@ -45,12 +45,13 @@ class Sweep:
         self.known = {measurement.subject: measurement for measurement in known}
         self.records, self.tell = records, tell
 
-    def run(self, entrant: Entrant) -> None:
-        """Tune on the sample, then measure all that is left, in one process unless it dies."""
+    def run(self, entrants: Iterable[Entrant]) -> None:
+        """Of each, tune on the sample, then measure all that is left, in one process unless it dies."""
         with Measuring(one_thread=True) as process:
-            tried = self._all(TUNE, entrant, entrant.to_tune(), process)
-            best = _best_first([one for one in tried if one.done])
-            self._all(SWEEP, entrant, entrant.to_sweep(best), process)
+            for entrant in entrants:
+                tried = self._all(TUNE, entrant, entrant.to_tune(), process)
+                best = _best_first([one for one in tried if one.done])
+                self._all(SWEEP, entrant, entrant.to_sweep(best), process)
 
     def _all(
         self, stage: str, entrant: Entrant, wanted: Sequence[Configuration], process: Measuring

@@ -1,0 +1,197 @@
+"""`okl bench` on a small set with two systems: rows, resuming, time-outs, duels, the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.bench import roster, run
+from okl.bench.entrants import CLASSES, Entrant, single
+from okl.bench.jobs import Answer
+from okl.bench.roster import entrants_on, find
+from okl.bench.rows import Measurement, Subject, append, as_text, measured, read
+from okl.bench.run import bench
+from okl.bench.sets import SETS, read_set
+from okl.bench.settings import BenchSettings
+from okl.bench.sweep import OVERTAKEN, Sweep
+from okl.bench.verdicts import DUEL, candidates, near_best, verdict
+from okl.bench.wording import OUTCOMES
+from okl.errors import ConfigError, DataError
+
+ROWS, COLUMNS = 8000, 6  # enough test rows for few splits
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sets by the names of real ones: two classes that a curve parts, and a target on a curve."""
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32) * 10.0 ** np.arange(COLUMNS, dtype=np.float32)
+    signal = inputs[:, 0] ** 2 + inputs[:, 1] / 10.0
+    columns = {f"f{index}": inputs[:, index] for index in range(COLUMNS)}
+    for name, target in (("german", np.where(signal > 0.5, 1.0, -1.0)), ("parkinsons", signal)):
+        pq.write_table(pa.table(columns | {"y": target}), folder / f"{name}.parquet")
+    return folder
+
+
+def test_parts_are_scaled_and_share_no_row(data: Path) -> None:
+    table = read_set("german", data)
+    part = table.split(0)
+    assert len(part.targets) + len(part.test_targets) == ROWS
+    np.testing.assert_allclose(part.inputs.mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(part.inputs.std(axis=0), 1.0, atol=1e-5)
+    rows = {row.tobytes() for row in part.inputs} | {row.tobytes() for row in part.test_inputs}
+    assert len(rows) == ROWS
+    assert set(part.targets) == {0, 1}
+    sample = part.sample()
+    assert (len(sample.targets), len(sample.test_targets)) == (3000, 1000)
+    np.testing.assert_array_equal(part.inputs[: len(sample.targets)], sample.inputs)
+    assert not np.array_equal(table.split(1).targets, part.targets)
+    target = read_set("parkinsons", data).split(0).targets
+    np.testing.assert_allclose([target.mean(), target.std()], [0.0, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_set_has_okl_and_others(name: str) -> None:
+    there = {entrant.system for entrant in entrants_on(SETS[name], ())}
+    assert {"okl", "scikit-learn", "LIBLINEAR"} <= there
+    for entrant in entrants_on(SETS[name], ()):
+        found = find(entrant.system, entrant.name, SETS[name])
+        assert (found.tasks, found.tuned, found.swept) == (entrant.tasks, entrant.tuned, entrant.swept)
+
+
+def test_only_the_best_of_what_was_tuned_are_swept() -> None:
+    entrant = Entrant(
+        "okl", "made up", "okl", _no_machine, single, CLASSES, {"C": (1.0, 2.0, 3.0)}, {"size": (10, 20)}, keep=2
+    )
+    assert entrant.to_tune() == [{"size": 10, "C": 1.0}, {"size": 10, "C": 2.0}, {"size": 10, "C": 3.0}]
+    best = [{"size": 10, "C": 3.0}, {"size": 10, "C": 1.0}, {"size": 10, "C": 2.0}]
+    assert entrant.to_sweep(best) == [
+        {"size": 10, "C": 3.0},
+        {"size": 10, "C": 1.0},
+        {"size": 20, "C": 3.0},
+        {"size": 20, "C": 1.0},
+    ]
+    assert replace(entrant, keep=3).to_tune() == []
+
+
+def test_a_bench_measures_once_duels_and_draws(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = [find("okl", "ridge, linear", SETS["german"]), find("scikit-learn", "Ridge", SETS["german"])]
+    for module in (roster, run):  # in this process only: the measuring ones know them all, and find them by name
+        monkeypatch.setattr(module, "roster", lambda: fast)
+    said: list[str] = []
+    settings = BenchSettings(data=str(data), sets=("german",), turns=2, out=str(tmp_path))
+    result = bench(settings, said.append)
+    rows = pq.read_table(tmp_path / "measurements").to_pylist()
+    assert len(rows) == len(said) == result["measurements"]
+    assert {row["outcome"] for row in rows} == {"done"}, [row["reason"] for row in rows]
+    for row in rows:
+        assert 0.0 < row["fit_seconds"] < 60.0
+        assert row["base_memory_bytes"] <= row["peak_memory_bytes"]
+        assert row["score"] > 0.4
+        assert json.loads(row["configuration"]).keys() <= {"alpha"}
+    duels = [row for row in rows if row["stage"] == "duel"]
+    assert {row["turn"] for row in duels} == {0, 1}
+    for one in result["verdicts"]:
+        assert one["outcome"] in ("ahead", "even", "behind")
+        assert one["ratio"] == one["peer"]["seconds"] / one["own"]["seconds"]
+    page = Path(result["page"]).read_text()
+    assert page.count('<img src="data:image/png;base64,') == 2  # the set, and memory
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert OUTCOMES[result["verdicts"][0]["outcome"]] in page
+
+    settings = settings.model_copy(update={"stage": "sweep"})
+    assert bench(settings, said.append)["measurements"] == len(rows) == len(said)
+
+
+def test_what_fails_or_takes_too_long_is_a_row_and_dearer_ones_are_not_tried(data: Path, tmp_path: Path) -> None:
+    told: list[Measurement] = []
+    ridge = find("scikit-learn", "Ridge", SETS["german"])
+    failing = replace(ridge, swept={"alpha": (-1.0, 1.0)})
+    Sweep(SETS["german"], str(data), 60.0, (), tmp_path / "failing", told.append).run([failing])
+    assert [one.answer.outcome for one in told] == ["failed", "done"]
+    assert "alpha" in told[0].answer.reason
+    told.clear()
+
+    late = replace(ridge, swept={"alpha": (1.0, 100.0)})
+    Sweep(SETS["german"], str(data), 1e-6, (), tmp_path / "late", told.append).run([late])
+    assert [one.answer.outcome for one in told] == ["time-out", "time-out"]
+    assert "1e-06 seconds" in told[0].answer.reason
+    assert told[1].answer.reason == OVERTAKEN
+    before = read(tmp_path / "late")
+    assert [one.subject for one in before] == [one.subject for one in told]
+    Sweep(SETS["german"], str(data), 1e-6, before, tmp_path / "late", told.append).run([late])
+    assert len(told) == 2
+
+
+def test_rows_come_back_as_they_were_the_newest_of_each(tmp_path: Path) -> None:
+    first, second = _swept("okl", 0.1, 2.0), _swept("okl", 0.2, 1.0)
+    append([first], tmp_path)
+    append([second], tmp_path)
+    assert read(tmp_path) == [second]
+    other = measured(replace(first.subject, stage=DUEL), first.answer, turn=1)
+    append([other], tmp_path)
+    assert read(tmp_path) == [second, other]
+
+
+def test_verdicts_are_told_from_duels_among_those_near_the_best() -> None:
+    swept = [_swept("okl", 0.100, 2.0, 1), _swept("okl", 0.2, 0.1, 2), _swept("LIBLINEAR", 0.104, 1.0, 3)]
+    assert [one.subject.system for one in near_best(swept)] == ["LIBLINEAR", "okl"]
+    assert candidates(swept) == [swept[0], swept[2]]
+    before = verdict(swept, "german")
+    assert before is not None
+    assert before.outcome == "not measured"
+    for seconds, outcome in ((0.5, "ahead"), (1.03, "even"), (2.0, "behind")):
+        turns = [_duelled(swept[0], turn, seconds * (1 + turn)) for turn in range(3)]
+        turns += [_duelled(swept[2], turn, 1.0 * (1 + turn)) for turn in range(3)]
+        found = verdict([*swept, *turns], "german")
+        assert found is not None
+        assert found.outcome == outcome
+        assert found.ratio == pytest.approx(1.0 / seconds)
+
+
+def test_who_comes_not_near_the_best_is_told_so() -> None:
+    swept = [_swept("okl", 0.2, 0.1, 1), _swept("LIBLINEAR", 0.1, 1.0, 2)]
+    assert candidates(swept) == swept
+    found = verdict([*swept, *(_duelled(one, 0, 1.0) for one in swept)], "german")
+    assert found is not None
+    assert found.outcome == "never there"
+
+
+def test_bad_words_are_refused_before_anything_is_measured(data: Path, tmp_path: Path) -> None:
+    for words, kind, told in (
+        ({"data": str(tmp_path / "none")}, ConfigError, "not a folder"),
+        ({"data": str(data), "sets": ("iris",)}, ConfigError, "iris"),
+        ({"data": str(data), "sets": ("a9a",)}, DataError, "a9a.parquet"),
+        ({"data": str(data), "systems": ("xgboost",)}, ConfigError, "xgboost"),
+        ({"data": str(tmp_path)}, DataError, "none of"),
+        ({"stage": "page"}, ConfigError, "no measurements"),
+    ):
+        with pytest.raises(kind, match=told):
+            bench(BenchSettings(**words, out=str(tmp_path / "out")), print)
+    assert not (tmp_path / "out").exists()
+
+
+def _no_machine(configuration: Any, part: Any) -> Any:
+    raise AssertionError("nothing is made of it")
+
+
+def _swept(system: str, loss: float, seconds: float, number: int = 0) -> Measurement:
+    subject = Subject("sweep", "german", "binary", system, f"entrant {number}", as_text({"C": number}))
+    return measured(subject, _answer(loss, seconds))
+
+
+def _duelled(one: Measurement, turn: int, seconds: float) -> Measurement:
+    return measured(replace(one.subject, stage=DUEL), _answer(one.answer.loss or 0.0, seconds), turn)
+
+
+def _answer(loss: float, seconds: float) -> Answer:
+    return Answer("done", "", seconds, seconds, 0.1, 1.0 - loss, loss, 10, 20, 750, 250, 24, 1, "1.0")
