@@ -15,9 +15,11 @@ from okl import extensions
 from okl.accelerated.catalogue import make_model
 from okl.accelerated.fapg import Fapg, solve
 from okl.accelerated.operators import DenseRows
+from okl.checkpoints.origin import Origin, refuse_other_origin
 from okl.checkpoints.tree import PutTogether, TakenApart
 from okl.configuration import TrainSettings, settings_from
-from okl.errors import ConfigError, ModelError
+from okl.errors import CheckpointError, ConfigError, ModelError
+from okl.execution.dask.versions import complaint_about, versions
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution
 from okl.extending import add_loss, use_extension
@@ -25,7 +27,7 @@ from okl.features.extension import draw_extension_map
 from okl.features.stored import map_from_stored
 from okl.kernels import Gaussian, Laplacian
 from okl.learning import learn
-from okl.losses import Logistic, make_loss
+from okl.losses import ExtensionLoss, Logistic, make_loss
 from okl.planning import make_solver
 from okl.predictors import predictor_from_stored
 from okl.store.dataset import Dataset
@@ -247,3 +249,29 @@ def test_names_of_okl_import_no_extension_and_others_do(tmp_path: Path, monkeypa
     assert "later" in TrainSettings.model_json_schema()["properties"]["loss"]["enum"]
     with pytest.raises(ConfigError, match="not a file"):
         extensions.offer(str(tmp_path / "nowhere.py"))
+
+
+def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "okl_packed-1.2.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: okl-packed\nVersion: 1.2\n")
+    (about / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
+    (tmp_path / "packed_losses.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "packed"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(extensions, "_looked_at", set())  # as at the beginning of a process
+    loss = make_loss("packed")
+    assert isinstance(loss, ExtensionLoss)
+    assert loss.origin == "okl-packed 1.2"
+    assert extensions.packages() == ("okl-packed",)
+    assert versions(extensions.packages())["okl-packed"] == "1.2"
+    assert complaint_about("tcp://there", versions()).endswith("python -m pip install okl-packed==1.2")
+
+
+def test_a_run_is_of_the_state_of_its_extensions(learnable: dict[Task, Dataset]) -> None:
+    data = learnable["regression"]
+    used = Origin.of(settings(loss="huber"), data)
+    assert used.versions["huber"].startswith("huber.py ")
+    assert "huber" not in Origin.of(settings(), data).versions
+    other = replace(used, versions=used.versions | {"huber": "huber.py 0123"})
+    with pytest.raises(CheckpointError, match=r"was begun with huber huber\.py 0123, but this is huber huber\.py"):
+        refuse_other_origin(other, used, data.folder, "a run")
