@@ -117,5 +117,10 @@ def _as_skops(model: Model) -> tuple[bytes, Scorer]:
     pipeline = loads(content)  # without any trusted type: the file holds scikit-learn's own only
     if model.schema.task == "regression":
         shift, factor = model.schema.target_shift_and_factor
-        return content, lambda feeds: (np.asarray(pipeline.predict(feeds[MATRIX])) - shift) * (factor or 1.0)
-    return content, lambda feeds: np.asarray(pipeline.decision_function(feeds[MATRIX]))
+        return content, lambda feeds: (np.asarray(pipeline.predict(_matrix(feeds))) - shift) * (factor or 1.0)
+    return content, lambda feeds: np.asarray(pipeline.decision_function(_matrix(feeds)))
+
+
+def _matrix(feeds: Feeds) -> NDArray[Any]:
+    """Raw columns beside each other, in the order of schema.source_columns."""
+    return feeds[MATRIX] if MATRIX in feeds else np.stack([*feeds.values()], axis=1)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.impute import SimpleImputer
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import KNNImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LinearRegression, SGDClassifier
 from sklearn.pipeline import Pipeline
@@ -31,20 +32,21 @@ WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
 def to_sklearn(model: Model) -> Pipeline:
     """The model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
 
-    It computes in double precision, and takes raw rows (n, n_features) in the order of schema.features.
+    It computes in double precision, and takes raw rows (n, n_columns) in the order of schema.source_columns.
     `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
 
     Raises
     ------
     ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own);
-        inputs that are made of text, dates or folded indices, or missing values that become means
+        or inputs are made of text, dates or folded indices
     ModelError : the model has a map that its estimators cannot say
     """
     schema, predictor = model.schema, model.predictor
-    if schema.encodings or (schema.svmlight and schema.svmlight.hashed):
+    mixed = any(one.kind != "number" or not {*one.inputs} <= {*schema.features} for one in schema.encodings)
+    if mixed or (schema.svmlight and schema.svmlight.hashed):
         raise ConfigError(
-            "A pipeline takes a matrix of whole rows of numbers, but the model also takes text, dates or folded "
-            "indices, or puts means in place of missing values. Export to ONNX, which has an input for each column."
+            "A pipeline takes a matrix of numbers, but the model also takes text, dates or folded indices. Export to "
+            "ONNX, which has an input for each column."
         )
     if isinstance(predictor, KernelExpansion):
         n_outputs = predictor.n_outputs
@@ -79,15 +81,34 @@ def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
 def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:
     steps: list[tuple[str, BaseEstimator]] = []
     if schema.missing == "zero":
-        zeros = np.zeros((1, schema.n_features))
-        steps.append(
-            ("missing", SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True).fit(zeros))
-        )
+        steps.append(("missing", _imputer(np.zeros((1, schema.n_features)))))
+    if schema.encodings:
+        steps += _filled(schema)
     if schema.scale != "none":
         steps.append(("scale", _scaler(schema)))
     if feature_map is not None:
         steps.append(("map", feature_map))
     return Pipeline([*steps, ("linear", _linear(schema, slopes, offsets))])
+
+
+def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
+    """Means in place of missing numbers, columns that say where, and all of them in the order of schema.features."""
+    fills = np.array([[np.float32(one.fills[0]) for one in schema.encodings]], dtype=np.float64)
+    gone = [number for number, one in enumerate(schema.encodings) if one.missing]
+    missed = fills.copy()
+    missed[:, gone] = np.nan
+    imputer = _imputer(np.vstack([fills, missed]))
+    made = [one.inputs[0] for one in schema.encodings] + [schema.encodings[number].inputs[1] for number in gone]
+    order = ColumnTransformer([("order", "passthrough", [made.index(name) for name in schema.features])])
+    return [("missing", imputer), ("order", order.fit(np.zeros((1, len(made)))))]
+
+
+def _imputer(rows: FloatArray) -> KNNImputer:
+    """Puts the values of the first row in place of missing ones, and tells of those that are missing in a later row.
+
+    Not SimpleImputer, which holds a type that skops does not load without trust; the nearest of one row is that row.
+    """
+    return KNNImputer(n_neighbors=1, add_indicator=True, keep_empty_features=True).fit(rows)
 
 
 def _scaler(schema: Schema) -> StandardScaler:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from skops.io import dumps, loads
 
+import okl
 from okl.errors import ConfigError
 from okl.exporting.sklearnmodel import to_sklearn
 from okl.store.model import Model
 from tests.exporting.models import CASES, Case, raw_rows, schema_of
+from tests.store.sources import parquet
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "matern" not in case.kind], ids=str)
@@ -31,7 +36,26 @@ def test_missing_values_are_zero_where_the_model_says_so() -> None:
     model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
     rows = raw_rows()
     rows[::3, 1] = np.nan
-    np.testing.assert_allclose(to_sklearn(model).decision_function(rows), model.scores(rows), atol=1e-5)
+    pipeline = loads(dumps(to_sklearn(model)))
+    np.testing.assert_allclose(pipeline.decision_function(rows), model.scores(rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_missing_values_are_means_beside_an_input_that_says_so(tmp_path: Path, scale: str) -> None:
+    random = np.random.default_rng(2)
+    rows = random.standard_normal((400, 3)) + np.array([0.0, 5.0, -2.0])
+    label = rows[:, 0] * (rows[:, 1] - 5.0) > 0
+    rows[random.random(rows.shape) < [0.2, 0.0, 0.1]] = np.nan
+    source = parquet(tmp_path, pa.table({f"x{i}": rows[:, i].astype(np.float32) for i in range(3)} | {"y": label}))
+    result = okl.train(source, ingest={"missing": "mean", "scale": scale}, frequencies=20, out=tmp_path / "run")
+    model = okl.load(result["model"])
+    assert model.schema.n_features == 5
+    pipeline = loads(dumps(to_sklearn(model)))
+    table = {f"x{i}": rows[:, i].astype(np.float32) for i in range(3)}
+    np.testing.assert_allclose(
+        pipeline.decision_function(np.stack([*table.values()], axis=1)), model.scores(pa.table(table)), atol=1e-5
+    )
+    assert okl.export(result["model"], tmp_path / "model.skops", "skops")["largest_difference"] < 1e-5
 
 
 def test_kernel_without_a_name_in_scikit_learn_is_refused() -> None:
