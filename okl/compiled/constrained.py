@@ -24,8 +24,7 @@ from okl.compiled.counting import (
     count_binary,
 )
 from okl.compiled.door import compiled, compiled_sum
-from okl.compiled.fourier import Waves, dot, map_block
-from okl.compiled.turns import pass_turn, wait_turn
+from okl.compiled.fourier import dot
 from okl.compiled.updates import Learnt, Rule, add_scaled, loss_value, slope
 from okl.types import FloatArray
 
@@ -224,33 +223,3 @@ def learn_constrained_block(
                 squared = _correct(w_left, w_right, watched, limits, found, small, squared)
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
             _sample(total, counts, weights, counts[ROWS] // sample_every)
-
-
-@compiled
-def learn_constrained_fourier(
-    learnt: Learnt,
-    watched: Watched,
-    found: Found,
-    turns: NDArray[np.int64],
-    block: Block,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    waves: Waves,
-    rule: Rule,
-    limits: Limits,
-    thread: int,
-    n_threads: int,
-) -> bool:
-    """Learn rows in order, the Fourier map fused in, as okl.compiled.drivers.learn_fourier; False as there."""
-    size = block.left.shape[0]
-    n_blocks = (inputs.shape[0] + size - 1) // size
-    for index in range(thread, n_blocks, n_threads):
-        first = index * size
-        last = min(first + size, inputs.shape[0])
-        part = Block(block.left[: last - first], block.right[: last - first])
-        map_block(part, inputs[first:last], waves)
-        if not wait_turn(turns, index):
-            return False
-        learn_constrained_block(learnt, watched, found, part, targets[first:last], rule, limits)
-        pass_turn(turns, index + 1)
-    return True

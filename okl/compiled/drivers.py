@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import Block
+from okl.compiled.constrained import Limits, Watched, learn_constrained_block
+from okl.compiled.constrainedsteps import Found
 from okl.compiled.door import compiled
-from okl.compiled.fourier import Waves, map_block, score_block
+from okl.compiled.fourier import Waves, map_part, score_block
 from okl.compiled.gradients import Summed, sum_block
 from okl.compiled.turns import pass_turn, wait_turn
 from okl.compiled.updates import Learnt, Rule, learn_block
@@ -34,13 +36,38 @@ def learn_fourier(
     size = block.left.shape[0]
     n_blocks = (inputs.shape[0] + size - 1) // size
     for index in range(thread, n_blocks, n_threads):
-        first = index * size
-        last = min(first + size, inputs.shape[0])
-        part = Block(block.left[: last - first], block.right[: last - first])
-        map_block(part, inputs[first:last], waves)
+        part = map_part(block, inputs, waves, index)
         if not wait_turn(turns, index):
             return False
-        learn_block(learnt, part, targets[first:last], rule)
+        learn_block(learnt, part, targets[index * size : index * size + part.left.shape[0]], rule)
+        pass_turn(turns, index + 1)
+    return True
+
+
+@compiled
+def learn_constrained_fourier(
+    learnt: Learnt,
+    watched: Watched,
+    found: Found,
+    turns: NDArray[np.int64],
+    block: Block,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    waves: Waves,
+    rule: Rule,
+    limits: Limits,
+    thread: int,
+    n_threads: int,
+) -> bool:
+    """Learn rows in order, the Fourier map fused in, under limits; see `learn_fourier`."""
+    size = block.left.shape[0]
+    n_blocks = (inputs.shape[0] + size - 1) // size
+    for index in range(thread, n_blocks, n_threads):
+        part = map_part(block, inputs, waves, index)
+        if not wait_turn(turns, index):
+            return False
+        some = targets[index * size : index * size + part.left.shape[0]]
+        learn_constrained_block(learnt, watched, found, part, some, rule, limits)
         pass_turn(turns, index + 1)
     return True
 
@@ -63,13 +90,11 @@ def sum_fourier(
     n_blocks = (inputs.shape[0] + size - 1) // size
     scores = np.empty((size, weights.shape[0]), weights.dtype)
     for index in range(thread, n_blocks, n_threads):
-        first = index * size
-        last = min(first + size, inputs.shape[0])
-        part = Block(block.left[: last - first], block.right[: last - first])
-        map_block(part, inputs[first:last], waves)
-        score_block(scores[: last - first], part, weights)
+        part = map_part(block, inputs, waves, index)
+        n_rows = part.left.shape[0]
+        score_block(scores[:n_rows], part, weights)
         if not wait_turn(turns, index):
             return False
-        sum_block(summed, part, scores[: last - first], targets[first:last], rule)
+        sum_block(summed, part, scores[:n_rows], targets[index * size : index * size + n_rows], rule)
         pass_turn(turns, index + 1)
     return True

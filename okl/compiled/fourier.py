@@ -43,6 +43,16 @@ def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:
     sines_and_cosines(block.left, block.right, waves.amplitude)
 
 
+@compiled
+def map_part(block: Block, inputs: FloatArray, waves: Waves, index: int) -> Block:
+    """Overwrite a block by the features of the rows of that index, as many as it holds; the part that they fill."""
+    first = index * block.left.shape[0]
+    rows = inputs[first : first + block.left.shape[0]]
+    part = Block(block.left[: rows.shape[0]], block.right[: rows.shape[0]])
+    map_block(part, rows, waves)
+    return part
+
+
 @compiled_sum
 def score_block(scores: FloatArray, block: Block, weights: FloatArray) -> None:
     """Overwrite scores (rows, n_outputs) by the products of every row of the block with every row of W."""

@@ -10,8 +10,9 @@ import numpy as np
 
 from okl.checks import check_positive
 from okl.compiled.blocks import borrowed_block
-from okl.compiled.constrained import learn_constrained_block, learn_constrained_fourier
+from okl.compiled.constrained import learn_constrained_block
 from okl.compiled.constrainedsteps import room_for
+from okl.compiled.drivers import learn_constrained_fourier
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
 from okl.features.fourier import FourierFeatures
