@@ -101,3 +101,28 @@ def test_table_knows_every_loss_and_no_other() -> None:
         make_loss("squared")
     with pytest.raises(ConfigError, match="epsilon = -1"):
         make_loss("thresholded-half-squared", -1.0)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Logistic()], ids=repr)
+def test_conjugates_of_margins_are_finite_up_to_their_edges(loss: Loss) -> None:
+    target = np.array([1.0, -1.0, 1.0, -1.0])
+    share = np.array([0.0, 0.0, 1.0, 1.0])
+    expected = -share if loss.name == "hinge" else np.zeros(4)
+    np.testing.assert_array_equal(loss.conjugate(-target * share, target), expected)
+    for outside in (-1e-3, 1.001):
+        assert np.isposinf(loss.conjugate(-target * outside, target)).all()
+
+
+def test_conjugate_of_classes_is_finite_up_to_its_edges() -> None:
+    inside = np.array([[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 0.5, 0.5]])
+    np.testing.assert_array_equal(MulticlassHinge().conjugate(inside, np.zeros(3)), [-1.0, 0.0, -1.0])
+    outside = np.array([[-0.5, 1.0, 0.0], [0.5, -0.5, 0.0], [-1.5, 1.0, 0.5], [0.0, 0.5, -0.5]])
+    assert np.isposinf(MulticlassHinge().conjugate(outside, np.zeros(4))).all()
+
+
+def test_a_margin_of_exactly_one_and_a_residual_of_exactly_epsilon_cost_nothing() -> None:
+    one = np.array([1.0])
+    assert Hinge().derivative(one, one) == 0.0
+    assert (MulticlassHinge().derivative(np.array([[1.0, 0.0]]), np.array([0.0])) == 0.0).all()
+    at_epsilon = ThresholdedHalfSquared(0.5)
+    assert at_epsilon.derivative(np.array([1.5]), one) == at_epsilon.value(np.array([1.5]), one) == 0.0

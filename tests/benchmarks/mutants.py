@@ -3,11 +3,11 @@
     python -m tests.benchmarks.mutants [FILE ...] [--each 12] [--seed 0]
 
 Mutants of each file are drawn by a seed: another comparison, operator, constant or sign, and / or, min / max, a call
-left out. Each runs the tests of its file in a forked process, with numba switched off: compiling anew for every mutant
-takes a minute, Python a second or two. That is also why this is neither mutmut nor cosmic-ray, which start Python and
-import everything for each of them; numba's few intrinsics have stand-ins here. First the tests run with nothing
-changed, and those that fail without numba, or take more than some seconds, are left out; a mutant that takes ten times
-as long as all of them counts as killed. The tree is never touched: a mutant exists in memory only. A line a file:
+left out. The tests of a file are collected once, with numba switched off, and run for each of its mutants in a forked
+process where the changed function has the mutant's code: compiling anew would take a minute a mutant, and starting
+Python and importing everything, as mutmut and cosmic-ray do, some seconds. numba's few intrinsics have stand-ins here.
+First the tests run with nothing changed, and those that fail without numba, or take more than 1.5 seconds, are left
+out; a mutant that takes ten times as long as all of them counts as killed. The tree is never touched. A line a file:
 mutants, and how many were killed; and every survivor.
 """
 
@@ -21,6 +21,8 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,11 +30,12 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 import numpy as np
 import pytest
+from _pytest.runner import runtestprotocol
 
-from tests.benchmarks.mutants_made import Mutant, drawn_mutants, install
+from tests.benchmarks.mutants_made import Mutant, drawn_mutants, put_in_place, read_whole_numbers
 from tests.benchmarks.mutants_without_numba import stand_in
 
-LONGEST_TEST_SECONDS = 6.0
+LONGEST_TEST_SECONDS = 1.5
 PROJECTIONS = (
     "tests/compiled/test_projections.py",
     "tests/accelerated/test_projections.py",
@@ -50,7 +53,11 @@ BUDGET = (
 TARGETS: dict[str, tuple[str, ...]] = {
     "okl/losses.py": ("tests/test_losses.py",),
     "okl/compiled/gradients.py": ("tests/compiled/test_gradients.py",),
-    "okl/compiled/updates.py": ("tests/compiled/test_updates.py", "tests/compiled/test_ball.py"),
+    "okl/compiled/updates.py": (
+        "tests/compiled/test_updates.py",
+        "tests/compiled/test_ball.py",
+        "tests/compiled/test_gradients.py",
+    ),
     "okl/compiled/proximal.py": ("tests/compiled/test_proximal.py",),
     "okl/compiled/conjugates.py": ("tests/compiled/test_conjugates.py",),
     **{
@@ -81,38 +88,79 @@ TARGETS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Baseline(NamedTuple):
-    """Tests that pass without numba, the quick ones first, and the seconds of all of them."""
+class Kept(NamedTuple):
+    """Tests that pass without numba, the quick ones first; how many others there are; seconds of all that are kept."""
 
-    tests: list[str]
+    tests: list[pytest.Item]
     left_out: int
     seconds: float
 
 
-class _Outcomes:
-    """Collects outcome and duration of each test."""
+class Loop:
+    """Runs the collected tests for each mutant of some files, in place of running them once."""
 
-    def __init__(self) -> None:
-        self.passed: dict[str, float] = {}
-        self.failed: set[str] = set()
+    def __init__(self, files: list[str], each: int, seed: int) -> None:
+        self.files, self.each, self.seed = files, each, seed
+        self.total = self.killed = 0
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.failed.add(report.nodeid)
-        elif report.when == "call" and report.passed:
-            self.passed[report.nodeid] = report.duration
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Mutate and run."""
+        kept = _kept(session.items)
+        print(f"\n{len(kept.tests)} tests, {kept.left_out} left out, {kept.seconds:.1f} s", flush=True)
+        for file in self.files:
+            importlib.import_module(module_of(file))
+            mutants = drawn_mutants(Path(file), self.each, random.Random(f"{self.seed} {file}"))
+            outcomes = [
+                forked(_attempt(one, module_of(file), kept.tests), 20.0 + 10.0 * kept.seconds) for one in mutants
+            ]
+            made = [(one, said) for one, said in zip(mutants, outcomes, strict=True) if said != b"impossible"]
+            alive = [one for one, said in made if said == b"survived"]
+            self.total, self.killed = self.total + len(made), self.killed + len(made) - len(alive)
+            print(f"{file}: {len(made) - len(alive)} of {len(made)} killed")
+            for one in alive:
+                print(f"  survived: {one.function}, line {one.line}: {one.told}")
+            sys.stdout.flush()
+        return True
 
 
-def run_tests(asked: list[str], *more: str) -> tuple[int, _Outcomes]:
-    """Run tests in this process."""
-    outcomes = _Outcomes()
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "-o", "timeout=0"]
-    code = pytest.main([*options, "-W", "ignore", *more, *asked], plugins=[outcomes])
-    return int(code), outcomes
+def _kept(items: list[pytest.Item]) -> Kept:
+    """The tests that pass with nothing changed."""
+
+    def work() -> bytes:
+        lines = []
+        for item, following in pairwise([*items, None]):
+            begun = time.process_time()
+            if _passes(item, following):
+                assert item is not None
+                lines.append(f"{time.process_time() - begun}\t{item.nodeid}")
+        return "\n".join(lines).encode()
+
+    said = forked(work, 3600.0)
+    assert said, "the tests died, or all failed"
+    took = {name: float(seconds) for seconds, name in (line.split("\t", 1) for line in said.decode().split("\n"))}
+    quick = [item for item in items if took.get(item.nodeid, np.inf) < LONGEST_TEST_SECONDS]
+    tests = sorted(quick, key=lambda item: took[item.nodeid])
+    return Kept(tests, len(items) - len(tests), sum(took[item.nodeid] for item in tests))
 
 
-def forked(work: object, seconds: float) -> bytes | None:
-    """What a function in a forked process returns as bytes; None if it takes longer than that, b"" if it dies."""
+def _attempt(mutant: Mutant, module: str, tests: list[pytest.Item]) -> Callable[[], bytes]:
+    def work() -> bytes:
+        if not put_in_place(mutant, module):
+            return b"impossible"
+        return b"survived" if all(_passes(*pair) for pair in pairwise([*tests, None])) else b"killed"
+
+    return work
+
+
+def _passes(item: pytest.Item | None, following: pytest.Item | None) -> bool:
+    assert item is not None
+    reports = runtestprotocol(item, nextitem=following, log=False)
+    return not any(report.failed for report in reports)
+
+
+def forked(work: Callable[[], bytes], seconds: float) -> bytes | None:
+    """What a function in a forked process returns; None if it takes longer than that, b"" if it dies."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -120,7 +168,7 @@ def forked(work: object, seconds: float) -> bytes | None:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            os.write(write, work())  # type: ignore[operator]
+            os.write(write, work())
         finally:
             os._exit(0)
     os.close(write)
@@ -138,39 +186,9 @@ def forked(work: object, seconds: float) -> bytes | None:
         os.close(read)
 
 
-def baseline(file: str) -> Baseline:
-    """Run the tests of a file with nothing changed."""
-
-    def work() -> bytes:
-        install({})
-        _, outcomes = run_tests(list(TARGETS[file]))
-        kept = {name: took for name, took in outcomes.passed.items() if took < LONGEST_TEST_SECONDS}
-        kept = {name: took for name, took in kept.items() if name not in outcomes.failed}
-        left_out = len(outcomes.passed) + len(outcomes.failed) - len(kept)
-        lines = [f"{took}\t{name}" for name, took in sorted(kept.items(), key=lambda pair: pair[1])]
-        return "\n".join([str(left_out), *lines]).encode()
-
-    said = forked(work, 3600.0)
-    assert said, f"the tests of {file} died"
-    left_out, *lines = said.decode().split("\n")
-    took, tests = zip(*(line.split("\t") for line in lines), strict=True)
-    return Baseline(list(tests), int(left_out), float(np.sum([float(one) for one in took])))
-
-
-def killed(file: str, mutant: Mutant, tests: list[str], seconds: float) -> bool:
-    """Whether a test notices the mutant."""
-
-    def work() -> bytes:
-        install({module_of(file): mutant.tree})
-        code, _ = run_tests(tests, "-x")
-        return b"survived" if code == 0 else b"killed"
-
-    return forked(work, 20.0 + 10.0 * seconds) != b"survived"
-
-
 def module_of(file: str) -> str:
     """The name of a module by its path."""
-    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return file.removesuffix(".py").replace("/", ".")
 
 
 def main() -> None:
@@ -181,25 +199,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     stand_in()
-    for name in ("scipy.optimize", "sklearn.base", "pyarrow.parquet", "pandas", "clarabel", "safetensors.numpy"):
-        importlib.import_module(name)  # once, not in every fork
-    baselines: dict[tuple[str, ...], Baseline] = {}
-    total = found = 0
+    read_whole_numbers()
+    sharing: dict[tuple[str, ...], list[str]] = {}
     for file in asked.files or TARGETS:
-        tests = TARGETS[file]
-        if tests not in baselines:
-            baselines[tests] = baseline(file)
-            known = baselines[tests]
-            print(f"{len(known.tests)} tests, {known.left_out} left out, {known.seconds:.1f} s: {' '.join(tests)}")
-        known = baselines[tests]
-        mutants = drawn_mutants(Path(file), asked.each, random.Random(f"{asked.seed} {file}"))
-        alive = [one for one in mutants if not killed(file, one, known.tests, known.seconds)]
-        total, found = total + len(mutants), found + len(mutants) - len(alive)
-        print(f"{file}: {len(mutants) - len(alive)} of {len(mutants)} killed")
-        for one in alive:
-            print(f"  survived: line {one.line}: {one.told}")
-        sys.stdout.flush()
-    print(f"all: {found} of {total} killed, {100 * found / max(1, total):.1f}%")
+        sharing.setdefault(TARGETS[file], []).append(file)
+    loops = [(tests, Loop(files, asked.each, asked.seed)) for tests, files in sharing.items()]
+    for tests, loop in loops:
+        options = ["-q", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "-W", "ignore", "--capture=no"]
+        pytest.main([*options, *tests], plugins=[loop])
+    total, killed = sum(loop.total for _, loop in loops), sum(loop.killed for _, loop in loops)
+    print(f"all: {killed} of {total} killed, {100 * killed / max(1, total):.1f}%")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Mutants as syntax trees, and the import hook that runs them in place of the files."""
+"""Mutants as syntax trees, and how their code takes the place of that of functions which are there already."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 PLAIN = "_plain_whole_number"
+COMPILED = "okl.compiled."
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -30,9 +31,10 @@ TWINS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum",
 
 
 class Mutant(NamedTuple):
-    """A changed module, the line that was changed, and how."""
+    """A changed module, the function and the line that were changed, and how."""
 
     tree: ast.Module
+    function: str
     line: int
     told: str
 
@@ -48,7 +50,7 @@ def drawn_mutants(file: Path, number: int, rng: random.Random) -> list[Mutant]:
 def _places(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Where a module can be changed: the number of the node in the order of ast.walk, and the kind of change."""
     left_out = {id(part) for node in ast.walk(tree) for root in _not_code(node) for part in ast.walk(root)}
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
+    inside = _functions(tree)
     for index, node in enumerate(ast.walk(tree)):
         if id(node) in left_out or id(node) not in inside:
             continue
@@ -70,11 +72,22 @@ def _places(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield index, "leave out"
 
 
+def _functions(tree: ast.Module) -> dict[int, str]:
+    """The outermost function that each node lies in, as Class.function; nodes outside of functions are left out."""
+    methods = [(f"{node.name}.", part) for node in tree.body if isinstance(node, ast.ClassDef) for part in node.body]
+    return {
+        id(part): prefix + node.name
+        for prefix, node in [*(("", node) for node in tree.body), *methods]
+        if isinstance(node, ast.FunctionDef)
+        for part in ast.walk(node)
+    }
+
+
 def _not_code(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node whose change nobody could notice: annotations, decorators, messages of errors."""
-    for name in ("annotation", "returns"):
+    """Parts of a node that are not run when it is called: annotations, defaults, decorators; and messages of errors."""
+    for name in ("annotation", "returns", "args"):
         part = getattr(node, name, None)
-        if part is not None:
+        if isinstance(part, ast.AST):
             yield part
     yield from getattr(node, "decorator_list", [])
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr):
@@ -89,6 +102,7 @@ def _mutated(tree: ast.Module, index: int, kind: str) -> Mutant:
     changed = copy.deepcopy(tree)
     nodes: Sequence[Any] = list(ast.walk(changed))
     node = nodes[index]
+    function = _functions(changed)[id(node)]
     statement = ast.unparse(node)
     if kind.startswith("compare"):
         place = int(kind.split()[1])
@@ -104,7 +118,7 @@ def _mutated(tree: ast.Module, index: int, kind: str) -> Mutant:
     else:
         _replaced(changed, node, ast.Pass() if kind == "leave out" else node.operand)
     new = ast.unparse(node) if kind not in ("leave out", "sign") else "" if kind == "leave out" else statement[1:]
-    return Mutant(ast.fix_missing_locations(changed), node.lineno, f"{statement} -> {new}")
+    return Mutant(ast.fix_missing_locations(changed), function, node.lineno, f"{statement} -> {new}")
 
 
 def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
@@ -130,34 +144,62 @@ def _plain(value: Any) -> Any:
 
 
 class _Loader(importlib.abc.Loader):
-    def __init__(self, path: str, tree: ast.Module) -> None:
-        self._path, self._tree = path, tree
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def exec_module(self, module: ModuleType) -> None:
         module.__file__ = self._path
-        exec(compile(self._tree, self._path, "exec"), module.__dict__)
+        exec(_compiled(ast.parse(Path(self._path).read_text()), module.__name__, self._path), module.__dict__)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules that are changed, and all of okl.compiled."""
-
-    def __init__(self, changed: dict[str, ast.Module]) -> None:
-        self._changed = changed
+    """Finds the modules of okl.compiled."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if name not in self._changed and not name.startswith("okl.compiled."):
+        if not name.startswith(COMPILED):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         assert spec is not None
         assert spec.origin is not None
-        tree = self._changed.get(name) or ast.parse(Path(spec.origin).read_text())
-        if name.startswith("okl.compiled."):
-            tree = ast.fix_missing_locations(_Whole().visit(copy.deepcopy(tree)))
-        return importlib.util.spec_from_loader(name, _Loader(spec.origin, tree), origin=spec.origin)
+        return importlib.util.spec_from_loader(name, _Loader(spec.origin), origin=spec.origin)
 
 
-def install(changed: dict[str, ast.Module]) -> None:
-    """Have changed modules imported from now on; none of okl may have been imported before."""
-    assert not any(name.startswith("okl.") for name in sys.modules), "okl is there already"
+def read_whole_numbers() -> None:
+    """Have the modules of okl.compiled imported such that Python computes what numba does."""
+    assert not any(name.startswith(COMPILED) for name in sys.modules), "they are there already"
     setattr(builtins, PLAIN, _plain)
-    sys.meta_path.insert(0, _Finder(changed))
+    sys.meta_path.insert(0, _Finder())
+
+
+def _compiled(tree: ast.Module, name: str, path: str) -> CodeType:
+    if name.startswith(COMPILED):
+        tree = ast.fix_missing_locations(_Whole().visit(copy.deepcopy(tree)))
+    return compile(tree, path, "exec")
+
+
+def put_in_place(mutant: Mutant, name: str) -> bool:
+    """Give the changed function of a module the mutant's code, wherever it is referred to; False if that cannot be."""
+    module = sys.modules[name]
+    codes = {code.co_qualname: code for code in _codes(_compiled(mutant.tree, name, str(module.__file__)))}
+    function = _plain_function(module, mutant.function)
+    if function is None or len(codes[mutant.function].co_freevars) != len(function.__code__.co_freevars):
+        return False
+    function.__code__ = codes[mutant.function]
+    return True
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _plain_function(module: ModuleType, qualified: str) -> FunctionType | None:
+    """A function of a module or of a class in it, without what was wrapped around it."""
+    found: Any = module
+    for part in qualified.split("."):
+        found = vars(found).get(part)
+        for wrapper in ("__func__", "fget", "func", "__wrapped__"):
+            found = getattr(found, wrapper, None) or found
+    return found if isinstance(found, FunctionType) else None

@@ -34,15 +34,16 @@ def test_steps_in_a_ball_match_naive(code: int, decaying: bool, precision: Preci
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_weights_never_leave_the_ball_and_reach_its_border(precision: Precision) -> None:
+@pytest.mark.parametrize("radius", [0.5, RADIUS])
+def test_weights_never_leave_the_ball_and_reach_its_border(radius: float, precision: Precision) -> None:
     case = make_case(HINGE, precision, rows=200)
     block = mapped(case.inputs, case.waves)
     learnt, longest = in_ball(case), 0.0
     for row in range(len(case.inputs)):
         part = Block(block.left[row : row + 1], block.right[row : row + 1])
-        learn_block(learnt, part, case.targets[row : row + 1], case.rule._replace(radius=RADIUS))
+        learn_block(learnt, part, case.targets[row : row + 1], case.rule._replace(radius=radius))
         longest = max(longest, float(np.linalg.norm(learnt.weights.astype(np.float64))))
-    assert longest == pytest.approx(RADIUS, rel=1e-6)
+    assert longest == pytest.approx(radius, rel=1e-6)
 
 
 def test_steps_in_a_ball_too_large_to_reach_are_plain_steps() -> None:
