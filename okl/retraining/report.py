@@ -41,7 +41,8 @@ def _lead(result: Mapping[str, Any]) -> list[Block]:
     if result["progressive"]:
         lead.append((Warned if result["drift"]["found"] else Words)(result["drift"]["why"]))
     if rejected:
-        lead.append(Warned(f"{rejected} shards were rejected; their files stay where they are."))
+        were = "1 shard was rejected; its file stays where it is." if rejected == 1 else ""
+        lead.append(Warned(were or f"{rejected} shards were rejected; their files stay where they are."))
     return lead
 
 
@@ -112,7 +113,7 @@ def _shards(result: Mapping[str, Any]) -> list[Grid]:
         for one in result["learning"]
     ]
     return [
-        Grid("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True),
+        Grid("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True, words=True),
         Grid("New shards", ("shard", "rows"), new),
         Grid(
             "New rows as the champion saw them, before they were learnt",

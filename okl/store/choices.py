@@ -17,6 +17,8 @@ NAMES = {
     "support_vectors": "Support vectors",
     "landmarks": "Landmarks",
     "rank": "Rank",
+    "n_landmarks": "Landmarks",
+    "penalty": "Penalty",
     "C": "C",
     "nu": "Nu",
     "kappa": "Kappa",
@@ -37,6 +39,8 @@ TERMINAL = (
     "nu",
     "kappa",
     "lam",
+    "n_landmarks",
+    "penalty",
     "sample_rows",
 )
 
@@ -65,6 +69,8 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
     kernel = f"the {KERNELS.get(named, named)} kernel{_bandwidth(chosen)}"
     if solver is None:
         return ""
+    if solver == "ridge":
+        return _direct(settings, chosen, kernel)
     certificate = result.get("certificate") or {}
     if certificate.get("kind") == "duality gap":
         return _solved(str(solver), settings, kernel, certificate)
@@ -97,6 +103,15 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
         return f"The model of {solver} is linear{_step(chosen)}: that map led among experts on a sample."
     frequencies = number(settings.get("frequencies"))
     return f"The model of {solver} is linear in {frequencies} random frequencies of {kernel}{_step(chosen)}."
+
+
+def _direct(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
+    """A solution of normal equations, which leaves no gap to speak of."""
+    landmarks = chosen.get("n_landmarks")
+    held = "linear in the inputs" if settings.get("kernel") == "linear" or landmarks is None else ""
+    held = held or f"a sum over {number(landmarks)} landmarks of {kernel}"
+    why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
+    return f"The model of ridge is {held}, solved directly, with the penalty {number(chosen.get('penalty'))}{why}."
 
 
 def _space(settings: Mapping[str, Any], kernel: str) -> str:

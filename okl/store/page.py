@@ -62,6 +62,8 @@ th, td { text-align: right; padding: .32rem .8rem; border-top: 1px solid var(--r
 tr:first-child > * { border-top: 0; }
 th { font-weight: 500; color: var(--soft); }
 th:first-child, td:first-child, table.facts td { text-align: left; }
+caption span { display: inline-block; position: sticky; left: .8rem; max-width: min(44rem, calc(100vw - 3.5rem)); }
+.words td { text-align: left; }
 .metrics th, .metrics td { overflow-wrap: normal; }
 .ours td:nth-child(2) { font-weight: 600; }
 .facts th { width: 14rem; }
@@ -73,6 +75,10 @@ th:first-child, td:first-child, table.facts td { text-align: left; }
 .bars i { display: block; height: 1.1rem; border-radius: 0 3px 3px 0; background: var(--mark); }
 .bars i.weak { background: var(--bar); }
 .bars td:last-child { text-align: left; white-space: nowrap; }
+.bars.long tr { display: grid; grid-template-columns: minmax(0, 1fr) 11rem; }
+.bars.long th { grid-column: 1 / -1; padding-bottom: 0; }
+.bars.long td:nth-child(2) { width: auto; padding: .1rem 0 .3rem .8rem; }
+.bars.long td:last-child { padding-top: 0; }
 details { margin: .6rem 0; break-inside: avoid-page; }
 details .scroll { border: 0; border-radius: 0 0 8px 8px; }
 details caption { display: none; }

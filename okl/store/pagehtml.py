@@ -13,6 +13,7 @@ from okl.store.pageparts import Bars, Block, Code, Grid, Head, Link, Picture, Se
 
 DARK_SCREEN = "screen and (prefers-color-scheme: dark)"
 MOST_BESIDE = 5  # columns of a table that has room beside another
+LONGEST_BESIDE = 22  # letters of a name beside its bar: longer ones stand above
 LEAST_NAMED = 3  # sections from which on the page begins with a list of them
 
 
@@ -93,11 +94,13 @@ def _bars(block: Bars) -> str:
         f'style="width:{100 * bar.length:.1f}%"></i></td><td>{escape(bar.text)}</td></tr>'
         for bar in block.bars
     ]
-    return _table("bars", block.title, block.told, lines)
+    long = max((len(bar.name) for bar in block.bars), default=0) > LONGEST_BESIDE
+    return _table("bars long" if long else "bars", block.title, block.told, lines)
 
 
 def _grid(block: Grid) -> str:
-    style = "facts" if not block.header else "metrics ours" if block.header[1] == "okl" else "metrics"
+    style = "metrics ours" if list(block.header[1:2]) == ["okl"] else "metrics" if block.header else "facts"
+    style += " words" if block.words else ""
     lines = []
     if block.header:
         lines.append("<tr>" + "".join(f'<th scope="col">{escape(cell)}</th>' for cell in block.header) + "</tr>")
@@ -112,6 +115,6 @@ def _grid(block: Grid) -> str:
 
 def _table(style: str, title: str, note: str, lines: Sequence[str], wide: bool = False) -> str:
     more = f" {escape(note)}" if note else ""
-    named = f"<caption><b>{escape(title)}</b>{more}</caption>"
+    named = f"<caption><span><b>{escape(title)}</b>{more}</span></caption>"
     body = "\n".join([named, *lines])
     return f'<div class="scroll{" wide" if wide else ""}"><table class="{style}">\n{body}\n</table></div>'

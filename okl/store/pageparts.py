@@ -36,7 +36,7 @@ class Tiles(NamedTuple):
 class Grid(NamedTuple):
     """A table of text under a header; without one it is names and texts.
 
-    folded : to be opened by who wants it, where that can be; wide : has no neighbour
+    folded : to be opened by who wants it, where that can be; wide : has no neighbour; words : its cells are no numbers
     """
 
     title: str
@@ -45,6 +45,7 @@ class Grid(NamedTuple):
     note: str = ""
     folded: bool = False
     wide: bool = False
+    words: bool = False
 
 
 class Picture(NamedTuple):

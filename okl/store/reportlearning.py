@@ -32,11 +32,13 @@ def learning(result: Mapping[str, Any]) -> Section | None:
     if convergence := result.get("convergence"):
         asked = (result.get("settings") or {}).get("tol") if _is_relative(result) else None
         first, last = convergence[0], convergence[-1]
+        begun = f"from {percent(first[1], 2)} after {number(first[0])} iterations to " if len(convergence) > 1 else ""
         told = (
-            f"How far the solution is from the best one at most, as a share of it: from {percent(first[1], 2)} after "
-            f"{number(first[0])} iterations to {percent(last[1], 2)} after {number(last[0])}."
+            f"How far the solution is from the best one at most, as a share of its objective: {begun}"
+            f"{percent(last[1], 2)} after {number(last[0])} iterations."
         )
-        blocks.append(Picture("Relative duality gap", partial(convergence_curve, convergence, asked), told))
+        drawn = Picture("Relative duality gap", partial(convergence_curve, convergence, asked), told)
+        blocks.append(drawn if len(convergence) > 1 else Words(told))
     return Section("learning", "How did it learn?", blocks) if blocks else None
 
 
@@ -63,10 +65,10 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
         return []
     took = f"{number(len(candidates))} candidates were raced on {number(choice.get('rows'))} rows in "
     blocks: list[Block] = [Words(f"{took}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
-    drawn = [one for one in candidates if _score(one) > float("-inf")][:MOST_DRAWN]
+    drawn = [one for one in candidates if _score(one) > float("-inf") and one["kept"]][:MOST_DRAWN]
     if drawn:
         what = "Share of the variance that is left" if of_variance else "Share of mistakes"
-        told = f"{what}, each on the rows that it ran on; less is better. Pale ones did not come to the last round."
+        told = f"{what}, each on the rows that it ran on; less is better. Those of the last round."
         blocks.append(Bars("The race", [_bar(one, drawn) for one in drawn], told))
     rows = [
         [
@@ -79,14 +81,15 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
         for one in candidates
     ]
     more = [[f"and {len(rows) - MOST_LISTED} more", "", "", "", ""]] if len(rows) > MOST_LISTED else []
-    return [*blocks, Grid("Candidates", ("Candidate", "score", "rows", "time", "kept"), [*rows[:MOST_LISTED], *more])]
+    header = ("Candidate", "score", "rows", "time", "kept")
+    return [*blocks, Grid("All candidates", header, [*rows[:MOST_LISTED], *more], folded=True)]
 
 
 def _bar(one: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:
     """What a score lacks of 1, which tells good candidates apart where scores look alike."""
     most = max(*(1.0 - _score(other) for other in drawn), 1e-12)
     text = f"{percent(1.0 - _score(one), 3)} of {number(one['rows'])} rows"
-    return Bar(str(one["name"]), max(1.0 - _score(one), 0.0) / most, text, one["kept"])
+    return Bar(str(one["name"]), max(1.0 - _score(one), 0.0) / most, text, one is drawn[0])
 
 
 def _score(candidate: Mapping[str, Any]) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from okl.store.pageparts import Bar, Bars, Block, Section, Tiles, grid
-from okl.store.tables import baseline_names, headline, metric_tables
+from okl.store.tables import ROOT, baseline_names, headline, metric_tables
 from okl.store.verdict import MEASURED, Verdict, judge
-from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, metric_name, metric_unit, number, percent
+from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, metric_name, number, percent, rate
 
 
 def quality(result: Mapping[str, Any]) -> Section:
@@ -33,20 +34,25 @@ def _bars(result: Mapping[str, Any]) -> list[Block]:
     known = {name: error for name, error in named.items() if error is not None}
     if len(known) < 2:
         return []
-    shares, name = verdict.metric == "mistake_rate", metric_name(verdict.metric)
-    most = max(*known.values(), 1e-300)
-    bars = [Bar(named, error / most, _text(verdict, error), named == "okl") for named, error in known.items()]
-    unit = "As a share of rows" if shares else f"In {metric_unit(verdict.metric, target_of(result))}"
+    shares = verdict.metric == "mistake_rate"
+    name = metric_name(verdict.metric) if shares else ROOT
+    lengths = {named: error if shares else math.sqrt(error) for named, error in known.items()}
+    most = max(*lengths.values(), 1e-300)
+    texts = {named: _text(verdict, error) if shares else number(lengths[named]) for named, error in known.items()}
+    bars = [Bar(named, lengths[named] / most, texts[named], named == "okl") for named in known]
+    unit = "As a share of rows" if shares else f"In units of {_unit_of(verdict, result)}"
     chance = "; ± two standard errors, which chance may account for" if shares and verdict.rows else ""
     title = f"{name} beside the simplest predictors, {MEASURED[verdict.split]}"
     return [Bars(title, bars, f"{unit}; less is better{chance}.")]
 
 
 def _text(verdict: Verdict, error: float) -> str:
-    if verdict.metric != "mistake_rate":
-        return number(error)
     chance = verdict.chance(error)
-    return percent(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
+    return rate(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
+
+
+def _unit_of(verdict: Verdict, result: Mapping[str, Any]) -> str:
+    return "the target as it is learnt" if verdict.metric == "squared_loss" else target_of(result)
 
 
 def _units(result: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from okl.store.pageparts import Block, Head, Picture, Section, Words, grid
 from okl.store.proofs import growth_of, regret_horizons, regret_section
 from okl.store.reportreliability import reliability_blocks
 from okl.store.verdict import error_text, judge
-from okl.store.wording import metric_name, number, percent
+from okl.store.wording import metric_name, number, percent, rate
 
 
 def trust(result: Mapping[str, Any]) -> Section | None:
@@ -27,7 +27,7 @@ def _chance(result: Mapping[str, Any]) -> list[Block]:
     verdict, told = judge(result), []
     if verdict.error is not None and (chance := verdict.chance(verdict.error)):
         told.append(
-            f"An error of {percent(verdict.error)}, counted on {number(verdict.rows)} rows, may be off by "
+            f"An error of {rate(verdict.error)}, counted on {number(verdict.rows)} rows, may be off by "
             f"{percent(chance, 2)} of rows by chance (two standard errors)."
         )
     learnt = (result.get("train") or {}).get(verdict.metric)

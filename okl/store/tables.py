@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from okl.store.choices import chosen_facts
 from okl.store.verdict import MEASURED, judge
-from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, flat, metric_name, number, percent, scalars
+from okl.store.wording import BASELINE_NAMES, SPLIT_NAMES, flat, metric_name, number, rate, scalars
 
 FACTS = {
     "certificate": "Certificate",
@@ -16,6 +17,7 @@ FACTS = {
     "dataset": "Data set",
     "provenance": "Provenance",
 }
+ROOT = "Root mean squared error"  # in units of the target, as people think of it
 DRAWN = {"curve", "convergence", "windows", "drift", "constraints", "choice", "previous"}
 APART = {"progressive", "train", "test", "baselines", *DRAWN, *FACTS}
 
@@ -30,12 +32,13 @@ class Table(NamedTuple):
 def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values of the few figures to see first, the model's own error in front; "-" for what is not known."""
     verdict = judge(result)
-    text = percent if verdict.metric == "mistake_rate" else number
-    name = metric_name(verdict.metric)
+    shares = verdict.metric == "mistake_rate"
+    name = metric_name(verdict.metric) if shares else ROOT
+    shown = rate(verdict.error) if shares else number(verdict.error and math.sqrt(verdict.error))
     measured = result.get(verdict.split) or {}
     others = [other for other in ("balanced_accuracy", "roc_auc", "macro_f1", "mae", "r2") if other in measured]
     return [
-        (f"{name} {MEASURED[verdict.split]}", text(verdict.error)),
+        (f"{name} {MEASURED[verdict.split]}", shown),
         *((metric_name(other), number(measured[other])) for other in others),
     ]
 

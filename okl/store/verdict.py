@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from okl.store.wording import number, seconds
+from okl.store.wording import number, rate, seconds
 
 MEASURED = {"test": "on test rows", "progressive": "while learning", "train": "on training rows"}
 MOST_DATA_WARNINGS = 3
@@ -144,7 +144,7 @@ def error_text(verdict: Verdict, error: float | None) -> str:
     """An error in words."""
     if verdict.metric != "mistake_rate":
         return f"a mean squared error of {number(error)}"
-    return "-" if error is None else f"{100 * error:.2f}% mistakes"
+    return "-" if error is None else f"{rate(error)} mistakes"
 
 
 def _right(error: float | None) -> str:

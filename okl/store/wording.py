@@ -42,7 +42,7 @@ def number(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     size = abs(value)
-    if size >= 1e15 or 0 < size < 1e-4:
+    if size >= 1e9 or 0 < size < 1e-4:
         return f"{value:.3e}"
     if size >= 1000:
         return f"{value:,.0f}"
@@ -65,17 +65,6 @@ def metric_name(name: str) -> str:
     return METRIC_NAMES.get(name, name.replace("_", " "))
 
 
-def metric_unit(name: str, target: str) -> str:
-    """The unit of a metric; "" for a share or another pure number.
-
-    >>> metric_unit("mae", "price"), metric_unit("mse", "price"), metric_unit("r2", "price")
-    ('units of price', 'squared units of price', '')
-    """
-    if name == "squared_loss":
-        return "squared units of the target as it is learnt"
-    return {"mae": f"units of {target}", "mse": f"squared units of {target}"}.get(name, "")
-
-
 def percent(share: float | None, digits: int = 4) -> str:
     """A share for people.
 
@@ -86,6 +75,15 @@ def percent(share: float | None, digits: int = 4) -> str:
         return "-"
     text = f"{100.0 * share:.{digits}g}"
     return f"{100.0 * share:,.0f}%" if abs(share) >= 1e-3 and "e" in text else f"{text}%"
+
+
+def rate(share: float | None) -> str:
+    """A share of mistakes for people: two decimals, and more only where these would say nothing.
+
+    >>> rate(0.12345), rate(0.5), rate(0.00001), rate(0.0), rate(None)
+    ('12.35%', '50.00%', '0.001%', '0.00%', '-')
+    """
+    return percent(share, 2) if share and share < 5e-4 else "-" if share is None else f"{100.0 * share:.2f}%"
 
 
 def scalars(metrics: Mapping[str, Any] | None) -> dict[str, Any]:

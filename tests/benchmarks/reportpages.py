@@ -124,13 +124,13 @@ def hundred(scratch: Path) -> Path:
 def published(data: Path, scratch: Path) -> Path:
     """The report of a version that was published after another one."""
     model = Registry(scratch / "registry").model("spam")
-    for number, frequencies in enumerate((50, 400)):
+    for number, passes in enumerate((1, 5)):
         run = scratch / f"run-{number}"
         given = {"target": "y", "holdout": 0.2}
         okl.train(
             str(data / "spambase.parquet"),
             solver="fogd",
-            frequencies=frequencies,
+            passes=passes,
             ingest=given,
             out=str(run),
             name="spam",

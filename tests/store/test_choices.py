@@ -60,6 +60,12 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
         "The model of nogd is linear in the 8 leading features of 50 landmarks and the Gaussian kernel, with the step "
         "size 0.5000 (rank 8: no more can be kept).",
     ),
+    "least squares over landmarks": (
+        "ridge",
+        {**WIDE, "n_landmarks": 2048, "penalty": 0.25, "penalty_reason": "least leave-one-out error"},
+        "The model of ridge is a sum over 2,048 landmarks of the Gaussian kernel of bandwidth 3, solved directly, with "
+        "the penalty 0.2500: least leave-one-out error.",
+    ),
     "too few landmarks": (
         "nogd",
         {"landmarks": 20, "rank": 0, "rank_reason": "20 of 50 support vectors so far"},
