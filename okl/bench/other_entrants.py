@@ -15,7 +15,6 @@ from okl.types import FloatArray
 C_GRID = (0.01, 0.1, 1.0, 10.0)
 MACHINE: Grid = {"C": (1.0, 10.0, 100.0), "width": (0.3, 1.0, 3.0, 10.0)}
 SMALL = ("german", "spambase", "magic", "letter", "parkinsons", "cadata")  # a kernel machine beside SVC's very method
-SPARSE = ("a9a", "w7a", "ijcnn1", "electricity")
 STREAMED_ROWS = 50_000  # of training rows: a row of River is a Python dictionary
 NARROW = tuple(name for name in SETS if name != "mnist")  # whose 780 columns would fill the memory as dictionaries
 STREAM: Grid = {"rate": (0.01, 0.1)}
@@ -26,7 +25,7 @@ def entrants() -> list[Entrant]:
     hinge: Grid = {"solver": (2, 1, 3), "C": C_GRID}  # L2-loss in the primal and in the dual, L1-loss in the dual
     logistic: Grid = {"solver": (0,), "C": C_GRID}
     regression: Grid = {"solver": (11,), "C": C_GRID}
-    libsvm = {"tuned": MACHINE, "keep": 1, "most_rows": 20_000, "sets": (*SMALL, *SPARSE)}
+    libsvm = {"tuned": MACHINE, "keep": 1, "most_rows": 20_000, "sets": SMALL}
     thunder = {"tuned": MACHINE, "keep": 1, "most_rows": 20_000, "sets": SMALL}
     binary, numbers = ("binary",), ("regression",)
     return [

@@ -58,7 +58,7 @@ def _approximate() -> list[Entrant]:
 
 def _machines() -> list[Entrant]:
     width: Grid = {"C": (1.0, 10.0, 100.0), "width": (0.3, 1.0, 3.0, 10.0)}
-    return [_entrant("SVC, SVR", _machine, double, tuned=width, keep=2, most_rows=MACHINE_ROWS)]
+    return [_entrant("SVC, SVR", _machine, double, tuned=width, most_rows=MACHINE_ROWS)]
 
 
 def _entrant(
