@@ -290,7 +290,9 @@ class TrainSettings(WhereSettings):
     )
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
-    precision: Precision = Field("float32", description="of inputs, maps and weights")
+    precision: Precision = Field(
+        "float32", description="of inputs, maps and weights; ridge: float64 unless it is given"
+    )
     mode: Literal["auto", "stream", "mix", "sum"] = Field(
         "auto", description="stream: exact, one process; mix: shards learn, weights are averaged; sum: mini-batch"
     )
@@ -317,6 +319,14 @@ class TrainSettings(WhereSettings):
             if told:
                 object.__setattr__(self, "solver", "fogd")  # frozen, but not yet handed out
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ridge_in_double(cls, values: Any) -> Any:
+        """Weights of kernel least squares may be large and cancel: in single precision their sums are rough."""
+        if isinstance(values, dict) and values.get("solver") == "ridge" and "precision" not in values:
+            return values | {"precision": "float64"}
+        return values
 
     @model_validator(mode="before")
     @classmethod

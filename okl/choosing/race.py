@@ -103,16 +103,16 @@ class Track:
 
 
 def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
-    """Raw inputs (rows, n_inputs) under a candidate's scaling, by the training rows' statistics; float32."""
+    """Raw inputs (rows, n_inputs) under a candidate's scaling, by the training rows' statistics; float64."""
     pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
-    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * pairs[:, 1], dtype=np.float32)
+    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * pairs[:, 1], dtype=np.float64)
     return changed
 
 
 def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
     """Landmarks are the first rows; the bandwidth is in units of the scaled inputs."""
     if candidate.kernel == "linear":
-        return MapBasis(plain_inputs(inputs.shape[1], "float32")), None
+        return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
     _, chosen = suit_kernel(candidate.kernel, None, inputs)
     bandwidth = candidate.factor * float(chosen["bandwidth"])
     kernel, _ = suit_kernel(candidate.kernel, bandwidth, inputs)

@@ -43,7 +43,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
     landmarks : "uniform", "kmeans" or "rpcholesky"
     penalty : float > 0, or "auto" for that of least leave-one-out error of at most 8,192 rows
     fit_intercept : whether there is a bias b
-    precision : "float32" or "float64", of inputs and kernel values; sums are float64
+    precision : "float64", or "float32" of inputs and kernel values, faster, for models whose weights stay small
     n_jobs : threads, None for 1, -1 for all cores
     random_state : int, RandomState or None, of landmarks
 
@@ -67,7 +67,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
     landmarks: Landmarks = "uniform"
     penalty: float | Auto = "auto"
     fit_intercept: bool = True
-    precision: Precision = "float32"
+    precision: Precision = "float64"
     n_jobs: int | None = None
     random_state: RandomState = None
 

@@ -21,7 +21,7 @@ from okl.kernels import Kernel
 from okl.predictors import LinearPredictor, Predictor
 from okl.types import FloatArray
 
-ADDED = 2e-7  # to the diagonal of the landmarks' kernel matrix, of its mean: kernel values are right to float32
+ADDED = {"float32": 2e-7, "float64": 1e-10}  # to the diagonal of the landmarks' kernel matrix, of its mean
 
 
 class Basis(Protocol):
@@ -119,12 +119,13 @@ class LandmarkBasis:
         return values
 
     def turn(self) -> Turn:
-        """The Cholesky factor of the landmarks' kernel matrix, with 2e-7 of its mean diagonal added."""
+        """The Cholesky factor of the landmarks' kernel matrix, with a little of its mean diagonal added, by the precision."""
         matrix = np.asarray(self.kernel.matrix(self.landmarks, self.landmarks), dtype=np.float64)
         matrix = 0.5 * (matrix + matrix.T)
         mean = float(np.trace(matrix)) / len(matrix)
         with one_blas_thread():
-            for added in (ADDED, 1e2 * ADDED, 1e4 * ADDED):
+            least = ADDED[self.landmarks.dtype.name]
+            for added in (least, 1e2 * least, 1e4 * least):
                 try:
                     shifted = matrix + added * mean * np.eye(len(matrix))
                     return Turn(cholesky(shifted, lower=True, check_finite=False))

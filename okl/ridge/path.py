@@ -43,7 +43,8 @@ class Centred:
     """The sums about their means, in coordinates in which the penalty is the squared length.
 
     products (n, n) symmetric, cross (n, n_outputs), squares (n_outputs,); means of columns (n,) and of values
-    (n_outputs,): 0 without a bias; eigenvalues and vectors of products
+    (n_outputs,): 0 without a bias; eigenvalues and vectors of products; noise : what rounding has made of eigenvalues
+    that are 0, as the lowest one tells: with landmarks that are nearly alike it is much more than that of the sums
     """
 
     count: float
@@ -56,6 +57,7 @@ class Centred:
     values: NDArray[np.float64]
     vectors: NDArray[np.float64]
     fit_intercept: bool
+    noise: float
 
     def weights(self, penalty: float) -> NDArray[np.float64]:
         """Weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
@@ -86,6 +88,7 @@ def centred(basis: Basis, gram: Gram, fit_intercept: bool = True) -> Centred:
         np.maximum(values, 0.0),
         vectors,
         fit_intercept,
+        max(0.0, -float(values[0])),
     )
 
 

@@ -67,7 +67,9 @@ def solve(
     tried: list[Tried] = []
     if penalty is None:
         rows = sample()
-        tried = leave_one_out(basis, sums, outputs, rows, PENALTIES, n_threads)
+        # smaller ones would be of nothing but rounding, and no certificate would hold
+        above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
+        tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
     turned = sums.weights(penalty)
     weights = sums.turn.back(turned)

@@ -75,7 +75,7 @@ class RidgeSolver:
     class_weights: tuple[float, ...] | None = None
     fit_intercept: bool = True
     seed: int = 0
-    precision: Precision = "float32"
+    precision: Precision = "float64"
 
     mode = "sum"
 
