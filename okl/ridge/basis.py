@@ -21,7 +21,7 @@ from okl.kernels import Kernel
 from okl.predictors import LinearPredictor, Predictor
 from okl.types import FloatArray
 
-ADDED = {"float32": 2e-7, "float64": 1e-10}  # to the diagonal of the landmarks' kernel matrix, of its mean
+ADDED = {"float32": 2e-7, "float64": 1e-8}  # to the diagonal of the landmarks' kernel matrix, of its mean
 
 
 class Basis(Protocol):
@@ -119,7 +119,7 @@ class LandmarkBasis:
         return values
 
     def turn(self) -> Turn:
-        """The Cholesky factor of the landmarks' kernel matrix, with a little of its mean diagonal added, by the precision."""
+        """The Cholesky factor of the landmarks' kernel matrix, with a little of its mean diagonal added."""
         matrix = np.asarray(self.kernel.matrix(self.landmarks, self.landmarks), dtype=np.float64)
         matrix = 0.5 * (matrix + matrix.T)
         mean = float(np.trace(matrix)) / len(matrix)
