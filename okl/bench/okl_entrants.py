@@ -16,7 +16,7 @@ PENALTIES = (1e-6, 1e-4)
 C_WIDE = (0.01, 0.1, 1.0, 10.0)
 LOOSE = {"tol": 3e-2}
 LINEAR: Grid = {"C": C_WIDE}
-PASSES: Grid = {"n_frequencies": (100, 400, 1000), "passes": (1, 5)}
+PASSES: Grid = {"passes": (1, 5), "n_frequencies": (100, 200, 400, 1000)}
 
 # name, estimator for classes, estimator for regression, fixed parameters, tuned, swept
 TABLE: tuple[tuple[str, str, str, Mapping[str, Any], Grid, Grid], ...] = (
@@ -34,7 +34,7 @@ TABLE: tuple[tuple[str, str, str, Mapping[str, Any], Grid, Grid], ...] = (
         "KernelRidgeRegressor",
         {},
         {"kernel": ("gaussian", "matern32"), "width": WIDTHS, "penalty": PENALTIES},
-        {"n_landmarks": (100, 200, 400, 1000, 2000)},
+        {"n_landmarks": (50, 100, 200, 400, 1000, 2000)},
     ),
     ("l2-SVM", "L2SVMClassifier", "", LOOSE, LINEAR, {}),
     ("C-SVM", "CSVMClassifier", "", LOOSE, LINEAR, {}),

@@ -37,13 +37,14 @@ def bench_page(measurements: Sequence[Measurement], verdicts: Sequence[Verdict])
     lead: list[Block] = [Words(summary(verdicts)), Tiles([(words, str(count)) for words, count in counts if count])]
     undone = Grid("Time-outs and failures", UNDONE_HEADER, _undone(measurements), folded=True)
     duels = Grid("All that was measured in turn", DUEL_HEADER, _duel_rows(measurements, verdicts), wide=True)
-    sections = [
+    found = [
         Section("verdicts", "Who is first", [Grid("Verdicts", HEADER, verdict_rows(verdicts), wide=True)]),
         Section("pictures", "Accuracy against seconds", _pictures(measurements, verdicts)),
         Section("duels", "Duels", [duels]),
         Section("how", "How it was measured", [*(Words(told) for told in HOW), undone]),
         Section("machine", "Machine and versions", _where(measurements)),
     ]
+    sections = [section for section in found if section.key != "duels" or duels.rows]
     return html_page("okl beside other systems", lead, sections)
 
 

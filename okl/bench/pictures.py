@@ -13,7 +13,7 @@ from okl.store.figures import DARK, SMALL, Theme, legend, lines_across, one_pict
 COLOURS = ("#b4572a", "#2e8b57", "#8e5ea2", "#a08600", "#c0392b", "#0f8a9d", "#5b6b1f")
 BRIGHT = ("#e99a6c", "#6fcf97", "#c39bd3", "#f2d24b", "#f1948a", "#76d7ea", "#b5c76b")
 MARKS = ("s", "^", "v", "D", "P", "X", "*")
-LOWEST = 0.15  # points of accuracy below the best that are still drawn
+LOWEST = 0.08  # points of accuracy below the best that are still drawn
 HIGHEST_LOSS = 4.0  # times the least loss that are still drawn
 MEBIBYTE = 2.0**20
 
