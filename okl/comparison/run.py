@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from okl.comparison.entrants import entrants, is_certified
-from okl.comparison.folders import described, folder_of
 from okl.comparison.grids import Grid, make_grid
-from okl.comparison.report import html_page, markdown_page, page_of
+from okl.comparison.keptrun import KeptRun
+from okl.comparison.report import Page, page_of
 from okl.comparison.sample import Sample
 from okl.comparison.search import Entrant, Search
-from okl.comparison.settings import CompareSettings
 from okl.comparison.table import table_of, test_name, winner_of
 from okl.comparison.trials import signs_of_classes
 from okl.comparison.winner import Winner, fit_winner
@@ -21,32 +19,21 @@ from okl.comparison.wording import text_summary
 from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution import open_for
-from okl.execution.protocol import Execution
 from okl.features.protocol import FeatureMap
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
-from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes, provenance
+from okl.results import describe_data
 from okl.store.manifest import open_dataset
 from okl.store.model import Model, save_model
-from okl.store.publishing import run_place
 from okl.store.wording import scalars
 
 COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
 
 
 @dataclass(eq=False)
-class ComparisonRun:
+class ComparisonRun(KeptRun):
     """One run: call the stages of COMPARE_STAGES in order, then `close`, whatever happened; it removes leftovers."""
-
-    settings: CompareSettings
-    observer: Observer = field(default_factory=NullObserver)
-
-    def __post_init__(self) -> None:
-        self._place = run_place(folder_of(self.settings))
-        self._begun = time.perf_counter()
-        self._execution: Execution | None = None
-        self._result: dict[str, Any] = {}
 
     def plan(self) -> dict[str, Any]:
         """Read the sample, draw the map, lay out the grids, start workers."""
@@ -119,35 +106,12 @@ class ComparisonRun:
         self.weights_sha256 = save_model(model, self._place.beside / "model")
         return {"weights_sha256": self.weights_sha256}
 
-    def report(self) -> dict[str, Any]:
-        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
-        self._result = self._collect()
-        beside = self._place.beside
-        (beside / "report.html").write_text(html_page(page_of(self._result)), encoding="utf-8")
-        (beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
-        self._place.complete()
-        return {"run": str(self._place.folder)}
-
-    def close(self) -> None:
-        """Free workers, and remove everything of a run that did not complete."""
-        try:
-            if self._execution is not None:
-                self._execution.close()
-                self._execution = None
-        finally:
-            self._place.close()
-
-    def result(self) -> dict[str, Any]:
-        """The object that `okl compare --json` prints."""
-        return self._result
-
-    def report_markdown(self) -> str:
-        """The report with its pictures inline."""
-        return markdown_page(page_of(self._result))
-
     def summary(self) -> str:
         """The plain summary for a terminal."""
         return text_summary(self._result)
+
+    def _page(self) -> Page:
+        return page_of(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """One flat row an entrant."""
@@ -169,10 +133,6 @@ class ComparisonRun:
         choice = FourierChoice(settings.kernel, bandwidth, settings.frequencies, settings.map)
         few = sample.all().inputs[:SAMPLE_ROWS]
         return choice.draw(self.data.schema, few, settings.seed, settings.precision)
-
-    def _running(self) -> Execution:
-        assert self._execution is not None, "plan comes first"
-        return self._execution
 
     def _test_share(self) -> float:
         return self.sample.test_rows(0) / self.sample.train_rows()
@@ -209,7 +169,7 @@ class ComparisonRun:
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self._running().n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": described(self.data),
+            "dataset": describe_data(self.data, self.data.folder),
         }
 
     def metrics_of_splits(self) -> dict[str, Any]:

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from okl.comparison.folders import described, folder_of
+from okl.comparison.keptrun import KeptRun
 from okl.comparison.price.asked import FREQUENCIES, asked_of, bounds_between, priced_columns
 from okl.comparison.price.items import Priced, PriceItem, PriceWork, limits_in_memory
 from okl.comparison.price.sample import SideSample
 from okl.comparison.price.table import free_value, price_rows
 from okl.comparison.price.wording import page_of, text_summary
-from okl.comparison.report import html_page, markdown_page
-from okl.comparison.settings import CompareSettings
+from okl.comparison.report import Page
 from okl.comparison.table import test_name
 from okl.execution import open_for
-from okl.execution.protocol import Execution
 from okl.online.constraints.quantities import columns_of
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
-from okl.progress import NullObserver, Observer
 from okl.provenance import peak_memory_bytes
+from okl.results import describe_data
 from okl.store.manifest import open_dataset
-from okl.store.publishing import run_place
 
 PRICE_STAGES = ("plan", "search", "report")
 
 
 @dataclass(eq=False)
-class PriceRun:
+class PriceRun(KeptRun):
     """One run: call the stages of PRICE_STAGES in order, then `close`, whatever happened; it removes leftovers."""
-
-    settings: CompareSettings
-    observer: Observer = field(default_factory=NullObserver)
-
-    def __post_init__(self) -> None:
-        self._place = run_place(folder_of(self.settings))
-        self._begun = time.perf_counter()
-        self._execution: Execution | None = None
-        self._result: dict[str, Any] = {}
 
     def plan(self) -> dict[str, Any]:
         """Read the sample, draw the map, see whether there are weights within the limits, start workers."""
@@ -75,35 +62,12 @@ class PriceRun:
         self._search_seconds = time.perf_counter() - begun
         return {"bounds": list(path), "without": self.free_value}
 
-    def report(self) -> dict[str, Any]:
-        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
-        self._result = self._collect()
-        beside = self._place.beside
-        (beside / "report.html").write_text(html_page(page_of(self._result)), encoding="utf-8")
-        (beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
-        self._place.complete()
-        return {"run": str(self._place.folder)}
-
-    def close(self) -> None:
-        """Free workers, and remove everything of a run that did not complete."""
-        try:
-            if self._execution is not None:
-                self._execution.close()
-                self._execution = None
-        finally:
-            self._place.close()
-
-    def result(self) -> dict[str, Any]:
-        """The object that `okl compare --constraint --json` prints."""
-        return self._result
-
-    def report_markdown(self) -> str:
-        """The report with its pictures inline."""
-        return markdown_page(page_of(self._result))
-
     def summary(self) -> str:
         """The plain summary for a terminal."""
         return text_summary(self._result)
+
+    def _page(self) -> Page:
+        return page_of(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """One flat row a bound."""
@@ -120,12 +84,11 @@ class PriceRun:
 
     def _learn(self, bounds: Sequence[float | None]) -> list[tuple[float | None, list[Priced]]]:
         """What came of all parts under each bound; the outcome depends on no order of finishing."""
-        assert self._execution is not None, "plan comes first"
         parts, rows = self.sample.n_parts, self.sample.train_rows()
         items = [PriceItem(self.asked, part, bound) for bound in bounds for part in range(parts)]
         total = rows * parts * self._steps
         found: list[Priced] = []
-        for priced in self._execution.map(PriceWork(self.sample), items):
+        for priced in self._running().map(PriceWork(self.sample), items):
             found.append(priced)
             done = len(found) + (parts if bounds[0] is not None else 0)
             self.observer.advance(rows * done, total, {"accuracy": priced.trial.accuracy("own")})
@@ -133,7 +96,6 @@ class PriceRun:
 
     def _collect(self) -> dict[str, Any]:
         settings, schema, sample = self.settings, self.data.schema, self.sample
-        assert self._execution is not None
         return {
             "kind": "constraint path",
             "run": str(self._place.folder),
@@ -152,7 +114,7 @@ class PriceRun:
             "search_seconds": self._search_seconds,
             "total_seconds": time.perf_counter() - self._begun,
             "peak_memory_bytes": peak_memory_bytes(),
-            "workers": self._execution.n_workers,
+            "workers": self._running().n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": described(self.data),
+            "dataset": describe_data(self.data, self.data.folder),
         }

@@ -1,0 +1,72 @@
+"""What every run of `okl compare` is beside its own story: a folder to be, workers, a result and its report."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+from okl.comparison.folders import folder_of
+from okl.comparison.report import Page, html_page, markdown_page
+from okl.comparison.settings import CompareSettings
+from okl.execution.protocol import Execution
+from okl.progress import NullObserver, Observer
+from okl.store.publishing import run_place
+
+
+@dataclass(eq=False)
+class KeptRun(ABC):
+    """One run: call its stages in order, the last is `report`; then `close`, whatever happened, removes leftovers."""
+
+    settings: CompareSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self._place = run_place(folder_of(self.settings))
+        self._begun = time.perf_counter()
+        self._execution: Execution | None = None
+        self._result: dict[str, Any] = {}
+
+    @abstractmethod
+    def summary(self) -> str:
+        """The plain summary for a terminal."""
+
+    @abstractmethod
+    def _page(self) -> Page:
+        """What the report says."""
+
+    @abstractmethod
+    def _collect(self) -> dict[str, Any]:
+        """The result, from what the stages have found."""
+
+    def report(self) -> dict[str, Any]:
+        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
+        self._result = self._collect()
+        beside = self._place.beside
+        (beside / "report.html").write_text(html_page(self._page()), encoding="utf-8")
+        (beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._place.complete()
+        return {"run": str(self._place.folder)}
+
+    def close(self) -> None:
+        """Free workers, and remove everything of a run that did not complete."""
+        try:
+            if self._execution is not None:
+                self._execution.close()
+                self._execution = None
+        finally:
+            self._place.close()
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl compare --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """The report with its pictures inline."""
+        return markdown_page(self._page())
+
+    def _running(self) -> Execution:
+        assert self._execution is not None, "plan comes first"
+        return self._execution
