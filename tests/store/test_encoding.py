@@ -27,6 +27,8 @@ from okl.store.order import plan_windows
 from okl.store.pieces import read_table, table_pieces
 from okl.store.rawrows import check_columns, prepare_rows
 from okl.store.reading import load_window
+from okl.store.sources import SourceBatch
+from okl.store.targets import TargetReader
 from okl.types import Split
 from tests.store.mixed import mixed
 from tests.store.sources import parquet, settings, table
@@ -173,6 +175,15 @@ def test_a_value_has_one_name_whatever_its_type(column: pa.Array) -> None:
     out = np.empty((3, 3), dtype=np.float32)
     Encoder(encoding.inputs, (encoding,)).fill(out, pa.record_batch({"c": column[1:]}), "error")
     np.testing.assert_array_equal(out.argmax(axis=0), [0, 2, 1])
+
+
+@pytest.mark.parametrize("counted", [pa.int8(), pa.uint8(), pa.uint64()], ids=str)
+def test_text_labels_are_read_whatever_their_codes_are_counted_by(counted: pa.DataType) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([1, 0, None, 1], counted), ["no", "yes"])
+    reader = TargetReader("y", column.type, "auto")
+    found = reader.values(SourceBatch("rows", 0, pa.record_batch({"y": column})))
+    np.testing.assert_array_equal(found, [0.0, 1.0, np.nan, 0.0])
+    assert reader.codes == {"yes": 0, "no": 1}
 
 
 def test_some_inputs_alone_are_the_same_as_among_all(data: Dataset) -> None:
