@@ -63,7 +63,8 @@ tr:first-child > * { border-top: 0; }
 th { font-weight: 500; color: var(--soft); }
 th:first-child, td:first-child, table.facts td { text-align: left; }
 caption span { display: inline-block; position: sticky; left: .8rem; max-width: min(44rem, calc(100vw - 3.5rem)); }
-.words td { text-align: left; }
+.metrics td { white-space: nowrap; }
+.words td { text-align: left; white-space: normal; }
 .metrics th, .metrics td { overflow-wrap: normal; }
 .ours td:nth-child(2) { font-weight: 600; }
 .facts th { width: 14rem; }

@@ -48,7 +48,7 @@ def choice(result: Mapping[str, Any]) -> Section | None:
     blocks: list[Block] = [Words(told)] if told else []
     blocks += _race(result.get("choice") or {}, (result.get("dataset") or {}).get("task") == "regression")
     facts = chosen_facts(result.get("chosen") or {})
-    blocks += [Grid("Chosen", (), [list(fact) for fact in facts])] if facts else []
+    blocks += [Grid("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts])] if facts else []
     given = _given(result.get("settings") or {})
     if given:
         blocks.append(Grid("Given", (), given, "Settings that are not as they are by default."))

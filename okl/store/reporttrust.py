@@ -90,7 +90,7 @@ def _constraints(result: Mapping[str, Any]) -> list[Block]:
             f"By how much a row's weights were outside their limits: {number(violations[-1][1])} on average in the end."
         )
         blocks.append(Picture("Violation while learning", partial(violation_curve, violations), told))
-    return [*blocks, grid(limits, HEADER)]
+    return [*blocks, grid(limits, HEADER)._replace(wide=True)]
 
 
 def _drift(result: Mapping[str, Any]) -> list[Block]:
