@@ -173,7 +173,7 @@ class Fuzzing:
         """Print what came of all cases."""
         self._log.flush()
         total = self.outcomes.total() + self.findings.total()
-        print(f"{self.kind}: {total} cases, {self.findings.total()} findings of {len(self.findings)} sorts")
+        print(f"{self.kind}: {total} cases, {self.findings.total()} findings of {len(self.findings)} sorts", flush=True)
         for name, number in [*self.outcomes.most_common(), *self.findings.most_common()]:
             print(f"  {number:7d}  {name}")
 

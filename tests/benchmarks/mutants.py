@@ -129,9 +129,13 @@ def _kept(items: list[pytest.Item]) -> Kept:
 
     def work() -> bytes:
         lines = []
+        signal.signal(signal.SIGPROF, _too_long)
         for item, following in pairwise([*items, None]):
             begun = time.process_time()
-            if _passes(item, following):
+            signal.setitimer(signal.ITIMER_PROF, LONGEST_TEST_SECONDS)
+            passed = _passes(item, following)
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            if passed:
                 assert item is not None
                 lines.append(f"{time.process_time() - begun}\t{item.nodeid}")
         return "\n".join(lines).encode()
@@ -142,6 +146,10 @@ def _kept(items: list[pytest.Item]) -> Kept:
     quick = [item for item in items if took.get(item.nodeid, np.inf) < LONGEST_TEST_SECONDS]
     tests = sorted(quick, key=lambda item: took[item.nodeid])
     return Kept(tests, len(items) - len(tests), sum(took[item.nodeid] for item in tests))
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise TimeoutError
 
 
 def _attempt(mutant: Mutant, module: str, tests: list[pytest.Item]) -> Callable[[], bytes]:
