@@ -37,7 +37,9 @@ def looked_through(source: Source, execution: Execution | None, types: Collectio
         schema = pa.schema([old if old.name in types else new for old, new in zip(schema, found, strict=True)])
         numbered = zip(pieces, looks, strict=True)
         pieces = [replace(piece, rows=look.rows) for piece, look in numbered if look is not None]
-    elif execution is not None:  # such as a line end in quotes, just where a block ends
+    elif execution is None:  # read as it is: then the error names the row
+        return source
+    else:  # such as a line end in quotes, just where a block ends
         counted = zip(pieces, execution.map(count_rows, pieces), strict=True)
         pieces = [replace(piece, rows=rows) for piece, rows in counted]
     firsts: dict[str, int] = {}

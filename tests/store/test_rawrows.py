@@ -155,6 +155,10 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
     assert firsts == sorted({0, *firsts})
     with pytest.raises(DataError, match="column 'id'"):
         rows_of(table_pieces(tmp_path / "s.csv", look=False), ["id"])
+    with (tmp_path / "s.csv").open("a") as file:
+        file.write("1,2,3\n")
+    with pytest.raises(DataError, match="Row #602"):  # the header line is Arrow's first
+        rows_of(table_pieces(tmp_path / "s.csv"), ["a"])
 
 
 def test_pieces_of_a_data_set_carry_keys_and_labels_as_they_were(tmp_path: Path) -> None:
