@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize("values", [{}, {"solver": "rbp"}], ids=["experts", "rbp"])
+@pytest.mark.parametrize("values", [{"solver": "fogd"}, {"solver": "rbp"}], ids=["experts", "rbp"])
 def test_nothing_but_reading_is_compiled_after_the_machine_code_was_made_ahead(
     values: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
@@ -83,7 +83,7 @@ def test_made_up_rows_are_like_those_of_the_data(task: Task, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_learnt_ahead_is_left_to_the_run(folder: Path) -> None:
-    for values in ({"mode": "sum"}, {"workers": 2}, {"budget": 10**6, "solver": "rbp"}, {"rank": 9}):
+    for values in ({}, {"mode": "sum"}, {"solver": "fogd", "workers": 2}, {"budget": 10**6, "solver": "rbp"}, {"rank": 9}):
         compile_ahead(settings_from(TrainSettings, {"data": str(folder / "set")} | values, "test"))
     compile_ahead(settings_from(TrainSettings, {"data": str(folder / "rows.parquet")}, "test"))
     assert open_dataset(folder / "set").rows("train") > 0
