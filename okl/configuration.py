@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from okl import extensions
 from okl.errors import ConfigError
@@ -60,10 +60,11 @@ class OrOfExtension:
     def _known(self, name: Any, own: Callable[[Any], Any]) -> Any:
         try:
             return own(name)
-        except ValidationError:
+        except ValidationError as error:
             if isinstance(name, str) and extensions.find(self.kind, name):
                 return name
-            raise
+            told = error.errors()[0]["msg"]
+            raise PydanticCustomError("no_such_name", "{told}, or one that --extension adds", {"told": told}) from None
 
 
 NOT_OF_LEARNERS = frozenset(
