@@ -15,7 +15,8 @@ from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset, read_manifest, verify
 from okl.store.reading import read_rows
-from tests.benchmarks.fuzz_sources import Made, Rng, make_source
+from tests.benchmarks.fuzz_columns import Rng
+from tests.benchmarks.fuzz_sources import Made, make_source
 
 USUAL_BLOCK, USUAL_CHUNK = csvblocks.BLOCK_BYTES, svmlightfiles.CHUNK_BYTES
 

@@ -22,8 +22,8 @@ import okl
 from okl.errors import OklError
 from okl.store.model import DESCRIPTION, WEIGHTS, save_model
 from tests.benchmarks.fuzz_bytes import damaged
+from tests.benchmarks.fuzz_columns import Rng
 from tests.benchmarks.fuzz_ingest import check_sentence
-from tests.benchmarks.fuzz_sources import Rng
 from tests.conftest import learnable_table
 from tests.exporting.models import CASES, N_INPUTS, raw_rows
 from tests.store.mixed import mixed
