@@ -12,6 +12,7 @@ from flows.options import INGEST, TRAIN, Given, Options, accepts, train_settings
 from flows.service import RetrainService, ServiceSettings
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
+from okl.extensions import elsewhere
 from okl.retraining.settings import RetrainSettings
 from okl.store.places import absolute_location
 
@@ -82,6 +83,9 @@ def deploy(
     else:
         training, retraining = None, _retraining(retrain, dataset, *groups, config, pairs or [])
         levels = settings_from(RetrainService, service, "okl deploy")
+    asked = retraining.train if retraining else training
+    if asked and (warning := elsewhere(asked.solver, asked.loss, asked.map)):
+        typer.echo(f"Warning: {warning}", err=True)
     with server_known():
         from flows.deploy import deploy as apply
 

@@ -147,6 +147,17 @@ def origins(*wanted: str) -> dict[str, str]:
         return {name: one.origin for (_, name), one in sorted(_latest.items()) if name in wanted}
 
 
+def elsewhere(*wanted: str) -> str:
+    """What to see to before these names mean anything in processes that others start; nothing if there is nothing."""
+    with _lock:
+        named = [name for (_, name), one in sorted(_latest.items()) if name in wanted and one.module in _files]
+    if not named:
+        return ""
+    return (
+        f"{', '.join(named)}: of a file. Where runs take place, set {VARIABLE} (before okl up), or install a package."
+    )
+
+
 def classes() -> dict[str, type[Any]]:
     """All classes of the extensions that have run here, by their full names: what a checkpoint may hold of them."""
     with _lock:

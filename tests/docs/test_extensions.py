@@ -269,6 +269,13 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     assert complaint_about("tcp://there", versions()).endswith("python -m pip install okl-packed==1.2")
 
 
+def test_files_are_told_of_where_others_start_processes() -> None:
+    assert extensions.elsewhere("fogd", "auto", "independent") == ""
+    assert extensions.elsewhere("smoothed-svm", "huber").startswith(
+        "huber, smoothed-svm: of a file. Where runs take place, set"
+    )
+
+
 def test_a_run_is_of_the_state_of_its_extensions(learnable: dict[Task, Dataset]) -> None:
     data = learnable["regression"]
     used = Origin.of(settings(loss="huber"), data)
