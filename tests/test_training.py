@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     source, before = write(tmp_path, curved(20000)), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
     try:
-        with pytest.raises(PlaceError, match="cannot be written: .*File too large"):
+        with pytest.raises(PlaceError, match=r"cannot be written: .*File too large"):
             train(train_settings(source, tmp_path / "runs" / "run"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
