@@ -23,6 +23,7 @@ from okl.execution.dask.versions import complaint_about, versions
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution
 from okl.extending import add_loss, use_extension
+from okl.extensions import declared
 from okl.features.extension import draw_extension_map
 from okl.features.stored import map_from_stored
 from okl.kernels import Gaussian, Laplacian
@@ -260,7 +261,7 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     (about / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
     (tmp_path / "packed_losses.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "packed"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(extensions, "_looked_at", set())  # as at the beginning of a process
+    monkeypatch.setattr(declared, "_looked_at", set())  # as at the beginning of a process
     loss = make_loss("packed")
     assert isinstance(loss, ExtensionLoss)
     assert loss.origin == "okl-packed 1.2"

@@ -7,23 +7,18 @@ model file, a checkpoint or a worker says so: these name what they need, and it 
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.abc import InspectLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
-from importlib.util import spec_from_loader
 from pathlib import Path
 from threading import RLock
-from types import CodeType
 from typing import Any, Literal
 
 from okl.errors import ConfigError, OklError
+from okl.extensions.sourcefiles import KNOWN, SourceFile, forget, read_file
 
 VARIABLE, GROUP = "OKL_EXTENSIONS", "okl.extensions"
 Kind = Literal["loss", "solver", "map"]
@@ -41,23 +36,7 @@ class Declared:
     module: str
 
 
-@dataclass(frozen=True)
-class SourceFile:
-    """A file as it was when it was read: other processes get the text, wherever they run."""
-
-    name: str
-    text: str
-    sha256: str
-
-    @property
-    def module(self) -> str:
-        """Name that its module has in every process; a file that was changed is another module."""
-        stem = re.sub(r"\W", "_", Path(self.name).stem)
-        return f"okl_extension_{stem}_{self.sha256[:12]}"
-
-
 _lock = RLock()
-_files: dict[str, SourceFile] = {}  # by module
 _exact: dict[tuple[Kind, str, str], Declared] = {}  # by origin, too: a worker may know several states of a file
 _latest: dict[tuple[Kind, str], Declared] = {}
 _looked_at: set[str] = set()
@@ -70,11 +49,7 @@ def use_extension(path: str | os.PathLike[str]) -> None:
     ------
     ConfigError : the file cannot be read, fails, adds nothing, or adds a name that there is already
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The extension {os.fspath(path)} cannot be read ({error}). Give a file of Python.") from None
-    _run(SourceFile(Path(path).name, text, hashlib.sha256(text.encode()).hexdigest()))
+    _run(read_file(path))
 
 
 def offer(path: str) -> None:
@@ -150,7 +125,7 @@ def origins(*wanted: str) -> dict[str, str]:
 def elsewhere(*wanted: str) -> str:
     """What to see to before these names mean anything in processes that others start; nothing if there is nothing."""
     with _lock:
-        named = [name for (_, name), one in sorted(_latest.items()) if name in wanted and one.module in _files]
+        named = [name for (_, name), one in sorted(_latest.items()) if name in wanted and one.module in KNOWN]
     if not named:
         return ""
     return (
@@ -181,7 +156,7 @@ def packages() -> tuple[str, ...]:
 def files() -> dict[str, SourceFile]:
     """The files that have run here, by module: for `adopt` in another process."""
     with _lock:
-        return dict(_files)
+        return dict(KNOWN)
 
 
 def adopt(sent: Mapping[str, SourceFile]) -> None:
@@ -204,7 +179,7 @@ def _look() -> None:
 
 def _run(file: SourceFile) -> None:
     with _lock:
-        if _files.setdefault(file.module, file) and file.module not in sys.modules:
+        if KNOWN.setdefault(file.module, file) and file.module not in sys.modules:
             try:
                 _import(file.module, file.name)
                 if not any(one.module == file.module for one in _exact.values()):
@@ -212,8 +187,7 @@ def _run(file: SourceFile) -> None:
                         f"The extension {file.name} adds nothing: call add_loss, add_model or add_map in it."
                     )
             except ConfigError:
-                del _files[file.module]
-                sys.modules.pop(file.module, None)
+                forget(file)
                 raise
 
 
@@ -229,29 +203,9 @@ def _import(module: str, place: str) -> None:
 
 
 def _origin_of(module: str) -> str:
-    if module in _files:
-        return f"{_files[module].name} {_files[module].sha256[:12]}"
+    if module in KNOWN:
+        return f"{KNOWN[module].name} {KNOWN[module].sha256[:12]}"
     for entry in entry_points(group=GROUP):
         if entry.module == module and entry.dist is not None:
             return f"{entry.dist.name} {entry.dist.version}"
     return module
-
-
-class _Loader(InspectLoader):
-    """Loads the module of a file from its text."""
-
-    def get_source(self, fullname: str) -> str:
-        return _files[fullname].text
-
-    def get_code(self, fullname: str) -> CodeType:
-        return compile(self.get_source(fullname), _files[fullname].name, "exec", dont_inherit=True)
-
-
-class _Finder(MetaPathFinder):
-    """Finds the modules of files by name, as pickled classes ask for them."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        return spec_from_loader(fullname, _Loader(), origin=_files[fullname].name) if fullname in _files else None
-
-
-sys.meta_path.append(_Finder())
