@@ -60,6 +60,7 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-
 caption { text-align: left; padding: .7rem .8rem .35rem; color: var(--soft); font-size: .92rem; line-height: 1.4; }
 th, td { text-align: right; padding: .32rem .8rem; border-top: 1px solid var(--rule); vertical-align: top; }
 tr:first-child > * { border-top: 0; }
+tr:first-child th[scope=col] { vertical-align: bottom; }
 th { font-weight: 500; color: var(--soft); }
 th:first-child, td:first-child, table.facts td { text-align: left; }
 caption span { display: inline-block; position: sticky; left: .8rem; max-width: min(44rem, calc(100vw - 3.5rem)); }
@@ -98,6 +99,7 @@ pre { margin: .3rem 0 .8rem; padding: .6rem .8rem; overflow-x: auto; font: .875r
   th, td { padding: .32rem .5rem; }
   caption, summary { padding-left: .5rem; padding-right: .5rem; }
   table { font-size: .875rem; }
+  .bars.long td:nth-child(2) { padding-left: .5rem; }
   .facts th { width: 40%; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 }

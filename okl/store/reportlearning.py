@@ -17,6 +17,8 @@ from okl.store.wording import flat, metric_name, number, percent, seconds
 
 MOST_DRAWN = 20  # candidates of a race
 MOST_LISTED = 40
+ROUNDING = 1e-9  # a relative gap that says nothing
+DIRECT = "Its equations were solved directly, to within rounding: there was nothing to watch on the way."
 PLACES = ("data", "out", "name")
 
 
@@ -38,7 +40,7 @@ def learning(result: Mapping[str, Any]) -> Section | None:
             f"{percent(last[1], 2)} after {number(last[0])} iterations."
         )
         drawn = Picture("Relative duality gap", partial(convergence_curve, convergence, asked), told)
-        blocks.append(drawn if len(convergence) > 1 else Words(told))
+        blocks.append(drawn if len(convergence) > 1 else Words(told if last[1] > ROUNDING else DIRECT))
     return Section("learning", "How did it learn?", blocks) if blocks else None
 
 
@@ -51,7 +53,8 @@ def choice(result: Mapping[str, Any]) -> Section | None:
     blocks += [Grid("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts])] if facts else []
     given = _given(result.get("settings") or {})
     if given:
-        blocks.append(Grid("Given", (), given, "Settings that are not as they are by default."))
+        title = "Given, or settled by the race" if result.get("choice") else "Given"
+        blocks.append(Grid(title, (), given, "Settings that are not as they are by default."))
     return Section("chosen", "What was chosen, and why?", blocks) if blocks else None
 
 

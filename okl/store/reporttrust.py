@@ -11,6 +11,7 @@ from okl.store.constraintwords import HEADER, constraint_sentences, constraint_t
 from okl.store.driftwording import drift_sentence, window_curve
 from okl.store.pageparts import Block, Head, Picture, Section, Words, grid
 from okl.store.proofs import growth_of, regret_horizons, regret_section
+from okl.store.reportlearning import ROUNDING
 from okl.store.reportreliability import reliability_blocks
 from okl.store.verdict import error_text, judge
 from okl.store.wording import metric_name, number, percent, rate
@@ -59,11 +60,14 @@ def _gap(result: Mapping[str, Any]) -> str:
         return ""
     confidence = proof.get("confidence")
     sure = "" if confidence is None else f", at {percent(confidence)} confidence"
+    relative = proof.get("relative_gap")
+    gap = f"a gap of {number(proof.get('gap'))}, or {percent(relative, 2)}"
+    if relative is not None and relative < ROUNDING:
+        gap = "the optimum, but for rounding"
     return (
         f"It is proved{sure} that what the solver minimises over its rows, {number(proof['objective'])} here, is at "
-        f"least {number(below)} for any weights: a gap of {number(proof.get('gap'))}, or "
-        f"{percent(proof.get('relative_gap'), 2)}. The rest of its errors is not the solver's, but of model, kernel, "
-        "settings and noise."
+        f"least {number(below)} for any weights: {gap}. The rest of its errors is not the solver's, but of model, "
+        "kernel, settings and noise."
     )
 
 
