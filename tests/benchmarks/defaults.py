@@ -70,13 +70,14 @@ def run_okl(cases: list[Case], out: Path, again: bool) -> None:
 
 
 def figures_of(case: Case, result: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a run's result."""
+    """What is kept of a run's result; the settings are those that were chosen, and why."""
+    settings = {name: result["settings"][name] for name in ("solver", "kernel", "rescale")}
     return {
         "method": "okl",
         "figure": result["test"][case.metric],
         "seconds": result["total_seconds"],
         "peak_memory_bytes": result["peak_memory_bytes"],
-        "settings": json.dumps({"solver": result["settings"]["solver"], "chosen": result["chosen"]}),
+        "settings": json.dumps(settings | {"chosen": result["chosen"], "why": result["choice"]["why"]}),
     }
 
 

@@ -1,8 +1,9 @@
 """scikit-learn's side of the benchmark of defaults: SVC/SVR, Nystroem + linear, and linear, tuned by cross validation.
 
 Scaling (standard or min-max), gamma (multiples of 1 / (columns x variance) of the scaled sample), C or alpha, and
-epsilon of SVR are searched together by `HalvingGridSearchCV` (factor 3, three folds) on a sample of the training rows;
-the best pipeline then learns all training rows, SVC and SVR at most 20,000. Targets of a regression are standardised.
+epsilon of SVR are searched together by `HalvingGridSearchCV` (factor 3, three folds) on at most 2,700 training rows
+(fewer where columns are many); the best pipeline then learns all training rows, SVC and SVR at most 20,000, of mnist
+10,000, and Nystroem maps at most 200,000. Targets of a regression are standardised.
 
 The linear model on a Nystroem map is LogisticRegression: on these maps LinearSVC took 3 to 80 times as long at C >= 32
 and was no more accurate; the hinge loss is what SVC has.
