@@ -1,0 +1,108 @@
+"""A run in a few lines and words: the terminal's summary, warnings, what was planned, what was raced."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+
+from okl.store.report import html_report, markdown_report, text_metrics, text_summary
+from okl.store.verdict import judge, warning_sentences
+from okl.store.wording import number
+from tests.store.results import made_result, undrawn
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "binary": made_result("binary", ("no", "yes")),
+    "multiclass": made_result("multiclass", ("a", "b", "c", "d")),
+    "regression": made_result("regression"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
+    text = text_summary(RESULTS[name])
+    lines = [line for line in text.splitlines() if not line.startswith("Warning")]
+    assert 11 <= len(lines) <= 14
+    table = [line for line in lines if line.endswith(tuple("0123456789")) and ", " in line and "rows" not in line]
+    assert len(table) >= 5
+    assert len({len(line) for line in table}) == 1
+    assert number(RESULTS[name]["test"].get("mistake_rate", RESULTS[name]["test"].get("mse"))) in text
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_model_that_does_not_beat_the_constant_is_warned_of_everywhere(task: Any) -> None:
+    poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
+    verdict = judge(poor)
+    assert verdict.beats_constant is False
+    assert judge(RESULTS[task]).beats_constant is True
+    for report in (html_report, markdown_report, text_summary):
+        assert "does not beat always" in report(poor)
+    assert "does not beat" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
+
+
+def test_a_lead_that_may_be_chance_is_told() -> None:
+    result = {
+        "test": {"mistake_rate": 0.299},
+        "baselines": {"majority": {"test": {"mistake_rate": 0.300}}, "linear": {"test": {"mistake_rate": 0.250}}},
+        "dataset": {"test_rows": 1000},
+    }
+    chance, linear = warning_sentences(result)
+    assert "within two standard errors for 1,000 rows" in chance
+    assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
+    plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
+    told = undrawn(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
+    for text in (text_summary(told), unescape(html_report(told)), markdown_report(told)):
+        assert f"at most 777 of 1,024 MiB{' a worker' if workers else ''} planned; 38% of" in text
+    assert "planned" not in text_summary(RESULTS["binary"])
+
+
+def test_numbers_that_are_not_numbers_become_a_dash() -> None:
+    result = RESULTS["binary"] | {"test": {"mistake_rate": 0.1, "roc_auc": None, "average_precision": float("nan")}}
+    rows = [
+        line.split() for line in text_summary(result).splitlines() if line.startswith(("ROC AUC", "Average precision"))
+    ]
+    assert [row[-3] for row in rows] == ["-", "-"]
+    assert not re.search(r"\bnan\b", re.sub(r"data:image/png;base64,[^\"]*", "", html_report(undrawn(result))))
+
+
+def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
+    result = {"dataset": {"warnings": [f"column {i} is constant" for i in range(61)]}}
+    assert len(warning_sentences(result)) == 4
+    assert "58 more" in warning_sentences(result)[-1]
+
+
+def test_metrics_of_an_evaluation_are_one_aligned_line_each() -> None:
+    assert text_metrics({"accuracy": 0.5, "roc_auc": None, "confusion": [[1]]}, 1234).splitlines() == [
+        "Rows      1,234",
+        "Accuracy  0.5000",
+        "ROC AUC   -",
+    ]
+
+
+def test_a_race_of_candidates_is_told_and_drawn_with_its_reasons() -> None:
+    names = ("fogd, gaussian", "linear", "<b>scs</b>")
+    candidates = [
+        {"name": name, "score": score, "rows": 4096, "seconds": 0.5 + place, "kept": place < 2}
+        for place, (name, score) in enumerate(zip(names, (0.91, 0.85, None), strict=True))
+    ]
+    raced = {"rows": 4096, "seconds": 7.5, "candidates": candidates, "why": ["fogd made the fewest mistakes."]}
+    plain = undrawn(RESULTS["binary"])
+    for report in (html_report, markdown_report):
+        told = report(plain | {"choice": raced})
+        assert "3 candidates were raced on 4,096 rows in 7.5 s." in told
+        assert "fogd made the fewest mistakes." in told
+        assert "<b>scs" not in told
+        for text in (*names[:2], "&lt;b&gt;scs", "0.9100", "0.8500", "9% of 4,096 rows", "2.5 s"):
+            assert text in told, text
+        assert "raced on" not in report(plain)
+    page = html_report(plain | {"choice": raced})
+    assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
+        ("strong", "60.0"),
+        ("weak", "100.0"),
+    ]
