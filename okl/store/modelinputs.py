@@ -20,7 +20,11 @@ RawValues: TypeAlias = Any
 def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
     """Inputs (rows, n_features), scaled; raises what `okl.store.model.Model.prepare` says."""
     if isinstance(values, np.ndarray | list | tuple):
-        return _of_array(schema, np.asarray(values), precision)
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise ModelError(f"The model takes rows of {schema.n_features} columns each: {error}") from None
+        return _of_array(schema, array, precision)
     return _of_table(schema, values, precision)
 
 
