@@ -68,6 +68,8 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
 
 def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
     """The kernel that `describe_kernel` described, or ConfigError."""
+    if not isinstance(description, Mapping):
+        raise ConfigError(f"A kernel is told by keys and values, its name among them, but {description!r:.60} came.")
     parameters = dict(description)
     return make_kernel(str(parameters.pop("name", None)), parameters)
 

@@ -59,6 +59,10 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "an infinity": (within("schema", "feature_statistics", 0, "mean", to=float("inf")), r"damaged or was edited"),
     "half a character": (within("schema", "target", to="\ud800"), r"not JSON|damaged or was edited"),
     "a map that is a word": (within("predictor", "map", to="x"), r"does not say what map"),
+    "a kernel that is a list": (
+        within("predictor", to={"kind": "expansion", "kernel": ["a"]}),
+        r"A kernel is told by keys and values, its name among them, but \['a'\] came",
+    ),
     "features that are a number": (within("schema", "features", to=5), r"features = 5: input should be"),
     "a feature that is a list": (within("schema", "features", 1, to=["x1"]), r"features\.1 = \['x1'\]"),
     "a mean that is a word": (within("schema", "feature_statistics", 2, "mean", to="x"), r"_statistics\.2\.mean"),
