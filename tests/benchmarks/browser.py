@@ -143,7 +143,8 @@ class Browser:
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""
-        return int(self.run("document.documentElement.scrollWidth - window.innerWidth"))
+        # not innerWidth: a phone shows a page that is too wide smaller, and says that its window were as wide
+        return int(self.run("document.documentElement.scrollWidth")) - self._size[0]
 
     def shoot(self, file: Path) -> None:
         """Take a picture of the window, made as high as the page is."""
