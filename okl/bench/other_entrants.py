@@ -29,7 +29,7 @@ def entrants() -> list[Entrant]:
     thunder = {"tuned": MACHINE, "keep": 1, "most_rows": 20_000, "sets": SMALL}
     binary, numbers = ("binary",), ("regression",)
     return [
-        Entrant("LIBLINEAR", "SVM", "liblinear-official", _Liblinear, _liblinear, CLASSES, tuned=hinge, keep=3),
+        Entrant("LIBLINEAR", "SVM", "liblinear-official", _Liblinear, _liblinear, CLASSES, tuned=hinge, keep=2),
         Entrant("LIBLINEAR", "logistic", "liblinear-official", _Liblinear, _liblinear, CLASSES, tuned=logistic, keep=2),
         Entrant("LIBLINEAR", "SVR", "liblinear-official", _Liblinear, _liblinear, numbers, tuned=regression, keep=1),
         Entrant("LIBSVM", "SVC, SVR", "libsvm-official", _Libsvm, _libsvm, **libsvm),  # type: ignore[arg-type]

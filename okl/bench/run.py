@@ -57,8 +57,9 @@ def bench(settings: BenchSettings, say: Say) -> dict[str, Any]:
 
 def known(records: Path) -> list[Measurement]:
     """What has been measured of entrants that there still are."""
-    there = {(entrant.system, entrant.name) for entrant in roster()}
-    return [one for one in read(records) if (one.subject.system, one.subject.entrant) in there]
+    there = {(name, entrant.system, entrant.name) for name in SETS for entrant in roster() if entrant.takes(SETS[name])}
+    subjects = ((one, one.subject) for one in read(records))
+    return [one for one, about in subjects if (about.set, about.system, about.entrant) in there]
 
 
 def _sweep(settings: BenchSettings, records: Path, say: Say) -> None:

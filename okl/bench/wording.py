@@ -37,7 +37,8 @@ Widths, penalties and step sizes are tried on 3,000 training rows and judged by 
 (columns of a map, landmarks, passes) are all measured on all rows. The pictures show this sweep: one thread, seconds
 of the processor, so that other work on the machine matters little. scikit-learn's, LIBSVM's and ThunderSVM's kernel
 machines learn at most 20,000 rows; River, whose rows are Python dictionaries, 50,000, and not mnist. On sets on which
-SVC takes long, LIBSVM and ThunderSVM, which solve the same problem, are left out.
+SVC takes long, LIBSVM and ThunderSVM, which solve the same problem, are left out; so are okl's certified linear
+solvers on sets that are far from linear.
 
 Not taking part: Falkon and EigenPro, of which the package index has no distribution; anything that needs a GPU.
 """.split("\n\n")
