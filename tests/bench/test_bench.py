@@ -84,11 +84,12 @@ def test_only_the_best_of_what_was_tuned_are_swept() -> None:
 
 
 def test_a_bench_measures_once_duels_and_draws(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fast = [find("okl", "ridge, linear", SETS["german"]), find("scikit-learn", "Ridge", SETS["german"])]
+    own = replace(find("okl", "ridge, linear", SETS["german"]), tuned={"penalty": (1e-4,)})
+    fast = [own, replace(find("scikit-learn", "Ridge", SETS["german"]), swept={"alpha": (1.0,)})]
     for module in (roster, run):  # in this process only: the measuring ones know them all, and find them by name
         monkeypatch.setattr(module, "roster", lambda: fast)
     said: list[str] = []
-    settings = BenchSettings(data=str(data), sets=("german",), turns=2, out=str(tmp_path))
+    settings = BenchSettings(data=str(data), sets=("german",), turns=1, out=str(tmp_path))
     result = bench(settings, said.append)
     rows = pq.read_table(tmp_path / "measurements").to_pylist()
     assert len(rows) == len(said) == result["measurements"]
@@ -97,9 +98,9 @@ def test_a_bench_measures_once_duels_and_draws(data: Path, tmp_path: Path, monke
         assert 0.0 < row["fit_seconds"] < 60.0
         assert row["base_memory_bytes"] <= row["peak_memory_bytes"]
         assert row["score"] > 0.4
-        assert json.loads(row["configuration"]).keys() <= {"alpha"}
+        assert json.loads(row["configuration"]).keys() <= {"alpha", "penalty"}
     duels = [row for row in rows if row["stage"] == "duel"]
-    assert {row["turn"] for row in duels} == {0, 1}
+    assert {row["turn"] for row in duels} == {0}
     for one in result["verdicts"]:
         assert one["outcome"] in ("ahead", "even", "behind")
         assert one["ratio"] == one["peer"]["seconds"] / one["own"]["seconds"]
