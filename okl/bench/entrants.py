@@ -42,7 +42,7 @@ class Entrant:
     prepare : rows as the system wants to have them
     tasks : that it takes
     tuned : values that are tried on a sample of the training rows, of which the best `keep` combinations go on
-    swept : values that are measured on all training rows, each with each; the cheapest first
+    swept : values that are measured on all training rows, each with each; the first ones are taken while tuning
     keep : int >= 1
     most_rows : more training rows than these are not learnt, but a random sample of so many
     sets : that it is tried on; None: all of its tasks
