@@ -45,6 +45,21 @@ def test_uniform_numbers_match_naive_and_fill_the_interval() -> None:
     assert ((counts > 60) & (counts < 140)).all()
 
 
+def test_what_is_seen_of_a_row_is_its_output_label_and_margin() -> None:
+    for code, scores, y in [
+        (HINGE, [0.3], -1.0),
+        (THRESHOLDED_HALF_SQUARED, [0.3], 2.0),
+        (MULTICLASS_HINGE, [0.1, 0.7, 0.3], 2.0),
+    ]:
+        seen = count_row(
+            np.array(scores), np.zeros(5, dtype=np.int64), np.zeros(3), np.zeros(3, dtype=np.int64), y, code
+        )
+        if code == MULTICLASS_HINGE:
+            assert seen == seen_of(code, 2.0, 0.3, wrong_score=0.7)
+        else:
+            assert seen == seen_of(code, y, 0.3)._replace(label=0)
+
+
 def test_a_mistake_is_what_is_counted_as_one() -> None:
     for y, f in [(1.0, 0.0), (-1.0, 0.0), (1.0, -0.5), (-1.0, -0.5), (1.0, 0.2), (-1.0, 0.2)]:
         counts, class_counts = np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64)
