@@ -292,7 +292,7 @@ class TrainSettings(WhereSettings):
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
     precision: Precision = Field(
-        "float32", description="of inputs, maps and weights; ridge: float64 unless it is given"
+        "float32", description="of inputs, maps and weights; ridge: float64 unless it is given, or raced"
     )
     mode: Literal["auto", "stream", "mix", "sum"] = Field(
         "auto", description="stream: exact, one process; mix: shards learn, weights are averaged; sum: mini-batch"

@@ -65,7 +65,7 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
         track, field(scales), rounds, lambda done, total, best: observer.advance(done, total, {"score": best})
     )
     update, why = _sized(result, shape, settings.budget_seconds, data.schema)
-    if update["solver"] == "ridge" and "precision" not in settings.model_fields_set:
+    if update["solver"] == "ridge":
         update["precision"] = "float64"  # as TrainSettings has it where ridge is asked for
     # whoever trains with these settings again learns the same, without a race that a budget would belong to
     update["budget_seconds"] = TrainSettings.model_fields["budget_seconds"].default
