@@ -67,7 +67,6 @@ def memory(verdicts: Sequence[Verdict], theme: Theme) -> bytes:
     axes.bar([place - 0.2 for place in places], own, 0.38, color=theme.line, label="okl")
     axes.bar([place + 0.2 for place in places], peer, 0.38, color=theme.other, label="fastest other")
     axes.set_xticks(list(places), [one.set for one in duelled], rotation=35, ha="right", fontsize=SMALL)
-    axes.set_yscale("log")
     axes.tick_params(which="both", colors=theme.ink)
     lines_across(axes, theme)
     legend(axes, theme, columns=2)

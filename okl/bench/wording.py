@@ -18,7 +18,7 @@ OUTCOMES = {
     "alone": "only okl gets there",
     "not measured": "no duel yet",
 }
-HEADER = ("Set", "Best", "okl", "Seconds", "Fastest other", "Seconds", "Ratio", "Verdict")
+HEADER = ("Set", "Verdict", "Ratio", "okl, seconds", "Other, seconds", "okl", "Fastest other", "Best")
 HOW = tuple(
     " ".join(part.split())
     for part in f"""
@@ -83,17 +83,13 @@ def score_words(one: Verdict, score: float, loss: float) -> str:
 
 def verdict_rows(verdicts: Sequence[Verdict]) -> list[list[str]]:
     """Cells of the table of verdicts, as HEADER names them."""
-    return [
-        [
-            one.set,
-            f"{score_words(one, one.best_score, one.best_loss)} ({one.best.system}, {one.best.entrant})",
-            *_side(one, one.own),
-            *_side(one, one.peer),
-            "-" if one.ratio is None or one.outcome == "never there" else f"{one.ratio:.2f}",
-            OUTCOMES[one.outcome],
-        ]
-        for one in verdicts
-    ]
+    rows = []
+    for one in verdicts:
+        own, peer = _side(one, one.own), _side(one, one.peer)
+        ratio = "-" if one.ratio is None or one.outcome == "never there" else f"{one.ratio:.2f}"
+        best = f"{score_words(one, one.best_score, one.best_loss)} ({one.best.system}, {one.best.entrant})"
+        rows.append([one.set, OUTCOMES[one.outcome], ratio, own[1], peer[1], own[0], peer[0], best])
+    return rows
 
 
 def _side(one: Verdict, timed: Timed | None) -> list[str]:
