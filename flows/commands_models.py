@@ -120,7 +120,9 @@ def promote(
     from okl.registry.registry import Registry
 
     model = Registry(registry).model(name)
-    _show_moved(name, model.promote(which, expected=None if expect is None else {CHAMPION: expect}, why=why), json)
+    before = model.state().champion
+    entry = model.promote(which, expected=None if expect is None else {CHAMPION: expect}, why=why)
+    _show_moved(name, before, entry, json)
 
 
 @models.command(short_help="Make the champion before the champion again.")
@@ -132,7 +134,9 @@ def rollback(
     from okl.registry.registry import Registry
 
     model = Registry(registry).model(name)
-    _show_moved(name, model.rollback(expected=None if expect is None else {CHAMPION: expect}, why=why), json)
+    before = model.state().champion
+    entry = model.rollback(expected=None if expect is None else {CHAMPION: expect}, why=why)
+    _show_moved(name, before, entry, json)
 
 
 @models.command(short_help="Remove the files of old versions.")
@@ -152,8 +156,11 @@ def prune(
     show({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
 
 
-def _show_moved(name: str, entry: Entry, json: bool) -> None:
+def _show_moved(name: str, before: int | None, entry: Entry, json: bool) -> None:
+    """before : the champion's number just before; somebody else may have moved it in between, so the log has the last
+    word on the new one."""
     from okl.registry.describe import describe_entry
+    from okl.registry.wording import moved_text
 
-    aliases = ", ".join(f"{alias} {version}" for alias, version in sorted(entry.state.aliases.items()))
-    show({"model": name} | describe_entry(entry), json, f"{name}: {aliases}")
+    found = {"model": name, "champion_before": before} | describe_entry(entry)
+    show(found, json, moved_text(found))

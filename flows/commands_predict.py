@@ -83,7 +83,8 @@ def predict(
     from flows.run import run_score
 
     result = run_score(settings, terminal_observer())
-    lines = [f"{result['rows']:,} rows scored in {result['seconds']:.2f} s", f"written to {result['out']}"]
+    took = f"{result['rows']:,} rows scored by {result['model']} in {result['seconds']:.2f} s"
+    lines = [took, f"written to {result['out']}"]
     show(result, json, "\n".join(lines))
 
 
@@ -102,5 +103,9 @@ def _pipe(model: str, registry: str | None, given: dict[str, Any], out: str | No
     if out is not None or json or given.keys() - {"keys"}:
         raise ConfigError("okl predict MODEL - takes no option but --key and --registry: scores go to standard output.")
     from okl.piping import score_stream
+    from okl.registry.reference import is_reference, pinned
 
+    if is_reference(model) and (version := pinned(model, registry)) != model:
+        typer.echo(f"scored by {version}", err=True)  # an alias may name another one tomorrow
+        model = version
     score_stream(model, sys.stdin.buffer, sys.stdout.buffer, given.get("keys", ()), registry)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from okl.registry.describe import flattened
 from okl.registry.entry import CANDIDATE, CHAMPION, PREVIOUS
 from okl.registry.pruning import Pruned
 from okl.store.texttables import aligned
-from okl.store.wording import flat, number
+from okl.store.wording import flat, number, rate
 
+CHALLENGER = "challenger"  # in the figures of a retrained version: itself; the champion there is the one before
 SHOWN = 20  # versions of a model
 PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "environment": "environment"}
 
@@ -33,20 +35,19 @@ def registry_text(found: Mapping[str, Any]) -> str:
 def model_text(found: Mapping[str, Any]) -> str:
     """Of `describe_model`."""
     rows = [["version", "aliases", "parent", "shards", "rows", "size", "published", "figures"]]
-    for version in found["versions"][:SHOWN]:
-        figures = ", ".join(f"{name} {value}" for name, value in flat(version["metrics"])[:2])
-        rows.append(
-            [
-                str(version["version"]),
-                ", ".join(version["aliases"]) or "-",
-                number(version["parent"]),
-                number(len(version["shards"])),
-                number(version["rows"]),
-                "pruned" if version["pruned"] else size(version["size_bytes"]),
-                version["at"],
-                figures or "-",
-            ]
-        )
+    rows += [
+        [
+            str(version["version"]),
+            ", ".join(version["aliases"]) or "-",
+            number(version["parent"]),
+            number(len(version["shards"])),
+            number(version["rows"]),
+            "pruned" if version["pruned"] else size(version["size_bytes"]),
+            version["at"],
+            _figures(version["metrics"]) or "-",
+        ]
+        for version in found["versions"][:SHOWN]
+    ]
     more = len(found["versions"]) - SHOWN
     log = [["entry", "what", "aliases after it", "at", "by", "why"]]
     for entry in found["log"]:
@@ -76,7 +77,8 @@ def version_text(found: Mapping[str, Any]) -> str:
     }
     rows = [[name, text] for name, text in flat(facts)]
     for part, title in PARTS.items():
-        rows += [[f"{title}.{name}", text] for name, text in flat(found[part])]
+        own = _own(found[part]) if part == "metrics" else flat(found[part])
+        rows += [[f"{title}.{name}", text] for name, text in own]
     shards = [["shard", "rows", "sha256"]]
     shards += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in found["shards"]]
     return "\n".join([f"{found['model']}@{found['version']}", *aligned(rows), "", *aligned(shards)])
@@ -87,7 +89,7 @@ def difference_text(found: Mapping[str, Any]) -> str:
     first, second = (f"{found['model']}@{one}" for one in found["versions"])
     rows = [["", first, second]]
     for part, title in PARTS.items():
-        rows += [[f"{title}.{name}", number(one), number(other)] for name, (one, other) in found[part].items()]
+        rows += [[f"{title}.{_owner(name)}", number(one), number(other)] for name, (one, other) in found[part].items()]
     for name, text in (("shards_of_first_only", first), ("shards_of_second_only", second)):
         shards = found[name]
         total = sum(int(shard.get("rows", 0)) for shard in shards)
@@ -114,6 +116,46 @@ def size(size_bytes: int) -> str:
     ('2.0 KiB', '5.0 MiB')
     """
     return f"{size_bytes / 2**20:,.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:,.1f} KiB"
+
+
+def moved_text(found: Mapping[str, Any]) -> str:
+    """Of an entry that moved the champion, with `champion_before`.
+
+    >>> moved_text({"model": "churn", "champion_before": 2, "aliases": {"champion": 1}})
+    'churn: champion 1 (before: 2)'
+    """
+    before, now = found["champion_before"], found["aliases"].get(CHAMPION)
+    was = " (it was already)" if before == now else f" (before: {before or 'none'})"
+    others = {name: version for name, version in found["aliases"].items() if name != CHAMPION}
+    return f"{found['model']}: champion {now}{was}" + (f", {_aliases(others)}" if others else "")
+
+
+def _figures(metrics: Mapping[str, Any]) -> str:
+    """The first figures of a version; of one that was retrained how it errs, and how what was before it did there."""
+    if not (own := metrics.get(CHALLENGER)):
+        return ", ".join(f"{name} {value}" for name, value in flat(metrics)[:2])
+    before = metrics.get(CHAMPION) or {}
+    if "mistake_rate" in own:
+        return f"mistakes {rate(own['mistake_rate'])} (before: {rate(before.get('mistake_rate'))})"
+    return ", ".join(f"{name} {text}" for name, text in _own(metrics)[:1])
+
+
+def _own(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and texts of a version's figures, each with that of what it was compared with, on the same rows."""
+    own, before = metrics.get(CHALLENGER), flattened(metrics.get(CHAMPION) or {})
+    if not own:
+        return flat(metrics)
+    figures = [
+        (name, f"{number(value)} (before: {number(before[name])})" if name in before else number(value))
+        for name, value in flattened(own).items()
+    ]
+    return figures + flat({name: value for name, value in metrics.items() if name not in (CHAMPION, CHALLENGER)})
+
+
+def _owner(name: str) -> str:
+    """A figure's name in a comparison of versions: what a version was judged against is not its own."""
+    owner, dot, figure = name.partition(".")
+    return {CHALLENGER: figure, CHAMPION: f"before.{figure}"}.get(owner, name) if dot else name
 
 
 def _aliases(aliases: Mapping[str, int]) -> str:

@@ -177,7 +177,8 @@ def _by_rule(
         return False, chance
     if before.gain < 0.0 and before.p_worse <= level:
         return False, f"{chance}, and it is worse on those before (p = {before.p_worse:.2g})"
-    return True, f"the challenger is better than {other}{by}{where}, and not clearly worse on those before"
+    slight = f"by less than chance explains (p = {judged.p_better:.2g})"
+    return True, f"the challenger is better than {other}{by}{where}, {slight}, and not clearly worse on those before"
 
 
 def _mcnemar(only_champion: int, only_challenger: int) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import okl
 from okl.registry.registry import Registry
 from okl.store.model import save_model
 from tests.flows.commandline import Terminal
-from tests.registry.models import SCHEMA, lineage, model_numbered, publish
+from tests.registry.models import SCHEMA, lineage, model_numbered, publish, writer
 
 
 @pytest.fixture
@@ -59,9 +59,25 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert differing["settings"].keys() == {"number", "weights_sha256"}
     assert differing["metrics"] == {"test.mistake_rate": [0.1, 0.2]}
     assert "churn@1" in terminal.okl("models", "diff", "churn", "1", "2").out
-    assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1\n"
+    assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1 (before: 2)\n"
     again = terminal.okl("models", "rollback", "churn")
     assert (again.code, "has no champion to go back to" in again.sentence) == (2, True)
+
+
+def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_named(terminal: Terminal) -> None:
+    model = Registry().model("churn")
+    judged = {"champion": {"mistake_rate": 0.3533}, "challenger": {"mistake_rate": 0.18, "roc_auc": 0.9}}
+    model.publish(writer(1), lineage(1, metrics=judged), promote=True)
+    assert "mistakes 18.00% (before: 35.33%)" in terminal.okl("models", "show", "churn").out
+    one = terminal.okl("models", "show", "churn@1").out
+    assert "0.1800 (before: 0.3533)" in one
+    assert not [line for line in one.splitlines() if "metrics.champion" in line]
+    again = {"champion": {"mistake_rate": 0.2}, "challenger": {"mistake_rate": 0.1}}
+    model.publish(writer(2), lineage(2, 1, metrics=again), promote=True)
+    lines = terminal.okl("models", "diff", "churn", "1", "2").out.splitlines()
+    found = dict(line.split(maxsplit=1) for line in lines if line.startswith("metrics"))
+    assert found["metrics.mistake_rate"].split() == ["0.1800", "0.1000"]
+    assert found["metrics.before.mistake_rate"].split() == ["0.3533", "0.2000"]
 
 
 def test_pruning_says_what_it_removes(terminal: Terminal, tmp_path: Path) -> None:
@@ -89,6 +105,8 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
     assert measured["previous"]["metrics"] != measured["champion"]["metrics"]
     by_command = terminal.okl_json("evaluate", "churn@champion", rows)
     assert (by_command["model"], by_command["metrics"]) == ("churn@2", measured["champion"]["metrics"])
+    told = terminal.okl("predict", "churn@champion", rows, "--out", tmp_path / "told").out
+    assert "40 rows scored by churn@2 in " in told
     scored = okl.predict("churn@champion", rows, tmp_path / "scores", registry=str(tmp_path / "registry"))
     assert scored["model"] == "churn@2"
     again = okl.predict(model.version(2).model_folder, rows, tmp_path / "again")

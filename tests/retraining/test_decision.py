@@ -121,7 +121,9 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     clear, slight = Pairs(300, 60.0, 30.0, 50.0, NOTHING), Pairs(300, 60.0, 57.0, 41.0, NOTHING)
     worse, alike = Pairs(900, 150.0, 220.0, 90.0, NOTHING), Pairs(900, 150.0, 152.0, 90.0, NOTHING)
     assert decide("binary", aged(clear, worse), Rule()).publish  # a change is followed
-    assert decide("binary", aged(slight, alike), Rule()).publish
+    followed = decide("binary", aged(slight, alike), Rule())
+    assert followed.publish
+    assert "on the newest rows, by less than chance explains (p = 0.38), and not clearly worse" in followed.reason
     noise = decide("binary", aged(slight, worse), Rule())
     assert not noise.publish
     assert "may be chance (p = 0.38), and it is worse on those before (p = " in noise.reason
