@@ -31,10 +31,10 @@ JOURNEY = (
 )  # fmt: skip
 FIRST_STEPS = """\b
 First steps:
-  okl train rows.csv --target y               learn, evaluate, save a model and a report
-  okl predict MODEL new.csv --out scores      MODEL: the folder that okl train named
-  okl compare rows.csv --target y             which model suits these rows
-  okl train -h                                every option of a command"""
+  okl train rows.csv --target y --holdout 0.2    learn, evaluate on a fifth held out; a model and a report
+  okl predict MODEL new.csv --out scores         MODEL: the folder that okl train named
+  okl compare rows.csv --target y                which model suits these rows
+  okl train -h                                   every option of a command"""
 
 
 class Journey(TyperGroup):

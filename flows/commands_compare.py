@@ -9,11 +9,11 @@ import typer
 from typer.core import TyperCommand
 
 from flows.commands import Json, app, show
-from flows.options import WHERE, Given, Options, accepts, help_for
+from flows.options import INGEST, WHERE, Given, Options, accepts, help_for
 from flows.progress import terminal_observer
 from flows.run import run_recorded
 from okl.comparison.settings import CompareSettings
-from okl.configuration import settings_from
+from okl.configuration import IngestSettings, settings_from
 from okl.store.places import absolute_location
 
 COMPARE = Options(
@@ -22,6 +22,8 @@ COMPARE = Options(
      *("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
      *("iterations", "memory", "seed", "precision", *WHERE, "out", "name")),
 )  # fmt: skip
+# --holdout is the comparison's own: which of the training rows models are judged on
+INGESTED = Options(IngestSettings, tuple(field for field in INGEST.fields if field != "holdout"))
 
 
 class _Compare(TyperCommand):
@@ -37,10 +39,11 @@ class _Compare(TyperCommand):
 
 
 @app.command(cls=_Compare, short_help="Try many models on the same folds, or what a constraint costs; with a report.")
-@accepts(given=COMPARE)
+@accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
     given: Given,
+    ingest_options: Given,
     models: Annotated[
         str, typer.Option(metavar="all|online|NAME,...", help=help_for(CompareSettings, "models", False))
     ] = "all",
@@ -49,11 +52,14 @@ def compare(
     """Try many models on the same folds, each over its valid range, and save the best one with a report.
 
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
-    With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
+    With --constraint no models are compared but bounds of it: what each of them costs in accuracy. Options from
+    --target on say how a source is ingested; a data set has been.
     """
-    words = {"data": absolute_location(dataset), "models": models} | given
+    words: Given = {"data": absolute_location(dataset), "models": models} | given
     if "out" in given:
         words["out"] = absolute_location(given["out"])
+    if ingest_options:
+        words["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, words, "okl compare")
     from okl.comparison.dispatch import check, text_summary
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from okl.comparison import wording
-from okl.comparison.entrants import check_entrants, check_parts, entrants
+from okl.comparison.entrants import entrants
 from okl.comparison.folders import folder_of
+from okl.comparison.opening import check_data
 from okl.comparison.price import wording as price_wording
-from okl.comparison.price.asked import asked_of, check_price, refuse_options_of_paths
+from okl.comparison.price.asked import asked_of, refuse_options_of_paths
 from okl.comparison.price.run import PRICE_STAGES, PriceRun
 from okl.comparison.run import COMPARE_STAGES, ComparisonRun
 from okl.comparison.settings import CompareSettings
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer, perform
-from okl.store.manifest import open_dataset
 from okl.store.publishing import check_place
 
 
@@ -43,12 +43,7 @@ def check(settings: CompareSettings) -> None:
     else:
         refuse_options_of_paths(settings)
         entrants(settings)
-    data = open_dataset(settings.data)
-    if settings.constraints:
-        check_price(settings, data)
-        check_parts(settings, data)
-    else:
-        check_entrants(settings, data)
+    check_data(settings)
     check_place(folder_of(settings))
 
 

@@ -15,5 +15,5 @@ def folder_of(settings: CompareSettings) -> Place:
     """Where the run is kept: `out`, or a new folder in okl's home folder."""
     if settings.out is not None:
         return place_of(settings.out).absolute()
-    name = settings.name or Path(settings.data).name
+    name = settings.name or Path(settings.data).name.split(".")[0] or "run"
     return okl_home() / "runs" / f"compare-{name}-{datetime.now():%Y%m%d-%H%M%S-%f}-{os.getpid()}"

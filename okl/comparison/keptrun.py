@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from okl.comparison.folders import folder_of
+from okl.comparison.opening import open_data
 from okl.comparison.report import Page, html_page, markdown_page
 from okl.comparison.settings import CompareSettings
 from okl.execution.protocol import Execution
 from okl.progress import NullObserver, Observer
+from okl.store.dataset import Dataset
+from okl.store.manifest import is_dataset
+from okl.store.places import Place, place_of
 from okl.store.publishing import run_place
 
 
@@ -66,6 +70,19 @@ class KeptRun(ABC):
     def report_markdown(self) -> str:
         """The report with its pictures inline."""
         return markdown_page(self._page())
+
+    def _open_data(self) -> Dataset:
+        """The data set, or one made of the source in the run's folder."""
+
+        def progress(done: int, total: int | None) -> None:
+            self.observer.advance(done, total or 0, {})
+
+        return open_data(self.settings, self._place.beside / "data", progress, self._running())
+
+    def _data_folder(self) -> Place:
+        """Where the data are to be found once the run is complete."""
+        data = self.settings.data
+        return place_of(data).absolute() if is_dataset(data) else self._place.folder / "data"
 
     def _running(self) -> Execution:
         assert self._execution is not None, "plan comes first"

@@ -24,7 +24,6 @@ from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
 from okl.provenance import peak_memory_bytes, provenance
 from okl.results import describe_data
-from okl.store.manifest import open_dataset
 from okl.store.model import Model, save_model
 from okl.store.wording import scalars
 
@@ -39,8 +38,8 @@ class ComparisonRun(KeptRun):
         """Read the sample, draw the map, lay out the grids, start workers."""
         settings = self.settings
         self._place.open()
-        self.data = open_dataset(settings.data)
         self._execution = open_for(settings)
+        self.data = self._open_data()
         self.names = entrants(settings)
         n_classes = max(2, len(self.data.schema.labels))
         sample = self._sample(None)
@@ -169,7 +168,7 @@ class ComparisonRun(KeptRun):
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self._running().n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, self.data.folder),
+            "dataset": describe_data(self.data, self._data_folder()),
         }
 
     def metrics_of_splits(self) -> dict[str, Any]:

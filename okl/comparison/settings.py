@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from okl.configuration import Count, KernelName, MapName, Positive, WhereSettings
+from okl.configuration import Count, IngestSettings, KernelName, MapName, Positive, WhereSettings
 from okl.types import Precision
 
 
@@ -48,7 +48,8 @@ Bounds = Annotated[Annotated[tuple[Positive, ...], Field(min_length=1)] | Litera
 class CompareSettings(WhereSettings):
     """Everything that decides a comparison, and where its work runs."""
 
-    data: str = Field(description="folder of a data set, as okl ingest makes it")
+    data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
+    ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     models: Words = Field(
         ("all",), description="names, commas between; all: the nine with a certificate; online: every online solver"
     )

@@ -17,6 +17,7 @@ from okl.errors import ConfigError, DataError
 from okl.functions import evaluate
 from okl.progress import NullObserver
 from okl.store.dataset import Dataset
+from okl.store.manifest import open_dataset, read_manifest
 from okl.store.model import load_model
 
 QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
@@ -139,5 +140,31 @@ def test_what_can_be_known_to_be_wrong_is_told_at_once(
 def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="okl train with fogd or nogd"):
         compare(settings(learnable["regression"], tmp_path / "run"))
-    with pytest.raises(DataError, match="has no manifest"):
-        compare(CompareSettings(data=str(tmp_path), out=str(tmp_path / "run")))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty"):
+        compare(CompareSettings(data=str(tmp_path / "empty"), out=str(tmp_path / "run")))
+    with pytest.raises(ConfigError, match="is a data set already"):
+        compare(settings(learnable["binary"], tmp_path / "run", ingest={"target": "y"}))
+
+
+def test_a_source_is_compared_as_the_data_set_that_it_makes(cancer: Dataset, tmp_path: Path) -> None:
+    asked = {"models": "mm-fda", "seed": 3}
+    source, run = f"{cancer.folder}.parquet", tmp_path / "rows"
+    ingested = compare(settings(cancer, tmp_path / "data-set", **asked))
+    given = read_manifest(cancer.folder).settings
+    told = settings_from(
+        CompareSettings, {"data": source, "out": str(run), "ingest": dict(given), **QUICK, **asked}, ""
+    )
+    made = compare(told)
+    assert made["weights_sha256"] == ingested["weights_sha256"]
+    assert made["models"][0]["accuracies"] == ingested["models"][0]["accuracies"]
+    assert open_dataset(made["dataset"]["folder"]).sha256 == ingested["dataset"]["sha256"]
+    assert made["dataset"]["folder"] == str(run / "data")
+
+
+def test_what_a_source_does_not_suit_names_the_source(tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("a,y\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))
+    with pytest.raises(ConfigError, match=r"rows\.csv: the target 'y' makes this a regression"):
+        compare(CompareSettings(data=str(source), out=str(tmp_path / "run")))
+    assert list(tmp_path.iterdir()) == [source]

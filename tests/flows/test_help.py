@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -27,6 +28,18 @@ def test_every_command_has_its_place_and_a_sentence(
     steps = [line.split()[1] for line in FIRST_STEPS.splitlines() if line.startswith("  okl")]
     assert set(steps) <= set(JOURNEY)
     assert "First steps:" in out
+
+
+def test_the_first_steps_are_words_that_their_commands_take() -> None:
+    from flows.commands import app
+
+    group = typer.main.get_command(app)
+    steps = [re.split(r"\s{2,}", line.strip())[0].split() for line in FIRST_STEPS.splitlines() if line[:5] == "  okl"]
+    assert len(steps) == 4
+    for _, name, *words in steps:
+        command = group.commands[name]  # type: ignore[attr-defined]
+        taken = {flag for parameter in command.params for flag in parameter.opts} | {"-h"}
+        assert {word for word in words if word.startswith("-")} <= taken
 
 
 def test_a_shell_completes_names_of_commands() -> None:

@@ -21,7 +21,6 @@ from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
 from okl.provenance import peak_memory_bytes
 from okl.results import describe_data
-from okl.store.manifest import open_dataset
 
 PRICE_STAGES = ("plan", "search", "report")
 
@@ -35,8 +34,8 @@ class PriceRun(KeptRun):
         settings = self.settings
         self._place.open()
         self.asked = asked_of(settings)
-        self.data = priced_columns(settings, open_dataset(settings.data))
         self._execution = open_for(settings)
+        self.data = priced_columns(settings, self._open_data())
         bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
         choice = FourierChoice(settings.kernel, bandwidth, settings.frequencies or FREQUENCIES, settings.map)
         few = self._sample(None).all().inputs[:SAMPLE_ROWS]
@@ -116,5 +115,5 @@ class PriceRun(KeptRun):
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self._running().n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, self.data.folder),
+            "dataset": describe_data(self.data, self._data_folder()),
         }
