@@ -16,6 +16,7 @@ from okl.store.columns import Roles, assign_roles
 from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.store.destination import check_destination, written_beside
 from okl.store.findings import find_warnings
+from okl.store.identifiers import identifier_notes
 from okl.store.learning import learn_encodings
 from okl.store.looking import looked_through
 from okl.store.manifest import is_dataset, open_dataset, read_manifest, write_manifest
@@ -74,7 +75,9 @@ def ingest(
     roles, reader = _roles_and_reader(opened, settings, reference)
     notes: list[str] = []
     if reference is None:
+        ids = identifier_notes(opened, roles, settings.categories)
         roles, notes = learn_encodings(opened, roles, settings, spread)
+        notes = [*notes, *ids]
     with written_beside(destination) as folder:
         asked = (opened, roles, settings, reader, folder)
         if spread is None:
@@ -174,7 +177,7 @@ def _finish(
     reference: Schema | None,
     notes: list[str],
 ) -> None:
-    """Name the shards, settle the task and write the manifest; notes : on columns that were left out."""
+    """Name the shards, settle the task and write the manifest; notes : on columns, left out or suspect."""
     train, test = written
     if train.rows == 0:
         left = " after rows with missing values were dropped" if counts.dropped else ""
