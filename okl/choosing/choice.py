@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from okl.choosing.candidates import Candidate, field
+from okl.choosing.candidates import field
 from okl.choosing.costs import (
     MOST_LANDMARKS,
     RACE_SHARE,
@@ -17,7 +17,7 @@ from okl.choosing.costs import (
     most_landmarks,
     rounds_of_race,
 )
-from okl.choosing.race import Race, Track, race
+from okl.choosing.race import Race, Ran, Track, race
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.execution.local import default_threads
@@ -101,17 +101,16 @@ def _threads(settings: TrainSettings) -> int:
 def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) -> tuple[dict[str, Any], list[str]]:
     """What the winner changes of the settings, and sentences that say why."""
     winner, linear = result.winner, result.best_linear
-    unit = "mistakes" if schema.task != "regression" else "of the variance is left"
-    why = [
-        f"Of {len(result.ran)} candidates {winner.candidate.name} did best on {winner.rows:,} sampled rows: "
-        f"{winner.error:.2%} {unit}, each row predicted by a model of the others."
-    ]
-    simple = _as_good(result, schema)
-    if simple is not None:
-        if simple is not winner.candidate:
-            why.append(f"A linear model ({linear.error:.2%}) cannot be told from it by chance, and is simpler.")
-        return {"solver": "ridge", "kernel": "linear", "rescale": simple.scale}, why
-    why.append(f"The best linear model had {linear.error:.2%}.")
+    taken = linear if _as_good(result, schema) else winner
+    why = [_how_good(taken, len(result.ran), schema)]
+    if taken is linear:
+        curved = next(one for one in result.ran if one.candidate.kernel != "linear")
+        why.append(f"The best kernel there, {curved.candidate.name} ({curved.error:.2%}), is no better but by chance.")
+        return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
+    why.append(f"The best linear model had {linear.error:.2%} there.")
+    least = min(one.error for one in result.ran if one.rows == winner.rows)
+    if least < winner.error:
+        why.append(f"That another had {least:.2%} may be chance: of such, the one of least squared error was taken.")
     assert winner.bandwidth is not None
     kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
     seconds = (1.0 - RACE_SHARE) * budget_seconds
@@ -129,14 +128,20 @@ def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) ->
     return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
 
 
-def _as_good(result: Race, schema: Schema) -> Candidate | None:
-    """A linear candidate that is the best, or as good as it in the same round."""
+def _how_good(taken: Ran, of: int, schema: Schema) -> str:
+    unit = "mistakes" if schema.task != "regression" else "of the variance is left"
+    return (
+        f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: {taken.error:.2%} {unit} on "
+        f"{taken.rows:,} sampled rows, each predicted by a model of the others."
+    )
+
+
+def _as_good(result: Race, schema: Schema) -> bool:
+    """Whether a linear candidate is the best, or as good but for chance."""
     winner, linear = result.winner, result.best_linear
-    if winner.candidate.kernel == "linear":
-        return winner.candidate
-    if linear.rows != winner.rows or schema.task == "regression":
-        return None
-    return linear.candidate if linear.error <= winner.error + _SAME * apart(winner.error, winner.rows) else None
+    if winner is linear or schema.task == "regression":
+        return winner is linear
+    return linear.error <= winner.error + _SAME * apart(winner.error, winner.rows)
 
 
 def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:

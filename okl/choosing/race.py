@@ -71,7 +71,7 @@ class Race:
 
     @property
     def best_linear(self) -> Ran:
-        """The best linear one, in the round that it came to."""
+        """The best linear one, on the same rows as the winner."""
         return next(one for one in self.ran if one.candidate.kernel == "linear")
 
 
@@ -125,7 +125,7 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
     rounds : sampled rows and landmarks of each; tell : called with rounds done, all of them, and the best score
     """
     running, out, outputs = list(starters), list[Ran](), track.outputs
-    total = len(starters) + sum(KEPT[: len(rounds) - 1]) + 2
+    total = len(starters) + sum(kept + 1 for kept in KEPT[: len(rounds) - 1]) + 2
     done, coarse = 0, None
     ran: list[Ran] = []
     for number, (rows, landmarks) in enumerate(rounds):
@@ -143,6 +143,9 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
         ran = ranked(ran, outputs.task)
         if not last:
             going = [one.candidate for one in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
+            # the best linear one goes on whatever it did: it costs next to nothing, and is what a kernel has to beat
+            going += [one.candidate for one in ran if one.candidate.kernel == "linear"][:1]
+            going = list(dict.fromkeys(going))
             out += [one for one in ran if one.candidate not in going]
             running = going
     out.sort(key=lambda one: (-one.rows, one.error, one.squared_error))

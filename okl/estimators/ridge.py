@@ -73,11 +73,12 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
-        seed, order = draw_seed(rng), rng.permutation(len(targets))  # a penalty is found on the first rows
-        rows = Rows(np.ascontiguousarray(inputs[order]), np.asarray(targets[order], dtype=np.float64))
-        basis, self.chosen_ = self._basis(rows.inputs[:SAMPLE_ROWS], rows.inputs, seed)
+        seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
+        rows = Rows(inputs, np.asarray(targets, dtype=np.float64))
+        sample = Rows(np.ascontiguousarray(inputs[taken]), rows.targets[taken])
+        basis, self.chosen_ = self._basis(sample.inputs, inputs, seed)
         penalty, jobs = number_or_auto("penalty", self.penalty), effective_n_jobs(self.n_jobs)
-        found = fit_rows(basis, rows, outputs, penalty, bool(self.fit_intercept), jobs)
+        found = fit_rows(basis, rows, outputs, penalty, bool(self.fit_intercept), jobs, sample)
         self.predictor_ = found.predictor(basis)
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
         self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof

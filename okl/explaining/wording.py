@@ -78,7 +78,7 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
         return f"{what['shapes']['supports'][0]:,} support vectors, {_kernel(what['kernel'])}, {size}"
     kind, shapes = what["map"]["kind"], what["shapes"]
     if kind == "standardised-linear":
-        return f"a linear model of standardised inputs, {size}"
+        return f"a linear model of the inputs, {size}"
     if kind == "nystrom":
         parts = f"a Nystrom map of {shapes['map.landmarks'][0]:,} landmarks and rank {shapes['map.projection'][1]:,}"
     else:

@@ -85,10 +85,11 @@ def fit_rows(
     penalty: float | None = None,
     fit_intercept: bool = True,
     n_threads: int = 1,
+    sample: Rows | None = None,
 ) -> RidgeSolution:
     """The same of rows in memory; bits do not depend on the number of threads.
 
-    A penalty is found on the first 8,192 rows: shuffle them before, where their order means something.
+    sample : of these rows, on which a penalty is found; None for the first 8,192
     """
     stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
     at_once = max(1, min(n_threads, len(stretches)))
@@ -103,5 +104,5 @@ def fit_rows(
         for part in run_threads(len(some), lambda thread, some=some: of_stretch(*some[thread])):  # type: ignore[misc]
             gram = part if gram is None else gram.merged(part)
     assert gram is not None, "there are rows"
-    sample = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
+    sample = sample or Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     return solve(basis, gram, outputs, lambda: sample, penalty, fit_intercept, n_threads)

@@ -45,12 +45,17 @@ def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def baseline_names(result: Mapping[str, Any]) -> list[str]:
     """Names for people of the baselines, in their order."""
-    return [BASELINE_NAMES.get(name, name) for name in result.get("baselines") or {}]
+    return [BASELINE_NAMES.get(name, name) for name in _baselines(result)]
+
+
+def _baselines(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Those that there are: a linear model has no linear model beside it."""
+    return {name: baseline for name, baseline in (result.get("baselines") or {}).items() if baseline is not None}
 
 
 def metric_tables(result: Mapping[str, Any]) -> dict[str, Table]:
     """A table for each split that was measured: a metric a row, the model and then each baseline a column."""
-    sources = [result, *((baseline or {}) for baseline in (result.get("baselines") or {}).values())]
+    sources = [result, *_baselines(result).values()]
     tables = {}
     for split, title in SPLIT_NAMES.items():
         measured = [scalars(source.get(split)) for source in sources]

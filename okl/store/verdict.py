@@ -103,6 +103,11 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"{error_text(verdict, verdict.error)}. "
             "The kernel does not pay here, or its bandwidth or step size does not fit."
         )
+    if verdict.split == "train" and verdict.error is not None:
+        warnings.append(
+            "Every row was learnt: these figures are of the very rows that the model has seen, and new ones may fare "
+            "worse. Hold some out to know: --holdout 0.2, where a source is trained on or ingested."
+        )
     of_data = [f"Data: {warning}" for warning in (result.get("dataset") or {}).get("warnings") or []]
     if len(of_data) > MOST_DATA_WARNINGS:
         more = len(of_data) - MOST_DATA_WARNINGS
@@ -117,15 +122,17 @@ def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
         where = f"There are no test rows; {seen},"
     if verdict.metric == "mistake_rate":
         right = [_right(error) for error in (verdict.error, verdict.constant, verdict.linear)]
+        linear = "" if verdict.linear is None else f", a linear model learnt the same way in {right[2]}"
         return (
             f"{where} it names the right class in {right[0]} of cases; always naming the majority class is right in "
-            f"{right[1]}, a linear model learnt the same way in {right[2]}."
+            f"{right[1]}{linear}."
         )
     r2 = (result.get(verdict.split) or {}).get("r2")
     explained = f" (R2 {number(r2)})" if r2 is not None else ""
+    linear = "" if verdict.linear is None else f", a linear model learnt the same way {number(verdict.linear)}"
     return (
         f"{where} its mean squared error is {number(verdict.error)}{explained}; always predicting the mean gives "
-        f"{number(verdict.constant)}, a linear model learnt the same way {number(verdict.linear)}."
+        f"{number(verdict.constant)}{linear}."
     )
 
 
