@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from okl.errors import ConfigError
+
+DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 
 
 def okl_home() -> Path:
@@ -18,3 +21,12 @@ def okl_home() -> Path:
             f"okl's home folder {folder} cannot be made ({error.strerror}). Set OKL_HOME to a writable folder."
         ) from None
     return folder
+
+
+def runs_named(name: str) -> list[Path]:
+    """Complete runs in okl's home that were given a name, the newest one first; the name is followed by a date."""
+    runs = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute() / "runs"
+    if not name or not runs.is_dir():
+        return []
+    named = {folder.name.removeprefix(name): folder for folder in runs.iterdir() if folder.name.startswith(name)}
+    return [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]

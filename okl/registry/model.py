@@ -129,7 +129,7 @@ class RegisteredModel(ModelLog):
 
         Raises
         ------
-        ConflictError : the champion is another one by now; RegistryError : there was no champion before
+        ConflictError : the champion is another one by now; RegistryError : no such model, or no champion before
         ModelError : that one is damaged
         """
         held = {CHAMPION: self.state().champion} if expected is None else expected
@@ -137,6 +137,10 @@ class RegisteredModel(ModelLog):
         def change(head: Entry) -> Entry:
             self.check_expected(held, head)
             former = head.state.former
+            if not head.state.latest:
+                raise self.absent()
+            if head.state.latest == 1:
+                raise RegistryError(f"{self.name} has version 1 alone: there is none before it to go back to.")
             if not former:
                 raise RegistryError(
                     f"{self.name} has no champion to go back to. Choose a version: okl models promote {self.name} "

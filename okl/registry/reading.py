@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
-from okl.errors import ConflictError, RegistryError
+from okl.errors import ConflictError, OklError, RegistryError
 from okl.registry.entry import CHAMPION, Entry, Publication, State
+from okl.registry.exclusive import folders
 from okl.registry.lineage import Lineage
 from okl.registry.log import Log
 from okl.registry.version import Version
@@ -71,10 +74,7 @@ class ModelLog:
         """A version by number or alias, as of an entry; see `version`."""
         state = head.state
         if not state.latest:
-            raise RegistryError(
-                f"No version of {self.name} is in the registry {self.folder.parent}. See what is: okl models list; or "
-                "give another one: --registry, OKL_REGISTRY."
-            )
+            raise self.absent()
         number = int(which) if str(which).isdecimal() else state.aliases.get(str(which))
         if number is None:
             named = ", ".join(f"{alias} ({version})" for alias, version in sorted(state.aliases.items())) or "none"
@@ -82,6 +82,17 @@ class ModelLog:
         if not 1 <= number <= state.latest:
             raise RegistryError(f"{self.name} has no version {number}. It has 1 to {state.latest}.")
         return self.opened(self.log.publication(number, head), state)
+
+    def absent(self) -> RegistryError:
+        """The error about a model of which there is no version, with the closest names."""
+        close: list[str] = []
+        with suppress(OklError):  # a store that cannot be listed
+            close = get_close_matches(self.name, [folder.name for folder in folders(self.folder.parent)], 3)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        return RegistryError(
+            f"No version of {self.name} is in the registry {self.folder.parent}.{hint} See what is: okl models list; "
+            "or give another one: --registry, OKL_REGISTRY."
+        )
 
     def opened(self, published: Publication, state: State) -> Version:
         """The version that an entry published, as of a state."""

@@ -16,6 +16,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from okl.errors import DataError, ModelError
+from okl.home import runs_named
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import Schema
 from okl.store.modelinputs import RawValues, inputs_of
@@ -153,6 +154,16 @@ def weights_digest(folder: Place) -> str:
     return digest
 
 
+def _advice(folder: Place) -> str:
+    """What to give in place of a folder where no model is: perhaps its name is that of a run."""
+    if not folder.exists():
+        runs = runs_named(folder.name)
+        told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there." if runs else ""
+    else:
+        told = f" That of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
+    return f"Give the folder of a trained model.{told}"
+
+
 def _read_description(folder: Place) -> dict[str, Any]:
     path = folder / DESCRIPTION
     try:
@@ -160,7 +171,7 @@ def _read_description(folder: Place) -> dict[str, Any]:
     except DataError as error:
         raise ModelError(str(error)) from None
     except OSError as error:
-        raise ModelError(f"{path} cannot be read ({error.strerror}). Give the folder of a trained model.") from None
+        raise ModelError(f"{path} cannot be read ({error.strerror}). {_advice(folder)}") from None
     try:
         description = json.loads(stored)
     except (ValueError, RecursionError):

@@ -114,7 +114,15 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
     assert scored["predictions"] == again["predictions"]
     refused = terminal.okl("predict", "churn@candidate", rows, "--out", tmp_path / "none")
     assert "churn has no alias 'candidate'. It has champion (2), previous (1); or give a number." in refused.sentence
-    assert "No version of chrun is in the registry" in terminal.okl("evaluate", "chrun@champion", rows).sentence
+    unknown: list[tuple[str | Path, ...]] = [
+        ("evaluate", "chrun@champion", rows),
+        ("models", "show", "chrun"),
+        ("models", "rollback", "chrun"),
+    ]
+    for words in unknown:
+        sentence = terminal.okl(*words).sentence
+        assert "No version of chrun is in the registry" in sentence
+        assert "Did you mean churn?" in sentence
 
 
 def test_an_alias_that_moves_while_rows_are_scored_does_not_change_the_scores(

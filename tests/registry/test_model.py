@@ -66,6 +66,13 @@ def test_champion_and_previous_move_in_one_step_and_rolling_back_twice_goes_back
     assert [entry.kind for entry in model.entries()] == ["publish"] * 3 + ["rollback"] * 2 + ["promote"]
 
 
+def test_the_only_version_cannot_be_rolled_back(model: RegisteredModel) -> None:
+    publish(model, 1, promote=True)
+    with pytest.raises(RegistryError, match="churn has version 1 alone: there is none before it"):
+        model.rollback()
+    assert model.state().aliases == {"champion": 1}
+
+
 def test_promoting_the_champion_changes_nothing_and_a_candidate_that_is_promoted_is_none_any_more(
     model: RegisteredModel,
 ) -> None:

@@ -57,6 +57,21 @@ def test_loaded_model_scores_the_same_bits(task: str, tmp_path: Path, rows: np.n
     np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
 
 
+def test_the_name_of_a_run_in_place_of_its_folder_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    runs = tmp_path / "home" / "runs"
+    for run in ("first-20260101-101010-7", "first-20260102-101010-7", "first-aid-20260103-101010-7"):
+        save_model(make_model(), runs / run / "model")
+    with pytest.raises(ModelError, match="The newest run named first is .+/first-20260102-101010-7; its model"):
+        load_model(tmp_path / "first")
+    with pytest.raises(ModelError, match="That of this run is .+/first-20260101-101010-7/model"):
+        load_model(runs / "first-20260101-101010-7")
+    with pytest.raises(ModelError, match=r"Give the folder of a trained model\.$"):
+        load_model(tmp_path / "fir")
+
+
 def test_same_model_is_stored_in_the_same_bytes(tmp_path: Path) -> None:
     digests = {save_model(make_model(), tmp_path / name) for name in ("one", "two")}
     assert len(digests) == 1
