@@ -64,9 +64,9 @@ def test_the_name_of_a_run_in_place_of_its_folder_says_where_it_is(
     runs = tmp_path / "home" / "runs"
     for run in ("first-20260101-101010-7", "first-20260102-101010-7", "first-aid-20260103-101010-7"):
         save_model(make_model(), runs / run / "model")
-    with pytest.raises(ModelError, match="The newest run named first is .+/first-20260102-101010-7; its model"):
+    with pytest.raises(ModelError, match=r"The newest run named first is .+/first-20260102-101010-7; its model"):
         load_model(tmp_path / "first")
-    with pytest.raises(ModelError, match="That of this run is .+/first-20260101-101010-7/model"):
+    with pytest.raises(ModelError, match=r"That of this run is .+/first-20260101-101010-7/model"):
         load_model(runs / "first-20260101-101010-7")
     with pytest.raises(ModelError, match=r"Give the folder of a trained model\.$"):
         load_model(tmp_path / "fir")

@@ -53,6 +53,17 @@ def test_a_lead_that_may_be_chance_is_told() -> None:
     assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
 
 
+def test_figures_of_learnt_rows_say_so_and_name_the_way_out() -> None:
+    learnt = {"mistake_rate": 0.02, "accuracy": 0.98}
+    majority = {"train": {"mistake_rate": 0.5}}
+    (told,) = warning_sentences({"train": learnt, "baselines": {"majority": majority}, "rows": 500})
+    assert told.startswith("Every row was learnt")
+    assert "--holdout 0.2" in told
+    for split in ("test", "progressive"):
+        honest = {"train": learnt, split: learnt, "baselines": {"majority": majority | {split: majority["train"]}}}
+        assert warning_sentences(honest | {"rows": 500}) == []
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
     plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
