@@ -59,8 +59,12 @@ def show_model(
             for one in registered.versions():
                 if not one.pruned:
                     one.verify()
+        from okl.retraining.latest import attempts_text, latest_attempts
+
+        attempts = latest_attempts(registered)
         found = describe_model(registered)
-        show(found, json, model_text(found))
+        text = model_text(found) + (f"\n\n{attempts_text(attempts)}" if attempts else "")
+        show(found | {"attempts": attempts}, json, text)
         return
     version = registered.version(which)
     if verify:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from okl.registry.model import RegisteredModel
+from okl.retraining.latest import FOLDER
 from okl.retraining.lineages import Planned
 from okl.store.places import Place
 from okl.store.publishing import write_whole
-
-FOLDER = "attempts"
 
 
 class Attempts:
@@ -48,7 +48,7 @@ class Attempts:
     def keep(self, model: RegisteredModel, planned: Planned, reason: str, page: str) -> None:
         """Note that a challenger was kept back, and its report."""
         write_whole(self.page(model, planned), page)
-        content = json.dumps({"reason": reason}, indent=1) + "\n"
+        content = json.dumps({"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1) + "\n"
         write_whole(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
 
     def _key(self, model: RegisteredModel, planned: Planned) -> str:

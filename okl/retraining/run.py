@@ -22,6 +22,7 @@ from okl.retraining.beginning import first_reference
 from okl.retraining.champion import Known, open_champion
 from okl.retraining.intake import Intake
 from okl.retraining.judging import judge_challenger
+from okl.retraining.latest import PAGE
 from okl.retraining.lineages import next_model
 from okl.retraining.plan import plan_learning
 from okl.retraining.record import ShardRecord
@@ -30,7 +31,7 @@ from okl.retraining.scoring import Scoring
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
-from okl.retraining.versionfiles import PAGE, write_version
+from okl.retraining.versionfiles import write_version
 from okl.retraining.wording import summary_sentence
 from okl.subgradient.solver import SubgradientSolver
 

@@ -10,11 +10,12 @@ from typing import Any
 from okl.registry.payload import MODEL
 from okl.retraining.challenger import Challenger
 from okl.retraining.champion import STATE
+from okl.retraining.latest import PAGE
 from okl.retraining.report import report_html, report_markdown
 from okl.retraining.statefile import save_state
 from okl.store.model import Model, save_model
 
-RESULT, REPORT, PAGE = "result.json", "report.md", "report.html"
+RESULT, REPORT = "result.json", "report.md"
 
 
 def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:

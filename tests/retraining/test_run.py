@@ -7,6 +7,7 @@ import pytest
 
 from okl.errors import ConfigError, ConflictError, DataError
 from okl.registry.registry import Registry
+from okl.retraining.latest import attempts_text, latest_attempts
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.retraining.shardstore import ShardStore
 from tests.retraining.shards import ROWS, content, land
@@ -116,6 +117,12 @@ def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
     again = retrain(hard)
     assert (again["outcome"], again["how"]) == ("judged before", None)
     assert kept["reason"] in again["reason"]
+    newest, first = latest_attempts(Registry(place / "registry").model("m"))
+    assert (newest["outcome"], newest["reason"], newest["page"]) == ("kept", kept["reason"], kept["report"])
+    assert (newest["champion"], first["version"], first["champion"]) == (1, 1, None)
+    assert Path(first["page"]).is_file()
+    assert first["at"] <= newest["at"]
+    assert f"kept     {kept['reason']}  {kept['report']}" in attempts_text([newest])
     shards(place, 4)
     assert [one["name"] for one in retrain(hard)["shards"]["learnt"]] == ["day-03.parquet", "day-04.parquet"]
     assert retrain(settings(place))["outcome"] == "published"  # by another rule
