@@ -72,7 +72,7 @@ def deploy(
     each /default. With it: okl-retrain/NAME, which --cron is for, okl-score/NAME if there is something to score, and
     okl-notice/default. May be repeated: it updates.
     """
-    from flows.run import server_known
+    from flows.run import server_is_configured, server_known
 
     groups = retrain_options, options, ingest_options
     if retrain is None:
@@ -86,14 +86,18 @@ def deploy(
     asked = retraining.train if retraining else training
     if asked and (warning := elsewhere(asked.solver, asked.loss, asked.map)):
         typer.echo(f"Warning: {warning}", err=True)
+    configured = server_is_configured()
     with server_known():
         from flows.deploy import deploy as apply
+        from flows.schedule import address, deployed_text, schedule_of
 
         scoring = None if score is None or retrain is None else _scoring(score, score_out, retrain)
         names = apply(
             training, scoring, retrain=retraining, service=levels, cron=cron, timezone=timezone, pool=pool
         )  # fmt: skip
-    show({"deployments": names, "pool": pool}, json, "\n".join(names))
+        schedule, url = schedule_of(cron, timezone), None if configured else address()
+    found = {"deployments": names, "pool": pool, "schedule": schedule}
+    show(found, json, deployed_text(names, schedule, url))
 
 
 def _training(
@@ -134,8 +138,10 @@ def _retraining(
     values = retrain_values(name, source, retraining, groups, config, pairs)
     settings = settings_from(RetrainSettings, values, "okl deploy")
     from okl.planning import check_workers
+    from okl.retraining.beforehand import check_arrivals
 
     check_workers(settings.train)
+    check_arrivals(settings)
     return settings
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.stack.code import code_on_disk
+from flows.stack.deployed import deployed_lines, deployments_of, notices_in
 from flows.stack.probing import health, runs_going_on
 from flows.stack.processes import memory_of
 from flows.stack.state import StackState
@@ -43,6 +44,8 @@ def describe(state: StackState, folder: Path) -> dict[str, Any]:
         "code_is_current": state.code == code_on_disk(),
         "processes": [supervisor, *processes],
         "runs": runs_going_on(state),
+        "deployments": deployments_of(state.url),
+        "notices": notices_in(folder.parent),
     }
 
 
@@ -55,6 +58,7 @@ def text(stack: dict[str, Any]) -> str:
                      "okl down and okl up.")  # fmt: skip
     lines.append(f"runs: {len(stack['runs']) or 'none'}")
     lines += [f"  {run['name']}  {run['state']}  since {run['since'] or 'not yet'}" for run in stack["runs"]]
+    lines += deployed_lines(stack["deployments"], stack["notices"])
     return "\n".join([*lines, f"pages: {stack['pages']}", export_line(stack["url"])])
 
 

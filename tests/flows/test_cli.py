@@ -216,7 +216,8 @@ def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
     assert (refused.code, "takes no rank" in refused.sentence) == (2, True)
     result = terminal.okl_json("deploy", source, "--passes", "2", *budget, "--pool", "pool-of-the-command")
     flows = ("train", "score", "compare", "reproduce", "notice")
-    assert result == {"deployments": [f"okl-{flow}/default" for flow in flows], "pool": "pool-of-the-command"}
+    names = [f"okl-{flow}/default" for flow in flows]
+    assert result == {"deployments": names, "pool": "pool-of-the-command", "schedule": None}
     with get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name("okl-train/default")
     given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}

@@ -62,3 +62,21 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     assert (outcome.code, "a name takes letters" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
     assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
+
+
+def test_what_must_fail_at_night_is_refused_at_once(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    words = ["deploy", str(tmp_path / "inbox"), "--retrain", "hours", "--registry", str(tmp_path / "registry")]
+    absent = terminal.okl(*words)
+    assert (absent.code, "inbox does not exist; expected the folder where files arrive" in absent.sentence) == (2, True)
+    (tmp_path / "inbox").mkdir()
+    assert "Start one by `okl up`" in terminal.okl(*words).sentence, "files may come later"
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / "inbox" / name).write_text("a,b\n1,2\n3,4\n")
+    odd = terminal.okl(*words)
+    assert (odd.code, "has no target column 'y'. Its columns are a, b." in odd.sentence) == (2, True)
+    assert "Start one by `okl up`" in terminal.okl(*words, "--target", "b").sentence
+    (tmp_path / "inbox" / "c.csv").write_text("a,y\n1,2\n3,4\n")
+    assert "Start one by `okl up`" in terminal.okl(*words).sentence, "the others are quarantined, as they come"

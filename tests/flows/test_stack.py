@@ -9,12 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.stack.control import down, prepare
+from flows.stack.deployed import deployed_lines, notices_in
 from flows.stack.finding import stack_server, workers_offered
 from flows.stack.plan import StackOptions
 from flows.stack.probing import health
@@ -113,7 +115,9 @@ def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path) -> None:
 @pytest.mark.usefixtures("up")
 def test_a_deployment_without_further_setting_learns_in_a_copy_on_warm_workers(home: Path) -> None:
     source = str(home.parent / "rows.parquet")
-    deployed = okl(home, "deploy", source, "--target", "y", "--frequencies", "20", "--workers", str(WORKERS), "--json")
+    words = ["--target", "y", "--frequencies", "20", "--workers", str(WORKERS)]
+    deployed = okl(home, "deploy", source, *words, "--cron", "0 3 29 2 *", "--timezone", "Europe/Zurich", "--json")
+    assert deployed.result["schedule"]["next"].endswith("-02-29T03:00:00+01:00")
     assert "okl-train/default" in deployed.result["deployments"]
     from prefect.client.orchestration import get_client
     from prefect.settings import temporary_settings
@@ -127,6 +131,9 @@ def test_a_deployment_without_further_setting_learns_in_a_copy_on_warm_workers(h
         assert soon(lambda: query(home, asked) == [("COMPLETED",)], 60.0)
     log = (stack_folder(home) / "prefect-worker.log").read_text()
     assert "started cold" not in log
+    (one,) = status(home)["deployments"]
+    assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
+    assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
     told = (stack_folder(home) / "worker-1.log").read_text()
     assert "versions" in told, "the run came to the worker that was there"
 
@@ -220,3 +227,34 @@ def test_wrong_wishes_are_told_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ca\.pem is missing; --tls takes a folder"):
         prepare(StackOptions(tmp_path, tls=tmp_path))
     assert not down(tmp_path), "there was nothing to end"
+
+
+def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_path: Path) -> None:
+    now = datetime(2026, 3, 9, 8, 0, tzinfo=UTC)
+    lines = [
+        {
+            "time": (now - timedelta(days=days)).isoformat(),
+            "event": "okl.data.missing",
+            "about": about,
+            "said": {"n": 3},
+        }
+        for days, about in ((8, "long ago"), (2, "churn"))
+    ]
+    (tmp_path / "notices.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"time": "20')
+    notices = notices_in(tmp_path, now)
+    assert [one["about"] for one in notices] == ["churn"]
+    assert notices_in(tmp_path / "none", now) == []
+    last = {
+        "run": "r",
+        "state": "Failed",
+        "type": "FAILED",
+        "at": "2026-03-09T02:01:00Z",
+        "message": "No file\ncan be read.",
+    }
+    zurich = [{"cron": "0 3 * * *", "timezone": "Europe/Zurich"}]
+    one = {"name": "okl-retrain/churn", "schedules": zurich, "next": "2026-03-10T02:00:00Z", "last": last}
+    told = "\n".join(deployed_lines([one], notices))
+    assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in told
+    assert "last Failed" in told
+    assert ": No file can be read." in told
+    assert 'okl.data.missing: churn  {"n": 3}' in told

@@ -1,0 +1,38 @@
+"""What must fail at night is told at once: where files arrive is there, and those there can be read as was asked."""
+
+from __future__ import annotations
+
+from okl.errors import DataError
+from okl.registry.registry import Registry
+from okl.retraining.landing import arrivals
+from okl.retraining.settings import RetrainSettings
+from okl.retraining.shardstore import ShardStore
+from okl.store.ingest import check_source
+
+MOST_LOOKED = 20  # as many as a first run reads to settle inputs and labels
+
+
+def check_arrivals(settings: RetrainSettings) -> None:
+    """Look where files arrive, and at the columns of the first that fits; no file is fine, and no row is read.
+
+    A file that does not fit is quarantined by a run, so that one is enough that does.
+
+    Raises
+    ------
+    ConfigError : a folder of this machine that is not there, or settings that exclude each other
+    DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before
+    """
+    found, _ = arrivals(settings.source)
+    reference = ShardStore(Registry(settings.registry).model(settings.name).folder / "data").reference()
+    refused: DataError | None = None
+    for arrival in found[:MOST_LOOKED]:
+        try:
+            check_source(arrival.place, settings.ingest, reference)
+        except DataError as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        first = f"the first {MOST_LOOKED} of " if len(found) > MOST_LOOKED else ""
+        others = f" None of {first}the {len(found):,} files there can be learnt." if len(found) > 1 else ""
+        raise DataError(f"{refused}{others}")
