@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Config, Json, Pairs, app, show
-from flows.commands_retrain import LEARNING, READING, RETRAIN, retrain_values
+from flows.commands_retrain import LEARNING, OF_SHARDS, READING, RETRAIN, retrain_values, solver_help
 from flows.options import INGEST, TRAIN, Given, Options, accepts, train_settings
 from flows.service import RetrainService, ServiceSettings
 from okl.configuration import TrainSettings, settings_from
@@ -19,11 +19,16 @@ from okl.store.places import absolute_location
 SERVICE = Options(
     RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
 )
+DEPLOYED = Options(
+    TRAIN.kind,
+    TRAIN.fields,
+    {"solver": solver_help(f"auto: as of okl train; with --retrain {OF_SHARDS}", "auto, which with --retrain is fogd")},
+)
 OWN_FOLDER = "{time}-version-{version}"
 
 
 @app.command(short_help="Apply deployments to the configured Prefect server: training, retraining, scoring, ...")
-@accepts(service=SERVICE, retrain_options=RETRAIN, options=TRAIN, ingest_options=INGEST)
+@accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=INGEST)
 def deploy(
     service: Given,
     retrain_options: Given,

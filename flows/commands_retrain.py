@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Config, Json, Pairs, app, show
-from flows.options import INGEST, TRAIN, Given, Options, accepts, read_config, split_pairs
+from flows.options import INGEST, TRAIN, Given, Options, accepts, help_for, read_config, split_pairs
 from flows.progress import terminal_observer
 from okl.configuration import settings_from
 from okl.errors import ConfigError
@@ -19,9 +19,20 @@ RETRAIN = Options(
     (*("registry", "holdout", "holdout_shards", "window_shards", "max_shards", "on_bad", "time_column", "release"),
      *("publish_if", "margin", "slices", "settle_seconds", "dry_run")),
 )  # fmt: skip
+OF_SHARDS = "fogd, which goes on with each new shard, where a race would begin anew"
+
+
+def solver_help(auto: str, default: str) -> str:
+    """The help of --solver with what auto means, and which it is by default, at a command that retrains."""
+    told = help_for(TRAIN.kind, "solver", with_default=False).split("; ")
+    return f"{'; '.join(auto if part.startswith('auto:') else part for part in told)} [default: {default}]"
+
+
 # a retraining reserves rows by its own --holdout, and keeps its versions in the registry
 LEARNING = Options(
-    TRAIN.kind, tuple(name for name in TRAIN.fields if name not in ("out", "name", "certify") and "check" not in name)
+    TRAIN.kind,
+    tuple(name for name in TRAIN.fields if name not in ("out", "name", "certify") and "check" not in name),
+    {"solver": solver_help(f"auto: {OF_SHARDS}", "fogd")},
 )
 READING = Options(
     INGEST.kind, tuple(name for name in INGEST.fields if name not in ("holdout", "split_column", "rows_per_shard"))

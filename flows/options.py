@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -31,10 +31,14 @@ ONE_OF_MANY = {
 
 @dataclass(frozen=True)
 class Options:
-    """The settings that are options of a command: each has the name, the help and the choices of its setting."""
+    """The settings that are options of a command: each has the name, the help and the choices of its setting.
+
+    told : the whole help, by field, where it is another one at this command
+    """
 
     kind: type[BaseModel]
     fields: tuple[str, ...]
+    told: Mapping[str, str] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, inspect.Parameter]:
         """Parameters for typer, by field; all are None unless given, and none is read: the settings do that."""
@@ -52,7 +56,7 @@ class Options:
     def _parameter(self, field: str) -> inspect.Parameter:
         annotation = self.kind.model_fields[field].annotation
         flag = ONE_OF_MANY.get(field, field).replace("_", "-")
-        told = help_for(self.kind, field)
+        told = self.told.get(field) or help_for(self.kind, field)
         if annotation is bool:
             kind: Any = bool
             option = typer.Option(f"--{flag}/--no-{flag}", help=told)

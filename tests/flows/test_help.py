@@ -12,6 +12,8 @@ import typer
 
 import flows.cli  # noqa: F401  the command's own module
 from flows.commands import FIRST_STEPS, JOURNEY
+from okl.configuration import TrainSettings
+from okl.retraining.settings import RetrainSettings
 from tests.flows.commandline import Terminal
 
 
@@ -40,6 +42,18 @@ def test_the_first_steps_are_words_that_their_commands_take() -> None:
         command = group.commands[name]  # type: ignore[attr-defined]
         taken = {flag for parameter in command.params for flag in parameter.opts} | {"-h"}
         assert {word for word in words if word.startswith("-")} <= taken
+
+
+def test_the_solver_of_a_retraining_is_told_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal(capsys, monkeypatch)
+    default = RetrainSettings(name="m", source="in", train=TrainSettings(data="in")).train.solver
+    told = {name: " ".join(terminal.okl(name, "--help").out.split()) for name in ("retrain", "deploy")}
+    assert f"auto: {default}, which goes on with each new shard, where a race would begin anew;" in told["retrain"]
+    assert f"[default: {default}]" in told["retrain"]
+    assert f"with --retrain {default}, which goes on" in told["deploy"]
+    assert "size by a race on a sample" not in told["retrain"]
 
 
 def test_a_shell_completes_names_of_commands() -> None:
