@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -17,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from okl import extensions
 from okl.errors import ConfigError
@@ -39,6 +41,7 @@ MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "e
 LossName = Literal[
     "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
 ]
+MOST_LISTED = 12  # names of a choice in an error
 
 
 class OrOfExtension:
@@ -63,8 +66,17 @@ class OrOfExtension:
         except ValidationError as error:
             if isinstance(name, str) and extensions.find(self.kind, name):
                 return name
-            told = error.errors()[0]["msg"]
+            told = _near_names(str(name), error.errors()[0])
             raise PydanticCustomError("no_such_name", "{told}, or one that --extension adds", {"told": told}) from None
+
+
+def _near_names(name: str, fault: ErrorDetails) -> str:
+    """What a choice takes, in words: all names if they are few, otherwise those that come near."""
+    names = re.findall(r"'([^']+)'", fault["msg"])
+    if len(names) <= MOST_LISTED:
+        return fault["msg"]
+    near = [one for one in names if name.strip() and name.lower() in one] or get_close_matches(name, names, 4, 0.5)
+    return "input should be one that okl train --help lists" + (f", such as {', '.join(near)}" if near else "")
 
 
 NOT_OF_LEARNERS = frozenset(

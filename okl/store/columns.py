@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -58,7 +59,9 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     ConfigError : one column in two roles, or both a split column and a holdout
     """
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
-    check_present(settings.target, columns, source.location, "target")
+    if settings.target not in columns:
+        told = absent(settings.target, columns, source.location, "target")
+        raise DataError(f"{told} Name the column to predict: --target NAME.")
     for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
         for name in names:
             check_present(name, columns, source.location, what)
@@ -110,6 +113,11 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
     try:
         share = float(settings.holdout)
     except ValueError:  # no number, so it is a name, and not one of the columns
+        if percent := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*", str(settings.holdout)):
+            raise ConfigError(
+                f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column: write "
+                f"{float(percent[1]) / 100:g}."
+            ) from None
         raise absent(str(settings.holdout), columns, where, "holdout") from None
     if not 0.0 < share < 1.0:
         raise ConfigError(f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column.")

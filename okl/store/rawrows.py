@@ -47,6 +47,11 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
         shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         close = [match for name in missing[:5] for match in get_close_matches(name, set(columns.names), 1, 0.75)]
         hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+        if missing == [schema.target]:
+            raise DataError(
+                f"{where} has no target column {schema.target!r}: measuring needs the true value of each row.{hint} "
+                f"The model's {len(needed) - 1} other columns are there: okl predict takes the rows as they are."
+            )
         raise DataError(
             f"{where}: the model needs {len(needed)} columns, and {len(missing)} of them "
             f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}"

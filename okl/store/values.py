@@ -17,6 +17,8 @@ from okl.types import FloatArray
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 
+MOST_NAMED = 8  # columns that a message lists
+
 
 def value_type(kind: pa.DataType) -> pa.DataType:
     """The type of the values: of a dictionary its entries, otherwise the type itself."""
@@ -83,7 +85,9 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
     absent = np.isnan(inputs)
     if missing == "error":
         column, row = _first(absent)
-        raise DataError(missing_message(file, names[column], first_row + row))
+        others = dict.fromkeys(names[place] for place in np.flatnonzero(absent.any(axis=1)).tolist())
+        others.pop(names[column])
+        raise DataError(missing_message(file, names[column], first_row + row, others=tuple(others)))
     if missing in ("zero", "mean"):  # of the mean only what was missing in every training row, too
         inputs[absent] = 0.0
         return None
@@ -91,11 +95,17 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
     return complete
 
 
-def missing_message(file: str, column: str, row: int, zero: bool = True) -> str:
-    """What to say about a missing value; zero : whether reading it as 0 is a way out."""
+def missing_message(file: str, column: str, row: int, zero: bool = True, others: Sequence[str] = ()) -> str:
+    """What to say about a missing value.
+
+    zero : whether reading it as 0 is a way out; others : columns that miss values in the rows that were read with it
+    """
+    shown = ", ".join(map(repr, others[:MOST_NAMED])) + (", ..." if len(others) > MOST_NAMED else "")
+    ways = "--missing drop (leave such rows out)" + (", --missing zero (read 0) or --missing mean" if zero else "")
     return (
-        f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0); "
-        f"fill it, or choose missing = drop (leave such rows out){', zero (read 0) or mean' if zero else ''}."
+        f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0)"
+        f"{f', and further ones in {shown}' if others else ''}; fill {'them' if others else 'it'}, or ingest or train "
+        f"with {ways}."
     )
 
 

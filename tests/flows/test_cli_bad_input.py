@@ -154,6 +154,15 @@ def test_rows_that_do_not_fit_the_model_are_refused_before_a_server_is_started(
     assert not home.exists()
 
 
+def test_rows_without_a_label_cannot_be_measured_but_predicted(
+    trained: Path, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    source = to_predict(rows_of(trained).drop_columns(["y"]), tmp_path)
+    sentence = terminal.okl("evaluate", trained / "run" / "model", source).sentence
+    assert re.search(r"new\.parquet has no target column 'y': .* 3 other columns are there: okl predict", sentence)
+    assert not home.exists()
+
+
 def test_a_bad_value_among_the_rows_to_score_is_named(
     trained: Path, configured: OwnServer, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -322,7 +331,10 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
         ["--solver", "c-svm", "--kernel", "linear", "--frequencies", "9"],
         r"with kernel = 'linear' there is no map",
     ),
-    "no such solver": (["--solver", "svm"], r"solver = 'svm': input should be 'fogd', 'nogd'"),
+    "no such solver": (
+        ["--solver", "svm"],
+        r"solver = 'svm': .* such as c-svm, l2-svm, nu-svm, l1-l2-svm",
+    ),
     "no place": (
         ["--out", "/dev/null/run"],
         r"/dev/null/run cannot be made: /dev/null is a file\. Choose another place",

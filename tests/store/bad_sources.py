@@ -83,7 +83,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "no target column": (
         lambda f: parquet(f, table(100, 2)),
         {"target": "Y"},
-        r"has no target column 'Y'.*Its columns are a, b, y\.",
+        r"has no target column 'Y'.*Its columns are a, b, y\. Name the column to predict: --target NAME\.",
     ),
     "a target with a typing error": (
         lambda f: parquet(f, table(100, label=np.arange(100) % 2)),

@@ -61,7 +61,7 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     content = table(100).rename_columns(["a", "b", "cc", "d", "ee", "y"])
     with pytest.raises(DataError, match=r"new: the model needs 5 columns, and 2 of them are missing: 'c', 'e'"):
         check_columns(data.schema, content.schema, "new")
-    with pytest.raises(DataError, match=r"needs 6 columns, and 1 of them is missing: 'y'"):
+    with pytest.raises(DataError, match=r"no target column 'y': .* The model's 5 other columns are there"):
         check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new", with_targets=True)
     check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new")
     with pytest.raises(DataError, match=r"column 'b' is of type string"):
@@ -78,6 +78,9 @@ def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None
     data = made(tmp_path, table(100))
     with pytest.raises(DataError, match=r"new\.parquet: column 'b' has no value \(null or NaN\) in row 43 "):
         prepared(data, holed())
+    more = replaced(holed(), "c", [*table(100).column("c").to_pylist()[:99], None])
+    with pytest.raises(DataError, match=r"column 'b' has .* row 43 .* further ones in 'c'; fill .* --missing drop"):
+        prepared(data, more)
     zero = replace(data, schema=replace(data.schema, missing="zero"))
     shift, factor = data.schema.shift_and_factor
     assert prepared(zero, holed(), "float64").inputs[3, 1] == (0 - shift[1]) * factor[1]
