@@ -76,12 +76,15 @@ def show_model(
 @models.command(short_help="What two versions of a model differ in.")
 def diff(
     name: Name,
-    first: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")],
-    second: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")],
+    first: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")] = "previous",
+    second: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")] = "champion",
     registry: Registered = None,
     json: Json = False,
 ) -> None:
-    """What two versions of a model differ in: settings, figures, environment, shards learnt."""
+    """What two versions of a model differ in: settings, figures, environment, shards learnt.
+
+    By themselves the champion and the one before it.
+    """
     from okl.registry.describe import describe_difference
     from okl.registry.registry import Registry
     from okl.registry.wording import difference_text

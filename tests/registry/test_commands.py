@@ -59,6 +59,7 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert differing["settings"].keys() == {"number", "weights_sha256"}
     assert differing["metrics"] == {"test.mistake_rate": [0.1, 0.2]}
     assert "churn@1" in terminal.okl("models", "diff", "churn", "1", "2").out
+    assert terminal.okl_json("models", "diff", "churn") == differing
     assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1 (before: 2)\n"
     again = terminal.okl("models", "rollback", "churn")
     assert (again.code, "has no champion to go back to" in again.sentence) == (2, True)
