@@ -211,7 +211,7 @@ def test_whoever_watches_sees_certifying_go_on_to_its_end(certified: dict[str, A
 def test_a_certified_run_is_told_in_its_report(certified: dict[str, Any]) -> None:
     page = (Path(certified["run"]) / "report.html").read_text()
     written = json.loads((Path(certified["run"]) / "result.json").read_text())["certificate"]
-    assert "<h2>Regret</h2>" in page
+    assert "<h3>Regret</h3>" in page
     assert page.count('alt="Regret against rows"') == page.count('alt="Average regret against rows"') == 1
     assert written == certified["certificate"]
     assert {"kind", "regret", "bound", "comparator", "horizons", "average_regret", "kernel_bound"} <= set(written)

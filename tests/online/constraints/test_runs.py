@@ -40,7 +40,7 @@ def test_a_certified_run_keeps_its_constraints_and_tells_of_them(tmp_path: Path)
     assert comparator["relative_gap"] < 0.02
     assert proof["regret"] <= proof["regret_at_most"] <= proof["bound"] + comparator["relative_gap"] * proof["loss"]
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "<h2>Constraints</h2>" in page
+    assert "<h3>Constraints</h3>" in page
     assert "Violation while learning" in page
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
     assert stored["constraints"]["curve"][-1][0] == result["rows"]
