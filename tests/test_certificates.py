@@ -212,7 +212,7 @@ def test_a_certified_run_is_told_in_its_report(certified: dict[str, Any]) -> Non
     page = (Path(certified["run"]) / "report.html").read_text()
     written = json.loads((Path(certified["run"]) / "result.json").read_text())["certificate"]
     assert "<h3>Regret</h3>" in page
-    assert page.count('alt="Regret against rows"') == page.count('alt="Average regret against rows"') == 1
+    assert page.count('alt="Regret against rows') == page.count('alt="Average regret against rows') == 1
     assert written == certified["certificate"]
     assert {"kind", "regret", "bound", "comparator", "horizons", "average_regret", "kernel_bound"} <= set(written)
 
