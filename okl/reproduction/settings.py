@@ -29,7 +29,8 @@ class ReproduceSettings(BaseModel):
         "yi2021-olp or -oqp"
     )
     data: str = Field(
-        "", description="folder of NAME.parquet (inputs, y, split), orders of rows in perms/; none: yi2021 draws its own"
+        "",
+        description="folder of NAME.parquet (inputs, y, split), orders of rows in perms/; none: yi2021 draws its own",
     )
     datasets: Words = Field((), description="data sets, commas between; none: all that the table has")
     algorithms: Words = Field((), description="algorithms, commas between; none: all that the table has")
