@@ -72,4 +72,4 @@ def test_rows_without_the_target_are_an_error(terminal: Terminal, run: Path, tmp
     pq.write_table(pq.read_table(run / "more.parquet").drop_columns(["y"]), tmp_path / "unlabelled.parquet")
     refused = terminal.okl("explain", run / "run" / "model", tmp_path / "unlabelled.parquet")
     assert refused.code == 2
-    assert "missing: 'y'" in refused.sentence
+    assert "has no target column 'y'" in refused.sentence

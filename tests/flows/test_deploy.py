@@ -49,7 +49,7 @@ FORMS = {
         "RetrainSettings", "TrainSettings", "IngestSettings", "ContractSettings", "RetrainService"
     },
     "okl-score/default": {"ScoreSettings", "ServiceSettings"},
-    "okl-compare/default": {"CompareSettings", "ServiceSettings"},
+    "okl-compare/default": {"CompareSettings", "IngestSettings", "ServiceSettings"},
     "okl-reproduce/default": {"ReproduceSettings", "ServiceSettings"},
     "okl-notice/default": {"NoticeSettings"},
 }  # fmt: skip
