@@ -25,6 +25,7 @@ from okl.execution.protocol import Rows
 from okl.progress import NullObserver, Observer
 from okl.ridge.gram import Outputs
 from okl.ridge.path import apart
+from okl.ridge.solver import SAMPLE_GROUPS
 from okl.store.dataset import Dataset, Scale, Schema
 from okl.store.reading import sample_rows
 
@@ -82,7 +83,7 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
 def _sample(data: Dataset, n: int, seed: int) -> Rows:
     """Raw rows, shuffled."""
     raw = replace(data, schema=replace(data.schema, scale="none"))
-    rows = sample_rows(raw, "train", n, seed, "float64")
+    rows = sample_rows(raw, "train", n, seed, "float64", SAMPLE_GROUPS)
     order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
     return Rows(rows.inputs[order], rows.targets[order])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 RACE_SHARE = 0.35  # of the budget; the rest is for learning
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _STEP = 64
-_PRODUCTS = 2.5e10  # multiply-adds of sums of products a second, float64, two cores of 2019
+_PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
 _WAVES = 1.2e11  # the same of a Fourier map that is learnt row by row; a sine and its update count as 30 inputs

@@ -23,6 +23,7 @@ from okl.store.reading import sample_rows
 from okl.types import Precision
 
 N_LANDMARKS = 1000
+SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come from: some seconds of reading
 STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memory
 
 
@@ -192,7 +193,7 @@ class RidgeSolver:
 
     def _sample(self, data: Dataset) -> Rows:
         wanted = max(SAMPLE_ROWS, self.n_landmarks or N_LANDMARKS)
-        return sample_rows(data, "train", wanted, self.seed, self.precision)
+        return sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
 
 
 def plain_inputs(n_inputs: int, precision: Precision) -> StandardisedLinear:

@@ -121,17 +121,21 @@ def read_rows(data: Dataset, shard: Shard, groups: Sequence[int], precision: Pre
     return load_window(data, Window(0, 0, sum(piece[2] for piece in pieces), pieces, None), precision)
 
 
-def sample_rows(data: Dataset, split: Split, n: int, seed: int, precision: Precision) -> Rows:
-    """A seeded sample without replacement, from 16 row groups spread over the split; all rows if n covers them.
+def sample_rows(
+    data: Dataset, split: Split, n: int, seed: int, precision: Precision, most_groups: int = SAMPLE_GROUPS
+) -> Rows:
+    """A seeded sample without replacement, from row groups spread over the split; all rows if n covers them.
 
     Within the groups that are read, every row is as likely as another; they come in the order of the data set.
+
+    most_groups : read, unless these hold fewer than n rows; where like rows lie side by side, few are not like all
 
     Raises
     ------
     DataError : a shard that is missing or damaged
     """
     parts = []
-    for shard, group, inside in sampled_places(data, split, n, seed):
+    for shard, group, inside in sampled_places(data, split, n, seed, most_groups):
         rows = read_rows(data, shard, (group,), precision)
         parts.append(Rows(rows.inputs[inside], rows.targets[inside]))
     if not parts:
@@ -139,12 +143,14 @@ def sample_rows(data: Dataset, split: Split, n: int, seed: int, precision: Preci
     return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
 
 
-def sampled_places(data: Dataset, split: Split, n: int, seed: int) -> list[tuple[Shard, int, Positions]]:
+def sampled_places(
+    data: Dataset, split: Split, n: int, seed: int, most_groups: int = SAMPLE_GROUPS
+) -> list[tuple[Shard, int, Positions]]:
     """Where the rows of `sample_rows` lie: shards, their row groups, and positions in these, in order."""
     groups = [(shard, group) for shard in data.split(split) for group in range(len(shard.row_groups))]
     random = np.random.default_rng((seed, 0x5A3B1E))
     if n < data.rows(split):
-        groups = _spread(groups, n, random)
+        groups = _spread(groups, n, random, most_groups)
     sizes = [shard.row_groups[group] for shard, group in groups]
     total = sum(sizes)
     taken = np.arange(total) if n >= total else np.sort(random.choice(total, size=n, replace=False))
@@ -157,9 +163,11 @@ def sampled_places(data: Dataset, split: Split, n: int, seed: int) -> list[tuple
     return found
 
 
-def _spread(groups: list[tuple[Shard, int]], n: int, random: np.random.Generator) -> list[tuple[Shard, int]]:
-    """One row group from each of 16 equal stretches; more only where these hold fewer than n rows."""
-    count = min(SAMPLE_GROUPS, len(groups))
+def _spread(
+    groups: list[tuple[Shard, int]], n: int, random: np.random.Generator, most_groups: int
+) -> list[tuple[Shard, int]]:
+    """One row group from each of so many equal stretches; more only where these hold fewer than n rows."""
+    count = min(most_groups, len(groups))
     edges = np.linspace(0, len(groups), count + 1).astype(int)
     chosen = {int(random.integers(low, high)) for low, high in pairwise(edges)}
     rows = sum(groups[index][0].row_groups[groups[index][1]] for index in chosen)
