@@ -93,7 +93,7 @@ def test_another_target_or_missing_columns_are_refused(runs: dict[str, Any], tmp
     without = ingest(write(tmp_path, curved(100).drop_columns(["b"])), tmp_path / "set", ingest_settings()).dataset
     with pytest.raises(DataError, match="the model needs input columns that the data set has not: 'b'"):
         evaluate(runs["binary"], without.folder)
-    with pytest.raises(DataError, match="has no target column 'y'.* 3 other columns are there: okl predict"):
+    with pytest.raises(DataError, match=r"has no target column 'y'.* 3 other columns are there: okl predict"):
         evaluate(runs["binary"], write(tmp_path, curved(100).drop_columns(["y"]), "bare.parquet"))
 
 
