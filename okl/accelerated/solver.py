@@ -18,7 +18,7 @@ from okl.accelerated.sharded.thresholds import error_minimising_threshold
 from okl.accelerated.sharded.warm import Warm
 from okl.accelerated.solverstate import AcceleratedState, Solved
 from okl.accelerated.stochastic import StochasticStart
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.features.protocol import FeatureMap
 from okl.predictors import LinearPredictor, Predictor
@@ -82,9 +82,7 @@ class AcceleratedSolver:
         if not schema.class_counts:  # of a source that was not read yet
             self.task.model(np.inf)
             return
-        for label, count in zip(schema.labels, schema.class_counts, strict=True):
-            if count == 0:
-                raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
+        schema.refuse_empty_classes()
         for one in self._classes(schema):
             one.check()
 

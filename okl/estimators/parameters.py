@@ -6,8 +6,11 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
-from okl.errors import ConfigError
+from okl.errors import ConfigError, DataError
 
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are settled on
 Auto = Literal["auto"]
@@ -33,3 +36,33 @@ def whole_number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
     return int(value)
+
+
+def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Labels in order (classes,), and the place of each row's among them (rows,), as floats.
+
+    Raises
+    ------
+    DataError : one class only, in words that name the estimator; ValueError of scikit-learn : these are no classes
+    """
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"{type(estimator).__name__} takes two classes or more, but got one class: {classes.tolist()[0]!r}."
+        )
+    return classes, codes.astype(np.float64)
+
+
+def weights_of_classes(
+    given: dict[Any, float] | Literal["balanced"] | None, classes: NDArray[Any], labels: NDArray[Any]
+) -> tuple[float, ...] | None:
+    """The parameter class_weight as a weight of each class, in their order; None where all are 1.
+
+    Raises
+    ------
+    ValueError of scikit-learn : it names no class of the labels
+    """
+    if given is None:
+        return None
+    return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))

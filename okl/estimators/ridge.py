@@ -10,13 +10,18 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.checks import check_choice
-from okl.errors import DataError
-from okl.estimators.parameters import Auto, RandomState, draw_seed, number_or_auto, whole_number
+from okl.estimators.parameters import (
+    Auto,
+    RandomState,
+    classes_of,
+    draw_seed,
+    number_or_auto,
+    weights_of_classes,
+    whole_number,
+)
 from okl.execution.protocol import Rows
 from okl.features.bandwidth import suit_kernel
 from okl.features.landmarks import Landmarks, choose_landmarks
@@ -143,18 +148,10 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
         DataError, a ValueError : y holds one class only
         """
         inputs, labels = self._checked(X, y)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
-            )
-        weights = None
-        if self.class_weight is not None:
-            weights = tuple(map(float, compute_class_weight(self.class_weight, classes=self.classes_, y=labels)))
+        self.classes_, indices = classes_of(self, labels)
+        weights = weights_of_classes(self.class_weight, self.classes_, labels)
         two = len(self.classes_) == 2
         task: Task = "binary" if two else "multiclass"
-        indices = codes.astype(np.float64)
         self._learn(
             inputs, 2.0 * indices - 1.0 if two else indices, Outputs(task, 1 if two else len(self.classes_), weights)
         )

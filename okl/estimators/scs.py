@@ -8,10 +8,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from okl.errors import DataError
+from okl.estimators.parameters import classes_of, weights_of_classes
 from okl.estimators.scsbase import SubgradientEstimator
 from okl.subgradient.losses import ClassesHinge, Hinge, Insensitive
 from okl.subgradient.weighted import weigh
@@ -60,24 +59,13 @@ class SCSClassifier(ClassifierMixin, SubgradientEstimator):  # type: ignore[misc
         DataError, a ValueError : y holds one class only
         """
         inputs, labels = self._checked(X, y)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
-            )
+        self.classes_, codes = classes_of(self, labels)
+        weights = weights_of_classes(self.class_weight, self.classes_, labels)
         if len(self.classes_) == 2:
-            self._learn(inputs, 2.0 * codes - 1.0, weigh(Hinge(), self._class_weights(labels)), 1)
+            self._learn(inputs, 2.0 * codes - 1.0, weigh(Hinge(), weights), 1)
         else:
-            loss = weigh(ClassesHinge(), self._class_weights(labels))
-            self._learn(inputs, codes.astype(np.float64), loss, len(self.classes_))
+            self._learn(inputs, codes, weigh(ClassesHinge(), weights), len(self.classes_))
         return self
-
-    def _class_weights(self, labels: NDArray[Any]) -> tuple[float, ...] | None:
-        if self.class_weight is None:
-            return None
-        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
-        return tuple(float(weight) for weight in weights)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""

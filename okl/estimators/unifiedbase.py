@@ -12,15 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.accelerated.catalogue import parameter_of, takes_kernel
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.stochastic import StochasticStart
 from okl.checks import check_choice
-from okl.errors import ConfigError, DataError
-from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto
+from okl.errors import ConfigError
+from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, classes_of, draw_seed, number_or_auto
 from okl.estimators.unifiedcalibration import Calibration, calibrate
 from okl.estimators.unifiedchoice import MapGiven, SpaceChoice
 from okl.estimators.unifiedfit import Bias, ClassFit, Fitting
@@ -209,12 +208,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         inputs, labels = validate_data(
             self, X, y, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=True
         )
-        check_classification_targets(labels)
-        self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
-            )
+        self.classes_, _ = classes_of(self, labels)
         return label_rows(inputs, labels, self.classes_, sample_weight, self._weighting)
 
     def _keep(self, fits: list[ClassFit], labelled: Labelled) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from okl.checks import check_at_least, check_choice, check_positive
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError
 from okl.execution.protocol import Execution, Rows
 from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
 from okl.features.landmarks import Landmarks, choose_landmarks
@@ -97,9 +97,7 @@ class RidgeSolver:
         ConfigError : more landmarks than rows
         DataError : a class without rows
         """
-        for label, count in zip(schema.labels, schema.class_counts, strict=False):
-            if count == 0:
-                raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
+        schema.refuse_empty_classes()
         if rows is not None and self.n_landmarks is not None and self.n_landmarks > rows:
             raise ConfigError(
                 f"n_landmarks = {self.n_landmarks:,}, but there are {rows:,} training rows to choose them from. Ask "

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from okl.errors import DataError
 from okl.store.encodings import Encoding, SvmlightColumns, source_columns
 from okl.store.places import Place
 from okl.types import FloatArray, Split, Task
@@ -124,6 +125,12 @@ class Schema:
         """Shift and factor a column, (n_features,) float64: an input is (value - shift) * factor; 0 if constant."""
         pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
         return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
+
+    def refuse_empty_classes(self) -> None:
+        """Refuse, with a DataError, a class without a training row; nothing where nobody has counted yet."""
+        for label, count in zip(self.labels, self.class_counts, strict=False):
+            if count == 0:
+                raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
 
     @property
     def target_shift_and_factor(self) -> tuple[float, float]:

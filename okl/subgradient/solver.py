@@ -11,7 +11,7 @@ import numpy as np
 
 from okl.accelerated.solver import MapChoice
 from okl.checks import check_at_least, check_positive
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.predictors import LinearPredictor, Predictor
 from okl.solvers import Convergence, Outcome
@@ -109,9 +109,7 @@ class SubgradientSolver:
                 f"The loss {self.loss.name!r} is for a {self.loss.task} task, but {schema.target!r} makes this a "
                 f"{schema.task} task. Leave the loss to auto, or ingest with --task {self.loss.task}."
             )
-        for label, count in zip(schema.labels, schema.class_counts, strict=False):
-            if count == 0:
-                raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
+        schema.refuse_empty_classes()
         if rows is not None and self.first_sample is not None and self.first_sample > rows:
             raise ConfigError(
                 f"first_sample = {self.first_sample:,}, but there are {rows:,} training rows. Leave it out, or take "

@@ -6,8 +6,8 @@ Cases are numbered, each is drawn from the seed and its number alone, and --only
 run in a process of their own, whose address space may grow by 3 GiB only, and a case may take 10 seconds (100 by the
 clock). What is found is an exception that is no OklError, a message that is no sentence, a process that dies or hangs,
 a data set that is not sound when it is read back, or a damaged model that predicts something else without a word.
-Its input is kept in --out (/tmp/okl-fuzz unless said otherwise), one of each sort. At the end: cases, how many were
-accepted and refused, findings.
+Its input is kept in --out (okl-fuzz among temporary files unless said otherwise), one of each sort. At the end: cases,
+how many were accepted and refused, findings.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import select
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -184,7 +185,7 @@ def main() -> None:
     parser.add_argument("kind", choices=[*KINDS, "all"])
     parser.add_argument("--minutes", type=float, default=30.0, help="all: half of them each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("/tmp/okl-fuzz"))
+    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "okl-fuzz")
     parser.add_argument("--only", type=int, help="run this case again, here")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
