@@ -1,164 +1,23 @@
-"""Frozen, validated configuration: one object behind the command line, a TOML file, a flow's parameters and Python."""
+"""Everything that decides a trained model."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
+from pydantic import Field, model_validator
 
-from okl import extensions
-from okl.errors import ConfigError
-from okl.types import Precision, Task
+from okl.configuration.ingest import IngestSettings
+from okl.configuration.names import AskedSolver, KernelName, LossName, MapName, OrOfExtension
+from okl.configuration.numbers import Count, Positive
+from okl.configuration.where import WhereSettings
+from okl.types import Precision
 
-Settings = TypeVar("Settings", bound=BaseModel)
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-SolverName = Literal[
-    "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
-    "bpa-p", "bogd", "bogd++", "bsgd-removal", "bsgd-merging", "budget-perceptron", "tvm",
-    "c-svm", "l2-svm", "logistic", "nu-svm", "dwd", "mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm",
-    "scs", "wolfe", "pegasos", "ridge",
-]  # fmt: skip
-AskedSolver = Literal[SolverName, "auto"]
-KernelName = Literal["gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear"]
 _TRUE = ("true", "1", "yes", "on")
-MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
-LossName = Literal[
-    "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
-]
-MOST_LISTED = 12  # names of a choice in an error
-
-
-class OrOfExtension:
-    """Marks a choice among okl's own names, which may as well be one that an extension has declared."""
-
-    def __init__(self, kind: extensions.Kind) -> None:
-        self.kind = kind
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Extensions are looked at only for a name that is none of okl's own."""
-        as_text = core_schema.to_string_ser_schema()
-        return core_schema.no_info_wrap_validator_function(self._known, handler(source), serialization=as_text)
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """All names that this process knows, for a form."""
-        told = handler(schema)
-        return told | {"enum": [*told["enum"], *extensions.names(self.kind)]}
-
-    def _known(self, name: Any, own: Callable[[Any], Any]) -> Any:
-        try:
-            return own(name)
-        except ValidationError as error:
-            if isinstance(name, str) and extensions.find(self.kind, name):
-                return name
-            told = _near_names(str(name), error.errors()[0])
-            raise PydanticCustomError("no_such_name", "{told}, or one that --extension adds", {"told": told}) from None
-
-
-def _near_names(name: str, fault: ErrorDetails) -> str:
-    """What a choice takes, in words: all names if they are few, otherwise those that come near."""
-    names = re.findall(r"'([^']+)'", fault["msg"])
-    if len(names) <= MOST_LISTED:
-        return fault["msg"]
-    near = [one for one in names if name.strip() and name.lower() in one] or get_close_matches(name, names, 4, 0.5)
-    return "input should be one that okl train --help lists" + (f", such as {', '.join(near)}" if near else "")
-
-
 NOT_OF_LEARNERS = frozenset(
     {"data", "ingest", "solver", "rescale", "budget_seconds", "seed", "precision", "checkpoint_seconds"}
     | {"checkpoint_rounds", "out", "name"}
 )
 """Options of a run that a race takes as well."""
-
-
-class WhereSettings(BaseModel):
-    """Where the work runs; a given mode has the same bits anywhere."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
-    scheduler: str | None = Field(None, description="address of a running Dask scheduler")
-    cluster: str | None = Field(
-        None, description="TOML file: class (of dask-jobqueue, -kubernetes, -cloudprovider), workers, [options]"
-    )
-    tls: str | None = Field(
-        None, description="folder with ca.pem, cert.pem and key.pem for encrypted connections to workers"
-    )
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
-
-    @field_validator("cluster", "tls")
-    @classmethod
-    def _absolute(cls, path: str | None) -> str | None:
-        """The same place for whoever reads the settings later, in another directory."""
-        return path and os.path.abspath(path)
-
-
-class IngestSettings(BaseModel):
-    """How a source becomes a data set."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    target: str = Field("y", description="name of the column to predict")
-    task: Task | Literal["auto"] = Field(
-        "auto", description="binary, multiclass or regression; auto looks at the target"
-    )
-    split_column: str | None = Field(
-        None, description="text column that holds train or test for each row; none: a text column named split, if any"
-    )
-    holdout: float | str | None = Field(
-        None,
-        description="test rows: a share (0..1) by a seeded hash of the row number, or a 0/1 column",
-    )
-    keys: tuple[str, ...] = Field((), description="columns carried along, never learnt")
-    drop: tuple[str, ...] = Field((), description="columns left out")
-    scale: Literal["none", "standard", "minmax"] = Field("none", description="scaling of inputs, applied on reading")
-    scale_target: bool = Field(False, description="scale a regression target the same way")
-    rows_per_shard: int = Field(131072, ge=1, description="rows in a part file")
-    rows_per_group: int = Field(16384, ge=1, description="rows in a Parquet row group: the unit of reading")
-    missing: Literal["error", "drop", "zero", "mean"] = Field(
-        "error",
-        description="numbers that a row misses: error, drop the row, read 0, or read the training mean beside an input "
-        "that says so; in text a missing value is one more category",
-    )
-    categories: tuple[str, ...] = Field(
-        (), description="columns whose values are names, though they are numbers: one input each, as of a text column"
-    )
-    max_categories: int = Field(
-        64, ge=1, description="most frequent values of a text column that get an input each; the others share one"
-    )
-    dates: Literal["error", "parts", "drop"] = Field(
-        "error", description="date and time columns: parts are years, and places in the year, the week and the day"
-    )
-    svmlight_index: Literal["auto", "0", "1"] = Field(
-        "auto", description="index of the first column of svmlight text; auto: 0 if it occurs, else 1"
-    )
-    hash_columns: int | None = Field(
-        None, ge=1, description="svmlight text with very many columns: fold them into so many, signed, by a hash"
-    )
-    compression: Literal["zstd", "none"] = Field("zstd", description="of part files; none is read fastest")
-    compression_level: int = Field(3, ge=1, le=22, description="of zstd: 19 takes 15 times longer for 17% fewer bytes")
-    seed: int = Field(0, ge=0, description="decides which rows a holdout share takes")
-
-    @field_validator("svmlight_index", mode="before")
-    @classmethod
-    def _as_word(cls, index: Any) -> Any:
-        """A number, as TOML and Python give it, as the word that a command line gives."""
-        return str(index) if index in (0, 1) else index
 
 
 class TrainSettings(WhereSettings):
@@ -348,23 +207,3 @@ class TrainSettings(WhereSettings):
         if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
             return values | {"order": "stored"}
         return values
-
-
-def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
-    """Validate values into settings, or raise ConfigError: a sentence an offending field, and where they came from."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        faults: dict[str, list[str]] = {}
-        for fault in error.errors():
-            # the words after the first tell the members of a union apart; a person sees the field and its value
-            field, path = str(fault["loc"][0]), ".".join(map(str, fault["loc"]))
-            if fault["type"] == "extra_forbidden":
-                takes = f"it takes {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
-                faults[f"{path!r} is not an option; {takes}"] = []
-            elif fault["type"] == "missing":
-                faults[f"{path} is missing"] = []
-            else:
-                faults.setdefault(f"{field} = {values[field]!r}", []).append(fault["msg"].lower())
-        told = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
-        raise ConfigError(f"{where}: {'; '.join(told)}.") from None

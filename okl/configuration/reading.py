@@ -1,0 +1,31 @@
+"""Settings from what a person wrote: a command line, a TOML file, the parameters of a flow."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from okl.errors import ConfigError
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
+    """Validate values into settings, or raise ConfigError: a sentence an offending field, and where they came from."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        faults: dict[str, list[str]] = {}
+        for fault in error.errors():
+            # the words after the first tell the members of a union apart; a person sees the field and its value
+            field, path = str(fault["loc"][0]), ".".join(map(str, fault["loc"]))
+            if fault["type"] == "extra_forbidden":
+                takes = f"it takes {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
+                faults[f"{path!r} is not an option; {takes}"] = []
+            elif fault["type"] == "missing":
+                faults[f"{path} is missing"] = []
+            else:
+                faults.setdefault(f"{field} = {values[field]!r}", []).append(fault["msg"].lower())
+        told = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
+        raise ConfigError(f"{where}: {'; '.join(told)}.") from None
