@@ -23,7 +23,10 @@ MODULES = (
 
 
 def known_classes() -> dict[str, type[Any]]:
-    """By their full names, protocols apart, which have no instances; imported at first use only, as they are many."""
+    """By their full names, protocols apart, which have no instances; imported at first use only, as they are many.
+
+    Learners in a registry's versions are kept by these names: one that changes leaves them behind, unread.
+    """
     return _own_classes() | extensions.classes()
 
 
@@ -38,8 +41,13 @@ def _own_classes() -> dict[str, type[Any]]:
         f"{name}.{one.__qualname__}": one
         for name in _module_names()
         for one in vars(import_module(name)).values()
-        if isinstance(one, type) and one.__module__ == name and not getattr(one, "_is_protocol", False)
+        # of a package among them those that it exports, whichever of its modules they are in
+        if isinstance(one, type) and f"{one.__module__}.".startswith(f"{name}.") and not _is_protocol(one)
     }
+
+
+def _is_protocol(one: type[Any]) -> bool:
+    return bool(getattr(one, "_is_protocol", False))
 
 
 def _module_names() -> Iterator[str]:

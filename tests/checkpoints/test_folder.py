@@ -30,6 +30,7 @@ from okl.checkpoints.tree import PutTogether, TakenApart
 from okl.configuration import TrainSettings
 from okl.errors import CheckpointError
 from okl.execution import open_execution
+from okl.losses import Hinge
 from okl.solvers import Standing
 from okl.store.dataset import Dataset
 from okl.subgradient.vectors import Vector
@@ -89,6 +90,12 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
     for tree in ({"is": "os.system", "has": {}}, {"array": "7"}, {"same": 3}, {"shared": "data"}, {"run": "code"}):
         with pytest.raises(CheckpointError, match="names what is not there"):
             PutTogether(tree, {}, {})
+
+
+def test_a_loss_is_stored_by_the_name_that_kept_learners_hold() -> None:
+    tree = TakenApart(Hinge(), {}).tree
+    assert tree["is"] == "okl.losses.Hinge"
+    assert PutTogether(tree, {}, {}).value == Hinge()
 
 
 def written(run: Path) -> Path:
