@@ -1,58 +1,20 @@
-"""Which options a solver takes: one that would have no effect is an error, not a surprise."""
+"""Options that fit each other, the solver and the kernel: one that would have no effect is an error, not a surprise."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-
-from okl.accelerated.catalogue import MODEL_NAMES, has_own_bias, is_model, parameter_of
+from okl.accelerated.catalogue import is_model
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.kernels import kernel_parameters
-from okl.online.budget.strategies import STRATEGIES
-from okl.online.budget.strategy import BudgetStrategy
 from okl.online.constraints.grammar import parse_constraints
+from okl.solveroptions import OF_KERNELS, OPTIONS, options_of
 from okl.subgradient.catalogue import CUTTING_NAMES
 
-IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
-OF_KERNELS = frozenset({"degree", "offset"})
-OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
 OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
-OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
-OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
 OF_FOURIER_MAPS = ("frequencies", "map")
-OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "constraint_gain", "learn_sensitive"})
 NOT_OF_CUTS = ("passes", "rounds", "order")
 NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
 MOST_TOLD = 6
-
-
-def _of_model(name: str) -> frozenset[str]:
-    """Of one of the models; moments of a class are the same whatever each of its rows weighs."""
-    parameter = parameter_of(name)
-    own = {parameter} | ({"fit_intercept"} if has_own_bias(name) else set())
-    return OF_MODELS | own | ({"class_weights"} if parameter != "kappa" else set())
-
-
-OPTIONS: dict[str, frozenset[str]] = (
-    {
-        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify", "track"} | OF_CONSTRAINTS,
-        "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
-    }
-    | {
-        name: OF_KERNELS
-        | (OF_STRATEGIES & {field.name for field in fields(strategy)})
-        | ({"budget"} if issubclass(strategy, BudgetStrategy) else set())
-        for name, strategy in STRATEGIES.items()
-    }
-    | {name: _of_model(name) for name in MODEL_NAMES}
-    | {
-        "scs": OF_CUTS | OF_KERNELS | {"confidence", "first_sample", "bundle_size"},
-        "wolfe": OF_CUTS,
-        "ridge": OF_KERNELS | {"n_landmarks", "landmarks", "penalty", "class_weights", "fit_intercept"},
-        "pegasos": frozenset({"frequencies", "map", "lam", "batch", "project", "average", "certify", "confidence"}),
-    }
-)
-"""Of the options that only some solvers take, those that each of okl's own takes."""
 LOSSES_OF_STRATEGIES = (
     "auto",
     "hinge",
@@ -61,13 +23,6 @@ LOSSES_OF_STRATEGIES = (
     "absolute",
     "epsilon-insensitive",
 )
-
-
-def options_of(solver: str) -> frozenset[str]:
-    """Of the options that only some solvers take, those that one takes, okl's own or an extension's model."""
-    if solver == "auto":
-        return frozenset()
-    return OPTIONS[solver] if solver in OPTIONS else _of_model(solver)
 
 
 def check_options(settings: TrainSettings) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from okl.accelerated.catalogue import MODEL_NAMES
 from okl.accelerated.solver import AcceleratedSolver
-from okl.applicable import OPTIONS, check_options
+from okl.applicable import check_options
 from okl.configuration import SolverName, TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.execution import open_execution
@@ -24,6 +24,7 @@ from okl.online.solver import OnlineSolver
 from okl.planning import check, learnt_columns, make_online_solver, make_solver, mode_of
 from okl.recipes import make_accelerated, make_recipe, make_ridge, make_subgradient
 from okl.ridge.solver import RidgeSolver
+from okl.solveroptions import OPTIONS
 from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.model import Model, load_model, save_model

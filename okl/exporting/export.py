@@ -16,10 +16,10 @@ from okl.errors import ConfigError, ModelError
 from okl.exporting.madeup import MATRIX, feeds_of, made_up
 from okl.registry.reference import load
 from okl.store.model import Model
+from okl.store.piecereading import SourceBatch
 from okl.store.places import place_of
 from okl.store.publishing import write_whole
 from okl.store.rawrows import prepare_rows
-from okl.store.sources import SourceBatch
 from okl.types import FloatArray
 
 Format = Literal["onnx", "skops"]

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
-from okl.applicable import OPTIONS, options_of
 from okl.choosing.choice import choose
 from okl.configuration import IngestSettings, SolverName, TrainSettings
 from okl.errors import ConfigError
@@ -26,6 +25,7 @@ from okl.planning.rehearsal import rehearse
 from okl.planning.rounds import Cluster, Setting
 from okl.planning.standin import Scene, in_stretches, scene_of, scene_on_paper
 from okl.provenance import memory_bytes, version_of
+from okl.solveroptions import OPTIONS, options_of
 from okl.store.dataset import Dataset
 from okl.store.manifest import open_dataset
 from okl.store.publishing import write_whole

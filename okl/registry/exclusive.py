@@ -17,7 +17,8 @@ from typing import Any
 
 from okl.errors import RegistryError
 from okl.runfolder import sync
-from okl.store.places import EXTRAS, Place, RemotePath, file_system
+from okl.store.filesystems import EXTRAS, file_system
+from okl.store.places import Place, RemotePath
 from okl.store.trying import persistently, status_of
 
 CREATING = (*EXTRAS, "memory")  # kinds of stores that make a file only where none is, in one step

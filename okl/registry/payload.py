@@ -17,10 +17,10 @@ from typing import Any
 from okl.errors import DataError, RegistryError
 from okl.registry.exclusive import unwritable
 from okl.runfolder import RunFolder, sync
+from okl.store.digests import file_digest
 from okl.store.model import load_model
 from okl.store.places import Place, RemotePath
 from okl.store.publishing import PLACE_FAULTS, UPLOADS, local_folder
-from okl.store.sources import file_digest
 from okl.store.verified import file_sha256
 
 Write = Callable[[Path], object]

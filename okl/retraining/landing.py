@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from okl.errors import ConfigError, DataError
+from okl.store.digests import file_digest
 from okl.store.listing import ENDINGS
 from okl.store.places import Place, RemotePath, place_of
-from okl.store.sources import file_digest
 
 SETTLED_NANOSECONDS = 2 * 10**9
 STAMPS = ("ETag", "etag", "content_md5", "md5Hash", "generation", "mtime", "LastModified", "last_modified")

@@ -22,9 +22,10 @@ from okl.store.dataset import ColumnStatistics, Schema
 from okl.store.dateparts import has_time, is_date
 from okl.store.encoder import absent, encoder_of
 from okl.store.looking import looked_through
+from okl.store.piecereading import SourceBatch
 from okl.store.places import Place
 from okl.store.reference import open_by, text_labels, told_types
-from okl.store.sources import Source, SourceBatch
+from okl.store.sources import Source
 from okl.store.targets import plain_label
 from okl.store.values import is_text, numbers, value_type
 

@@ -23,9 +23,10 @@ from okl.store.columns import Roles
 from okl.store.dateparts import DATE_PARTS, PARTS, date_parts, has_time, is_date, zone_of
 from okl.store.encoder import words_and_index
 from okl.store.encodings import EncodingKind
+from okl.store.piecereading import read_piece
 from okl.store.rowcopying import Passed
 from okl.store.shardwork import Seat
-from okl.store.sources import Source, read_piece
+from okl.store.sources import Source
 from okl.store.splitting import held_out
 from okl.store.values import is_number, numbers
 

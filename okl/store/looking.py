@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from okl.execution.protocol import Execution
 from okl.store import csvblocks, csvtypes
+from okl.store.piecereading import Piece, count_rows
 from okl.store.places import place_of, size_of
-from okl.store.sources import Piece, Source, count_rows, in_stretches
+from okl.store.sources import Source, in_stretches
 
 MOST_THREADS = 4
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from okl.errors import ModelError
 from okl.store.dataset import Schema
+from okl.store.piecereading import SourceBatch
 from okl.store.rawrows import check_columns, prepare_rows
-from okl.store.sources import SourceBatch
 from okl.types import FloatArray, Precision
 
 RawValues: TypeAlias = Any

@@ -14,9 +14,10 @@ from okl.store.looking import looked_through
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import check_encodings
 from okl.store.parquetfiles import inspect
+from okl.store.piecereading import Piece, SourceBatch, read_piece
 from okl.store.places import Place
 from okl.store.reference import open_by, told_types
-from okl.store.sources import Piece, SourceBatch, open_source, read_piece
+from okl.store.sources import open_source
 from okl.store.targets import stored_index
 
 PIECE_ROWS = 131072
@@ -129,7 +130,7 @@ def read_table(
     batch_rows: int | None = None,
     exact: Collection[str] = (),
 ) -> Iterator[SourceBatch]:
-    """Read one piece in order, as batches of bounded size; see `okl.store.sources.read_piece`."""
+    """Read one piece in order, as batches of bounded size; see `okl.store.piecereading.read_piece`."""
     for rows in read_piece(piece.piece, columns, batch_rows, exact):
         place = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
         yield rows if place < 0 else rows._replace(batch=_with_words(piece, rows.batch, place))

@@ -1,8 +1,7 @@
-"""Where data, models and runs are kept: paths of this machine, and URLs of object stores by way of fsspec.
+"""Where data, models and runs are kept: paths of this machine, and URLs of object stores.
 
 A path of this machine stays a `pathlib.Path`, so that it costs nothing and a rename stays atomic. A URL is a
-`RemotePath`. Credentials come from the environment or from fsspec's own configuration only: a URL that carries them is
-refused, as URLs are stored with runs and shown in logs. This is the only module that imports fsspec.
+`RemotePath`.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from okl.errors import ConfigError
-from okl.store.trying import explained, first_line, persistently, without_secrets
+from okl.store.filesystems import check_url, file_system
+from okl.store.trying import explained, persistently, without_secrets
 
 Answer = TypeVar("Answer")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
 LOCAL = ("file://", "local://")
 
 
@@ -171,7 +169,7 @@ def place_of(location: str | os.PathLike[str]) -> Place:
         return Path(text)
     if text.startswith(LOCAL):
         return Path(text.partition("://")[2])
-    _check_url(text)
+    check_url(text)
     return RemotePath(text.rstrip("/"))
 
 
@@ -196,59 +194,6 @@ def size_of(place: Place) -> int:
     if info is None:
         raise explained(FileNotFoundError(), f"{place} cannot be read")
     return int(info["size"] or 0)
-
-
-def _check_url(url: str) -> None:
-    kind, _, rest = url.partition("://")
-    shown = without_secrets(url)
-    if "::" in url:
-        raise ConfigError(f"{shown} chains URLs; okl takes one, such as s3://BUCKET/FOLDER.")
-    # abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/... names a container, and no user
-    if "@" in rest.partition("/")[0] and not (EXTRAS.get(kind.lower()) == "abfs" and ":" not in rest.partition("@")[0]):
-        raise ConfigError(f"{shown} was given with a user or password; okl keeps and shows URLs. Use the environment.")
-    if shown != url:
-        raise ConfigError(
-            f"{shown} was given with a query, which may hold a token; okl keeps URLs. Use the environment."
-        )
-    file_system(url)
-
-
-def file_system(url: str) -> tuple[Any, str]:
-    """The fsspec file system of a URL, one a process and account, and the path in its words."""
-    kind = url.partition("://")[0].lower()
-    try:
-        made = _class_of(kind)
-        fs = _file_system(made, kind, tuple(sorted(made._get_kwargs_from_urls(url).items())))
-    except ImportError as error:
-        what = f"pip install 'okl[{EXTRAS[kind]}]'" if kind in EXTRAS else first_line(error)
-        raise ConfigError(f"{kind}:// takes a package that is not installed: {what}.") from None
-    return fs, made._strip_protocol(url)
-
-
-@cache
-def _class_of(kind: str) -> Any:
-    import fsspec
-
-    try:
-        return fsspec.get_filesystem_class(kind)
-    except ValueError:
-        raise ConfigError(f"{kind}:// is not known; okl takes s3://, gs://, abfs:// and what fsspec knows.") from None
-
-
-@cache
-def _file_system(made: Any, kind: str, account: tuple[tuple[str, Any], ...]) -> Any:
-    from fsspec.config import conf
-
-    options = dict(account)
-    # retries are okl's, the same for every store: three layers of them would keep one waiting for minutes
-    if EXTRAS.get(kind) == "s3":
-        options["config_kwargs"] = {"retries": {"total_max_attempts": 1}} | conf.get("s3", {}).get("config_kwargs", {})
-    fs = made(skip_instance_cache=True, **options)
-    # threads share it: a listing that one of them made a moment ago would hide from another what is there by now
-    fs.dircache.use_listings_cache = False
-    if EXTRAS.get(kind) == "s3":
-        fs.retries = 1
-    return fs
 
 
 def _told(fs: Any, path: str) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from okl.errors import DataError
 from okl.store.dataset import Schema
 from okl.store.encoder import check_kinds, encoder_of
-from okl.store.sources import SourceBatch
+from okl.store.piecereading import SourceBatch
 from okl.store.targets import stored_index
 from okl.store.values import Mask, is_number, is_text, missing_message, numbers, settle_inputs
 from okl.types import FloatArray, Precision

@@ -17,8 +17,8 @@ from okl.configuration import IngestSettings
 from okl.errors import DataError
 from okl.store.columns import Roles
 from okl.store.encoder import encoder_by
+from okl.store.piecereading import Piece, SourceBatch, read_piece
 from okl.store.shards import ShardWriter
-from okl.store.sources import Piece, SourceBatch, read_piece
 from okl.store.splitting import held_out
 from okl.store.targets import TargetReader, Targets
 from okl.store.values import Mask, missing_message, settle_inputs

@@ -15,9 +15,9 @@ from okl.configuration import IngestSettings
 from okl.errors import ExecutionError
 from okl.store.columns import Roles
 from okl.store.dataset import Shard
+from okl.store.piecereading import Piece
 from okl.store.rowcopying import Passed, RowCopier, RowReader
 from okl.store.shards import shard_writers
-from okl.store.sources import Piece
 from okl.store.statistics import Moments
 from okl.store.targets import TargetReader
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from okl.errors import DataError
 from okl.store.columns import Roles
 from okl.store.hashing import mixed
-from okl.store.sources import SourceBatch
+from okl.store.piecereading import SourceBatch
 from okl.store.values import Mask, is_number, numbers
 
 

@@ -24,11 +24,13 @@ from okl.errors import DataError
 from okl.execution.protocol import Execution
 from okl.store.columns import Roles
 from okl.store.dataset import Shard
+from okl.store.digests import combined_digest, file_digest
+from okl.store.piecereading import Piece, count_rows
 from okl.store.places import Place
 from okl.store.rowcopying import Passed
 from okl.store.shards import Written
 from okl.store.shardwork import WRITING, Look, Seat, Task, Write
-from okl.store.sources import Piece, Source, combined_digest, count_rows, file_digest, in_stretches
+from okl.store.sources import Source, in_stretches
 from okl.store.splitting import hash_share
 from okl.store.statistics import Moments, empty_moments, merge_moments
 from okl.store.targets import MAX_LABELS, TargetReader

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from okl.errors import DataError
 from okl.store.dataset import Label
-from okl.store.sources import SourceBatch
+from okl.store.piecereading import SourceBatch
 from okl.store.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.types import Task
 

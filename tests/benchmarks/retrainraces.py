@@ -35,7 +35,8 @@ from okl.registry.registry import Registry
 from okl.retraining.run import retrain
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
-from okl.store.places import file_system, place_of
+from okl.store.filesystems import file_system
+from okl.store.places import place_of
 from tests.benchmarks.readersatonce import read_while_moved
 from tests.benchmarks.retrainflows import Deployed
 from tests.registry.test_remote import Store

@@ -14,8 +14,8 @@ from okl.exporting.madeup import UNSEEN, feeds_of, made_up
 from okl.exporting.onnxmodel import to_onnx
 from okl.exporting.sklearnmodel import to_sklearn
 from okl.store.model import Model
+from okl.store.piecereading import SourceBatch
 from okl.store.rawrows import prepare_rows
-from okl.store.sources import SourceBatch
 
 N_ROWS = 600
 

@@ -14,7 +14,7 @@ import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from okl.store import copies, places, trying
+from okl.store import copies, filesystems, trying
 
 BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -105,11 +105,11 @@ def bucket_served(name: str, home: Path) -> Iterator[Faulty]:
         patch.setenv("OKL_HOME", str(home))
         patch.setattr(trying, "FIRST_WAIT_SECONDS", 0.005)
         point_at(patch, address)
-        places.file_system("s3://any")[0].mkdir(name)
+        filesystems.file_system("s3://any")[0].mkdir(name)
         try:
             yield app
         finally:
-            places._file_system.cache_clear()
+            filesystems._file_system.cache_clear()
             copies._copies.cache_clear()
 
 

@@ -24,10 +24,10 @@ from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset
 from okl.store.matching import read_as
 from okl.store.order import plan_windows
+from okl.store.piecereading import SourceBatch
 from okl.store.pieces import read_table, table_pieces
 from okl.store.rawrows import check_columns, prepare_rows
 from okl.store.reading import load_window
-from okl.store.sources import SourceBatch
 from okl.store.targets import TargetReader
 from okl.types import Split
 from tests.store.mixed import mixed

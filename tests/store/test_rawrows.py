@@ -15,10 +15,10 @@ from okl.store import csvblocks
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.store.order import plan_windows
+from okl.store.piecereading import SourceBatch
 from okl.store.pieces import TablePiece, read_table, table_pieces
 from okl.store.rawrows import RawRows, check_columns, prepare_rows
 from okl.store.reading import load_window
-from okl.store.sources import SourceBatch
 from okl.types import Precision
 from tests.store.sources import parquet, replaced, settings, table
 

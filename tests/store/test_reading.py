@@ -16,9 +16,9 @@ from okl.store.dataset import Dataset, Schema
 from okl.store.ingest import ingest
 from okl.store.matching import read_as
 from okl.store.order import Order, plan_windows
+from okl.store.piecereading import SourceBatch
 from okl.store.pieces import read_table, table_pieces
 from okl.store.reading import load_window, permutation_of, read_rows, read_window, sample_rows, window_jobs
-from okl.store.sources import SourceBatch
 from okl.store.verified import file_sha256
 from okl.types import Precision
 from tests.store.sources import inputs_of, parquet, replaced, settings, table

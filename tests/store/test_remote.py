@@ -18,7 +18,7 @@ from okl.checkpoints.unfinished import find_unfinished, settings_of
 from okl.errors import CheckpointError, ConfigError, DataError, ModelError
 from okl.execution.protocol import Execution
 from okl.functions import predict
-from okl.store import places
+from okl.store import filesystems
 from okl.store.copies import RemoteCopy, RemoteReader, whole_copy_of
 from okl.store.ingest import ingest
 from okl.store.manifest import is_dataset, open_dataset, verify
@@ -288,13 +288,13 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(mo
         raise ImportError("Install it")
 
     monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
-    places._class_of.cache_clear()
+    filesystems._class_of.cache_clear()
     try:
         for kind, extra in (("s3", "s3"), ("gs", "gs"), ("abfs", "abfs")):
             with pytest.raises(ConfigError, match=rf"^{kind}:// takes a package .*: pip install 'okl\[{extra}\]'\.$"):
                 place_of(f"{kind}://bucket/a")
     finally:
-        places._class_of.cache_clear()
+        filesystems._class_of.cache_clear()
 
 
 def test_a_copy_is_what_was_asked_for_in_bounded_disk(bucket: RemotePath, server: Faulty) -> None:
