@@ -13,32 +13,25 @@ from typing import Any
 
 from okl import extensions
 from okl.accelerated.solver import AcceleratedSolver
+from okl.account import Account
 from okl.beginning import open_data, open_folder
-from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
 from okl.checkpoints.keeper import MAIN, RunKeeper
 from okl.checkpoints.origin import Origin, refuse_other_origin
 from okl.choosing.choice import choose
 from okl.configuration import TrainSettings
-from okl.constraintresults import constraint_figures
-from okl.curve import LearningCurve
 from okl.errors import DivergedError
-from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.execution import open_for
 from okl.execution.protocol import Execution
 from okl.learning import learn, learn_linear
-from okl.online.constraints.grammar import parse_constraints
-from okl.online.constraints.measuring import measure_constraints
-from okl.online.solver import OnlineSolver
-from okl.planning import check, check_workers, learnt_columns, make_solver, mode_of, run_folder
+from okl.planning import check, check_workers, learnt_columns, make_solver, run_folder
 from okl.planning.memory import settle_memory
-from okl.predictors import Predictor
 from okl.progress import NullObserver, Observer, perform
-from okl.provenance import peak_memory_bytes, provenance
-from okl.results import Tallies, describe_data, figures, flat_figures, how_it_went, split_metrics
+from okl.provenance import provenance
+from okl.results import flat_figures, split_metrics
 from okl.runlog import naming, run_logger
 from okl.solvers import Solver
 from okl.spans import recording
-from okl.store.dataset import Shard
+from okl.store.dataset import Dataset
 from okl.store.model import Model, save_model
 from okl.store.places import Place
 from okl.store.publishing import run_place
@@ -107,16 +100,20 @@ class TrainingRun:
         self._begun = time.perf_counter()
         self._timeline, self._notes = Timeline(), ExitStack()
         self._result: dict[str, Any] = {}
-        self._proof: Proof | None = None
+        self._account = Account(self._place)
         self._execution: Execution | None = None
         self._keeper: RunKeeper | None = None
         self._scratch: Path | None = None
-        self._choice: dict[str, Any] = {}
 
     @property
     def folder(self) -> Place:
         """Where the run is kept once it is complete."""
         return self._place.folder
+
+    @property
+    def data(self) -> Dataset:
+        """The data set that is learnt."""
+        return self._account.data
 
     def ingest(self) -> dict[str, Any]:
         """Open the data set, or make one from the source in the run's folder."""
@@ -125,7 +122,7 @@ class TrainingRun:
         self._timeline.stage("ingest")
         about = open_folder(self._place, self.settings, self.resume)
         data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._open)
-        self.data = learnt_columns(self.settings, data)
+        self._account.data = learnt_columns(self.settings, data)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
             self._origin = replace(self._origin, key=about["key"])
@@ -138,8 +135,8 @@ class TrainingRun:
         execution = self._open()
         self._settle()
         settings = self.settings
-        self.memory = settle_memory(settings, self.data, self._running())
-        _LOG.info("%s: %s", self.folder.name, self.memory.sentence(self._running().n_workers))
+        self._account.memory = memory = settle_memory(settings, self.data, execution)
+        _LOG.info("%s: %s", self.folder.name, memory.sentence(execution.n_workers))
         self.solver = self._make_solver()
         self._keeper = RunKeeper(
             self._place.beside,
@@ -159,68 +156,52 @@ class TrainingRun:
         self._timeline.stage("learn")
         keeper, execution = self._keeping(), self._running()
         try:
-            self.learnt = learn(self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN))
+            self._account.learnt = learnt = learn(
+                self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN)
+            )
         except DivergedError:
             self._place.discard()
             raise
-        self._traffic = keeper.total_traffic(execution)  # the linear model of `evaluate` has rounds of its own
-        seconds, rows = self.learnt.seconds, self.data.rows("train")
-        return {"rows": rows, "seconds": seconds, "rows_per_second": rows * self.settings.passes / max(seconds, 1e-9)}
+        # the linear model of `evaluate` has rounds of its own
+        self._account.traffic = keeper.total_traffic(execution)
+        fast = self._account.rows_per_second(self.settings)
+        return {"rows": self.data.rows("train"), "seconds": learnt.seconds, "rows_per_second": fast}
 
     def evaluate(self) -> dict[str, Any]:
         """Measure the model on both splits, beside the majority or mean predictor and a linear model."""
         self._timeline.stage("evaluate")
-        predictors: dict[str, Predictor] = {
-            "model": self.learnt.predictor,
-            self._constant: ConstantPredictor(self.data.schema),
-        }
-        self.linear = learn_linear(self.settings, self.solver, self.data, self._running(), self._keeping())
-        if self.linear is not None:
-            predictors["linear"] = self.linear.predictor
-        execution, precision = self._running(), self.settings.precision
-        splits: dict[str, tuple[Shard, ...]] = {"train": self.data.split("train"), "test": self.data.split("test")}
-        self.tallies: Tallies = {
-            split: predictor_tallies(self.data, shards, predictors, precision, execution) if shards else None
-            for split, shards in splits.items()
-        }
-        self._measure_constraints(splits)
-        return {split: split_metrics(self.data.schema, self.tallies, split, "model") for split in self.tallies}
+        account, execution, settings = self._account, self._running(), self.settings
+        account.linear = learn_linear(settings, self.solver, self.data, execution, self._keeping())
+        account.measure(settings, execution)
+        return {split: split_metrics(self.data.schema, account.tallies, split, "model") for split in account.tallies}
 
     def certify(self) -> dict[str, Any]:
         """Prove what an online run lost to the best weights in hindsight, or how far Pegasos is from the optimum."""
         self._timeline.stage("certify")
-        learnt = self.learnt
-        assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
-        assert isinstance(learnt.curve, LearningCurve)
-        standings, execution = learnt.curve.known(), self._running()
-        if self.settings.solver == "pegasos":
-            confidence = self.settings.confidence
-            self._proof = excess_proof(learnt.solver, learnt.state, self.data, confidence, execution)
-        elif self.settings.track:
-            self._proof = tracking_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
-        else:
-            self._proof = regret_proof(learnt.solver, learnt.state, standings, self.data, execution, self.observer)
-        return {name: value for name, value in self._proof.as_json().items() if name not in ("horizons", "comparisons")}
+        proof = self._account.prove(self.settings, self._running(), self.observer)
+        return {name: value for name, value in proof.as_json().items() if name not in ("horizons", "comparisons")}
 
     def save(self) -> dict[str, Any]:
         """Write the model directory."""
         self._timeline.stage("save")
         used = extensions.origins(self.settings.solver, self.settings.loss, self.settings.map)
+        learnt = self._account.learnt
         model = Model(
             self.data.schema,
-            self.learnt.predictor,
+            learnt.predictor,
             self.settings.model_dump(mode="json"),
             provenance(self.data, self.settings.seed)
-            | {"processors": list(self._running().processors), "chosen": self.solver.chosen(self.learnt.state)}
+            | {"processors": list(self._running().processors), "chosen": self.solver.chosen(learnt.state)}
             | ({"extensions": used} if used else {}),
         )
-        self.weights_sha256 = save_model(model, self._place.beside / "model")
-        return {"weights_sha256": self.weights_sha256}
+        self._account.weights_sha256 = save_model(model, self._place.beside / "model")
+        return {"weights_sha256": self._account.weights_sha256}
 
     def report(self) -> dict[str, Any]:
         """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
         self._timeline.finish()
-        self._result = self._collect() | observe(self._timeline, self._running(), self._place.beside)
+        told = self._account.as_json(self.settings, self._keeping(), self._running())
+        self._result = told | observe(self._timeline, self._running(), self._place.beside)
         write_report(self._result, self._place.beside / "report.html")
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -261,8 +242,8 @@ class TrainingRun:
         """Choose what was left open; after a crash again, to the same choice."""
         if self.settings.solver == "auto":
             choice = choose(self.settings, self.data, self.observer)
-            self.settings, self._choice = choice.settings, choice.record
-            self.data = learnt_columns(self.settings, self.data)
+            self.settings, self._account.choice = choice.settings, choice.record
+            self._account.data = learnt_columns(self.settings, self.data)
             for sentence in choice.record["why"]:
                 _LOG.info("%s: %s", self.folder.name, sentence)
 
@@ -279,18 +260,6 @@ class TrainingRun:
         assert self._keeper is not None, "plan comes first"
         return self._keeper
 
-    @property
-    def _constant(self) -> str:
-        return "mean" if self.data.schema.task == "regression" else "majority"
-
-    def _measure_constraints(self, splits: dict[str, tuple[Shard, ...]]) -> None:
-        constraints, _ = parse_constraints(self.settings.constraints)
-        parts = (constraints, self.learnt.predictor, self.settings.precision, self._running())
-        self._measured = {
-            split: measure_constraints(self.data, shards, *parts) if constraints and shards else None
-            for split, shards in splits.items()
-        }
-
     def _open(self) -> Execution:
         """Start workers, unless that was done."""
         if self._execution is None:
@@ -303,36 +272,3 @@ class TrainingRun:
 
     def _ingest_progress(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})
-
-    def _collect(self) -> dict[str, Any]:
-        settings, learnt, linear, schema = self.settings, self.learnt, self.linear, self.data.schema
-        rows = self.data.rows("train")
-        baselines: dict[str, Any] = {self._constant: figures(schema, self.tallies, self._constant, learnt, True)}
-        baselines["linear"] = linear and figures(schema, self.tallies, "linear", linear)
-        here = self.data.folder.parent == self._place.beside  # and moves with it
-        return {
-            "model": str(self.folder / "model"),
-            "run": str(self.folder),
-            "name": settings.name or self.folder.name,
-            "rows": rows,
-            "seconds": learnt.seconds,
-            "total_seconds": self._keeping().total_seconds(),
-            "rows_per_second": rows * settings.passes / max(learnt.seconds, 1e-9),
-            "peak_memory_bytes": peak_memory_bytes(),
-            "memory_plan": self.memory.as_json(),
-            **figures(schema, self.tallies, "model", learnt),
-            "baselines": baselines,
-            "weights_sha256": self.weights_sha256,
-            "mode": mode_of(settings),
-            "workers": self._running().n_workers,
-            "resumed": self._keeping().resumed,
-            "rounds": self._traffic.rounds,
-            "bytes_sent": self._traffic.bytes_sent,
-            "bytes_received": self._traffic.bytes_received,
-            "chosen": learnt.solver.chosen(learnt.state),
-            **how_it_went(learnt, self._proof),
-            **constraint_figures(learnt, self._measured, rows),
-            **({"choice": self._choice} if self._choice else {}),
-            "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, self.folder / "data" if here else self.data.folder),
-        }
