@@ -6,7 +6,6 @@ Between rounds only small values travel, never rows.
 from __future__ import annotations
 
 import pickle
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,18 +17,14 @@ from typing import Any
 import dask
 
 from okl import extensions, spans
-from okl.checks import check_at_least
-from okl.errors import ConfigError
 from okl.execution.batches import Call, Packed, counted, in_order, pack
-from okl.execution.clusterfile import read_cluster_file
 from okl.execution.dask.bringing import Bringing
-from okl.execution.dask.cluster import CONFIG, open_client, silenced, start_cluster
+from okl.execution.dask.cluster import CONFIG, open_client, silenced
 from okl.execution.dask.courier import Answer, Carrier, Courier
 from okl.execution.dask.express import Express
 from okl.execution.dask.holding import hold, hold_as_before, memory_limit
-from okl.execution.dask.managed import start_managed
+from okl.execution.dask.joining import join
 from okl.execution.dask.performance import PerformanceReport
-from okl.execution.dask.security import check_encrypted, security_from
 from okl.execution.dask.versions import check_versions, versions
 from okl.execution.local import LocalExecution
 from okl.execution.placement import Homes, in_sequence
@@ -83,8 +78,6 @@ class DaskExecution:
         tls: str | None = None,
         run: str = "",
     ) -> None:
-        if [n_workers, address, cluster].count(None) != 2:
-            raise ConfigError("Dask takes a number of workers to start, the address of a scheduler, or a cluster file.")
         with ExitStack() as stack:
             self._run = f"run {run}, " if run else ""
             self._calls, self._homes = 0, Homes()
@@ -93,42 +86,21 @@ class DaskExecution:
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
             stack.enter_context(silenced())
-            security = security_from(tls)
-            wanted, folder = n_workers or 1, None
-            if n_workers is not None:
-                folder = stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True)
-                )
-                started = self._start_here(stack, n_workers, folder, security if tls else None)
-                address = started.scheduler_address
-            elif cluster is not None:
-                file = read_cluster_file(cluster)
-                started = start_managed(file, security if tls else None)
-                stack.callback(started.close)
-                address, security, wanted = started.scheduler_address, started.security or security, file.workers
-            else:
-                check_encrypted(str(address), security, tls)
-            self.address = str(address)
-            client = open_client(self.address, security, tls)
+            joined = join(stack, n_workers, address, cluster, tls)
+            self.address = joined.address
+            client = open_client(self.address, joined.security, tls)
             stack.callback(client.close)
             self._client, self._extensions = client, Bringing(client)
             self._courier = Courier(client, self.address, patience_seconds, straggler_seconds, carrier, most_workers)
             stack.callback(self._courier.close)
-            self._courier.open(wanted)
+            self._courier.open(joined.wanted)
             # whoever asks for certificates wants them at every connection
-            self._express = None if folder is None or tls else Express(self._courier, folder)
+            self._express = None if joined.folder is None or tls else Express(self._courier, joined.folder)
             if self._express is not None:
                 stack.callback(self._express.close)
             self._performance = PerformanceReport(client)
             check_versions(client.run(versions, extensions.packages(), workers=list(self._courier.slots)))
             self._stack = stack.pop_all()
-
-    @staticmethod
-    def _start_here(stack: ExitStack, n_workers: int, folder: str, security: Any) -> Any:
-        check_at_least("workers", n_workers, 1)
-        started = start_cluster(n_workers, folder, security)
-        stack.callback(started.close)
-        return started
 
     @property
     def n_workers(self) -> int:
