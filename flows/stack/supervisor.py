@@ -17,7 +17,6 @@ import sys
 import time
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from select import select
 
@@ -25,39 +24,15 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 
 from flows.stack.code import code_on_disk
 from flows.stack.mortal import heed_signals
-from flows.stack.plan import POOL, Child, Plan, StackOptions, choose_ports
-from flows.stack.processes import end, marked, memory_of, wait_for
-from flows.stack.state import ChildState, Phase, StackState, read_state, stack_folder, take_lock
+from flows.stack.plan import POOL, Plan, StackOptions, choose_ports
+from flows.stack.processes import end, marked, wait_for
+from flows.stack.running import Running
+from flows.stack.state import Phase, StackState, read_state, stack_folder, take_lock
 
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 2.0  # between looks at memory and the size of logs
-FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 30.0
-STEADY_SECONDS = 20.0  # whoever has lived for that long is started at once when it dies
 RUNS_SECONDS, OTHERS_SECONDS = 1.5, 1.5  # of the five in which all is to be over
-MOST_LOG_BYTES = 5_000_000
 ANOTHER_IS_UP, PORT_IS_TAKEN = 3, 4
-
-
-@dataclass
-class Running:
-    """A child, and what became of it."""
-
-    child: Child
-    log: Path
-    process: subprocess.Popen[bytes] | None = None
-    since: float | None = None
-    begun: float = 0.0
-    restarts: int = -1
-    failures: int = 0
-    due: float = 0.0
-    ended: str | None = None
-
-    def state(self) -> ChildState:
-        """For the file."""
-        pid = self.process.pid if self.process is not None else None
-        return ChildState(
-            self.child.name, pid, self.child.address, self.since, max(0, self.restarts), self.ended, str(self.log)
-        )
 
 
 class Supervisor:
@@ -115,48 +90,14 @@ class Supervisor:
         self.looked = now if looking else self.looked
         for running in self.children:
             if looking:
-                _bound_log(running.log)
-                self._bound_memory(running)
+                running.bound()
             if running.process is not None and (code := running.process.poll()) is not None:
-                self._note_end(running, code, now)
+                running.note_end(code, now)
                 changed = True
             if running.process is None and now >= running.due:
-                self._start(running, now)
+                running.start(self.folder, now)
                 changed = True
         return changed
-
-    def _start(self, running: Running, now: float) -> None:
-        child = running.child
-        try:
-            with running.log.open("ab") as log:
-                running.process = subprocess.Popen(
-                    child.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=child.environment,
-                    cwd=self.folder, pass_fds=child.inherited, start_new_session=True,
-                )  # fmt: skip
-        except OSError as error:  # no memory, no process numbers, a full disk: tried again
-            running.ended, running.failures = f"could not be started: {error.strerror}", running.failures + 1
-            running.due = now + _delay(running.failures)
-            return
-        running.since, running.begun = time.time(), now
-        running.restarts += 1
-
-    def _note_end(self, running: Running, code: int, now: float) -> None:
-        lived = now - running.begun
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        if running.ended is None or not running.ended.startswith("took"):
-            running.ended = f"ended {how} after {lived:.0f} s"
-        running.failures = 1 if lived >= STEADY_SECONDS or code == 0 else running.failures + 1
-        running.process, running.since = None, None
-        running.due = now + _delay(running.failures)
-
-    def _bound_memory(self, running: Running) -> None:
-        limit, process = running.child.memory_limit, running.process
-        if limit is None or process is None:
-            return
-        used = memory_of(process.pid) or 0
-        if used > limit:
-            running.ended = f"took {used / 2**20:.0f} MiB of {limit / 2**20:.0f}, and was ended"
-            process.kill()
 
     def _end_all(self) -> None:
         """Runs first, while there is a server that can note how they ended; then everybody else."""
@@ -180,19 +121,6 @@ class Supervisor:
         self.state = self.state.changed(phase=phase, children=tuple(running.state() for running in self.children))
         with suppress(OSError):  # a full disk must not end what runs
             self.state.write(self.folder)
-
-
-def _delay(failures: int) -> float:
-    """Seconds to wait before the next start, after so many ends in a row."""
-    return float(min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (failures - 1)))
-
-
-def _bound_log(log: Path) -> None:
-    """Keep the log and one before it; whoever writes to it goes on at its new beginning."""
-    with suppress(OSError):
-        if log.stat().st_size > MOST_LOG_BYTES:
-            shutil.copyfile(log, log.with_suffix(".log.1"))
-            os.truncate(log, 0)
 
 
 def supervise(options: StackOptions) -> int:
