@@ -17,7 +17,7 @@ from flows.cli import main
 from flows.server import prefect_home
 from okl.store.places import Place
 from tests.execution.processes import heed_interrupts
-from tests.flows.conftest import child_environment
+from tests.flows.environment import child_environment
 
 _started: list[subprocess.Popen[str]] = []
 

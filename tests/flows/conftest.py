@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 # Before Prefect is imported, which happens when the test modules are: it reads its home and its consent then.
@@ -22,6 +23,12 @@ os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="okl-tests-prefect-")
 os.environ["DO_NOT_TRACK"] = "1"
 
 from flows.server import OwnServer, own_server, prefect_home
+from okl.configuration import TrainSettings
+from okl.training import train
+from tests.flows.commandline import Terminal
+from tests.flows.environment import child_environment
+from tests.rows import curved
+from tests.store.sources import parquet, replaced
 
 
 @pytest.fixture(scope="session")
@@ -73,6 +80,30 @@ def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(capsys, monkeypatch)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """okl's home, a folder that is not there yet; no server is configured."""
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on text labels, with its data set in run/data and the rows in rows.parquet; to read only."""
+    folder = tmp_path_factory.mktemp("trained")
+    rows = curved(400)
+    words = np.array(["no", "yes"])[rows.column("y").to_numpy()]
+    parquet(folder, replaced(rows, "y", words), "rows.parquet")
+    train(TrainSettings(data=str(folder / "rows.parquet"), frequencies=10, out=str(folder / "run")))
+    return folder
+
+
+@pytest.fixture
 def in_new_process() -> Callable[[str], str]:
     """Run Python source in a new process, in the current directory, and return what it prints."""
 
@@ -84,8 +115,3 @@ def in_new_process() -> Callable[[str], str]:
         return outcome.stdout.strip()
 
     return run
-
-
-def child_environment(**changes: str) -> dict[str, str]:
-    """Return this process's environment for a child, in which okl and these tests can be imported from anywhere."""
-    return os.environ | {"PYTHONPATH": str(Path(__file__).absolute().parents[2])} | changes

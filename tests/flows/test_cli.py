@@ -21,11 +21,6 @@ PROMISED = {"model", "run", "rows", "seconds", "total_seconds", "rows_per_second
 PARTS = {"progressive", "train", "test"}
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    return Terminal(capsys, monkeypatch)
-
-
 def test_help_names_every_option_and_fits_a_wide_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     shown = {

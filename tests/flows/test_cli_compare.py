@@ -16,11 +16,6 @@ from tests.flows.conftest import query
 from tests.online.constraints.cases import sensitive_data
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    return Terminal(capsys, monkeypatch)
-
-
 def test_models_are_compared_recorded_and_the_best_one_scores(
     configured: OwnServer, tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -18,7 +18,8 @@ from infra.tls.make import main as make_certificates
 from tests.execution.processes import descendants, heed_interrupts, listening, soon
 from tests.execution.test_lifecycle import LOOPBACK
 from tests.flows.commandline import Terminal, copy_database, end_started, processes_of, start, tree, wait
-from tests.flows.conftest import child_environment, query
+from tests.flows.conftest import query
+from tests.flows.environment import child_environment
 from tests.rows import curved, write
 
 ENDLESS = ["--passes", "100000", "--frequencies", "400"]

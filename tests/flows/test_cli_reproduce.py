@@ -15,11 +15,6 @@ from tests.flows.conftest import query
 from tests.reproduction.sets import write_set
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    return Terminal(capsys, monkeypatch)
-
-
 def test_a_table_is_reproduced_on_workers_recorded_and_resumed(
     configured: OwnServer, tmp_path: Path, terminal: Terminal
 ) -> None:

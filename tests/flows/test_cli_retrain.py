@@ -18,11 +18,6 @@ WORDS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale
          "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    return Terminal(capsys, monkeypatch)
-
-
 def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     configured: OwnServer, tmp_path: Path, terminal: Terminal
 ) -> None:

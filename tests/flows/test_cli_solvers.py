@@ -88,11 +88,6 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    return Terminal(capsys, monkeypatch)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_solver_at_the_command_leaves_a_model_that_scores_alike_everywhere(
     name: str, configured: OwnServer, tmp_path: Path, terminal: Terminal

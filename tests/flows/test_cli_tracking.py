@@ -17,11 +17,6 @@ from tests.flows.commandline import Terminal
 from tests.rows import CHANGE, CHANGING, changing, inputs_of, write
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    return Terminal(capsys, monkeypatch)
-
-
 def test_a_stream_tracked_at_the_command_tells_when_it_changed_and_what_was_lost(
     configured: OwnServer, tmp_path: Path, terminal: Terminal
 ) -> None:

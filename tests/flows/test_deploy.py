@@ -39,7 +39,8 @@ from okl.retraining.settings import RetrainSettings
 from okl.scoring import SCORE_STAGES
 from okl.training import TRAIN_STAGES
 from tests.flows.blobs import write_blobs
-from tests.flows.conftest import child_environment, query
+from tests.flows.conftest import query
+from tests.flows.environment import child_environment
 from tests.retraining.shards import content, land
 
 RUN_SECONDS = 120.0

@@ -25,7 +25,7 @@ from flows.service import ServiceSettings
 from flows.stages import follow_stages
 from okl.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
 from okl.store.trying import explained
-from tests.flows.conftest import child_environment
+from tests.flows.environment import child_environment
 
 ATTEMPTS: list[int] = []
 

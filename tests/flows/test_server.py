@@ -18,7 +18,8 @@ import pytest
 
 from flows.server import LOOPBACK, OwnServer, own_server, prefect_home
 from okl.errors import ExecutionError
-from tests.flows.conftest import child_environment, query
+from tests.flows.conftest import query
+from tests.flows.environment import child_environment
 
 
 @pytest.fixture

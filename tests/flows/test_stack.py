@@ -27,7 +27,8 @@ from okl.execution.standing import VARIABLE
 from tests.execution.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
 from tests.flows.commandline import Outcome, end_started, start, wait
-from tests.flows.conftest import child_environment, query
+from tests.flows.conftest import query
+from tests.flows.environment import child_environment
 
 LOOPBACK = "0100007F"
 WORKERS = 1

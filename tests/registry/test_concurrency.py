@@ -16,7 +16,7 @@ from typing import Any
 from okl.errors import ConflictError
 from okl.registry.model import RegisteredModel
 from okl.registry.registry import Registry
-from tests.flows.conftest import child_environment
+from tests.flows.environment import child_environment
 from tests.registry.models import lineage, number_in, publish, writer
 from tests.registry.writing import RING, move_on
 

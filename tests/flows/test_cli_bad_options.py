@@ -1,0 +1,165 @@
+"""Options at the command that do not fit: one clear sentence, exit code 2, before a server is started."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from flows.server import OwnServer
+from tests.flows.commandline import Terminal, tree
+from tests.rows import curved
+from tests.store.sources import parquet
+
+BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
+    "no such setting": (["--set", "pases=2"], r"'pases' is not an option; it takes .*data"),
+    "no number": (["--passes", "two"], r"passes = 'two': input should be a valid integer"),
+    "no step": (["--step-size", "-1"], r"step_size = '-1': input should be greater than 0"),
+    "not a bandwidth": (["--bandwidth", "nan"], r"bandwidth = 'nan': input should be a finite number"),
+    "no such order": (["--order", "sorted"], r"order = 'sorted': input should be 'shuffle' or 'stored'"),
+    "no file": (["--config", "absent.toml"], r"absent\.toml cannot be read"),
+    "rounds of stream": (["--rounds", "3"], r"rounds belongs to the modes mix and sum"),
+    "a loss of another task": (["--loss", "multiclass-hinge"], r"'multiclass-hinge' is for a multiclass task"),
+    "a label that is not there": (
+        ["--class-weights", "maybe=2"],
+        r"names \['maybe'\], but the labels are \['no', 'yes'\]",
+    ),
+    "a weight of zero": (["--class-weights", "yes=0"], r"class_weights = .*greater than 0"),
+    "ingest of a data set": (["--scale", "minmax"], r"is a data set already; options of ingest do not apply"),
+    "two places to work": (["--workers", "2", "--scheduler", "127.0.0.1:1"], r"Give one of them, not both"),
+    "no address": (["--scheduler", "somewhere"], r"takes an address like tcp://HOST:8786"),
+    "a taken place": (["--out", "."], r"exists already, and okl never overwrites"),
+    "a kernel without frequencies": (
+        ["--kernel", "polynomial"],
+        r"'polynomial' is not shift-invariant, so it has no frequencies for a Fourier map\. Use .*the solver nogd",
+    ),
+    "a rank above the budget": (
+        ["--solver", "nogd", "--budget", "20", "--rank", "21"],
+        r"rank = 21, but a budget of 20 landmarks gives .*at most that rank\. Set the rank to 20 or less",
+    ),
+    "more landmarks than rows": (
+        ["--solver", "nogd", "--budget", "5000"],
+        r"budget = 5,000, but there are only \d{3} training rows .*Set a budget of at most \d{3}\.",
+    ),
+    "more chosen landmarks than rows": (
+        ["--solver", "nogd", "--budget", "5000", "--landmarks", "kmeans"],
+        r"budget = 5,000, but landmarks = 'kmeans' are chosen from \d{3} sampled rows",
+    ),
+    "more support vectors than rows": (
+        ["--solver", "rbp", "--budget", "5000"],
+        r"budget = 5,000, but there are \d{3} rows to learn from",
+    ),
+    "a budget of fogd": (
+        ["--budget", "50"],
+        r"budget = 50 was given, but the solver fogd takes no budget: nogd.* would",
+    ),
+    "a rank of fogd": (["--rank", "5"], r"rank = 5 was given, but the solver fogd takes no rank: nogd would"),
+    "frequencies of nogd": (
+        ["--solver", "nogd", "--frequencies", "50"],
+        r"frequencies = 50 was given, but the solver nogd takes no frequencies: fogd, c-svm, .* would",
+    ),
+    "a map of nogd": (["--solver", "nogd", "--map", "auto"], r"the solver nogd takes no map: fogd, .* would"),
+    "a budget of a perceptron": (
+        ["--solver", "perceptron", "--budget", "50"],
+        r"the solver perceptron takes no budget",
+    ),
+    "weights of a budget": (
+        ["--solver", "rbp", "--class-weights", "balanced"],
+        r"class_weights = 'balanced' was given, but the solver rbp takes no class_weights: fogd, nogd, .* would",
+    ),
+    "a regularisation of rbp": (["--solver", "rbp", "--set", "regularisation=0.1"], r"rbp takes no regularisation"),
+    "a degree of the Gaussian kernel": (
+        ["--solver", "nogd", "--set", "degree=2"],
+        r"degree = 2 was given, but the kernel 'gaussian' has no degree",
+    ),
+    "a bandwidth of the linear kernel": (
+        ["--solver", "rbp", "--kernel", "linear", "--bandwidth", "2"],
+        r"bandwidth = 2\.0 was given, but the kernel 'linear' has none",
+    ),
+    "merging without distances": (
+        ["--solver", "bsgd-merging", "--kernel", "polynomial"],
+        r"bsgd-merging .*Gaussian|gaussian",
+    ),
+    "a loss of other solvers": (["--solver", "rbp", "--loss", "logistic"], r"but rbp steps by the hinge loss"),
+    "an epsilon of classes": (["--set", "epsilon=0.5"], r"epsilon = 0\.5 is for a regression"),
+    "a rule of the mode sum": (["--set", "step_rule=plain"], r"belongs to the mode sum; this run's is stream"),
+    "sums of support vectors": (
+        ["--solver", "rbp", "--mode", "sum"],
+        r"mode = 'sum', but rbp learns in stream or mix only",
+    ),
+    "a nu out of its range": (
+        ["--solver", "nu-svm", "--nu", "0.99"],
+        r"nu = 0\.99 is outside \(0, 0\.\d+\], the valid range for these labels",
+    ),
+    "no C": (["--solver", "c-svm", "--C", "0"], r"C = '0': input should be greater than 0"),
+    "an infinite C": (["--solver", "c-svm", "--C", "inf"], r"C = 'inf': input should be a finite number"),
+    "a C of nu-svm": (["--solver", "nu-svm", "--C", "1"], r"C = 1\.0 was given, but the solver nu-svm takes no C: "),
+    "passes of a certified model": (
+        ["--solver", "c-svm", "--passes", "2"],
+        r"passes = 2 .* c-svm is no online learner",
+    ),
+    "a stream of a certified model": (["--solver", "c-svm", "--mode", "stream"], r"c-svm goes over all rows in every"),
+    "frequencies of inputs": (
+        ["--solver", "c-svm", "--kernel", "linear", "--frequencies", "9"],
+        r"with kernel = 'linear' there is no map",
+    ),
+    "no such solver": (
+        ["--solver", "svm"],
+        r"solver = 'svm': .* such as c-svm, l2-svm, nu-svm, l1-l2-svm",
+    ),
+    "no place": (
+        ["--out", "/dev/null/run"],
+        r"/dev/null/run cannot be made: /dev/null is a file\. Choose another place",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_wrong_options_are_refused_before_a_server_is_started(
+    name: str, trained: Path, home: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, message = BAD_OPTIONS[name]
+    monkeypatch.chdir(tmp_path)
+    outcome = terminal.okl("train", trained / "run" / "data", *words)
+    assert outcome.code == 2
+    assert re.search(message, outcome.sentence)
+    assert tree(tmp_path) == []
+
+
+BAD_OF_SOURCES: dict[str, tuple[list[str], str]] = {
+    "a kernel without frequencies": (["--kernel", "linear"], r"'linear' is not shift-invariant.*the solver nogd"),
+    "a strategy for classes only": (
+        ["--solver", "bpa-s", "--task", "regression"],
+        r"bpa-s is not defined for a regression task, but for binary, multiclass",
+    ),
+    "a strategy for two classes only": (
+        ["--solver", "tvm", "--task", "multiclass"],
+        r"tvm is not defined for a multiclass task, but for binary",
+    ),
+    "an option of other solvers": (["--solver", "ogd", "--rank", "3"], r"the solver ogd takes no rank: nogd would"),
+    "a loss of another task": (["--loss", "hinge", "--task", "regression"], r"'hinge' is for a binary task"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OF_SOURCES)
+def test_what_fits_no_task_of_a_source_is_refused_before_a_server_is_started(
+    name: str, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    words, message = BAD_OF_SOURCES[name]
+    source = parquet(tmp_path, curved(50), "numbers.parquet")
+    outcome = terminal.okl("train", source, *words, "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert re.search(message, outcome.sentence)
+    assert tree(tmp_path) == [source.name]
+
+
+def test_a_task_that_only_reading_tells_is_refused_in_the_run(
+    configured: OwnServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    source = parquet(tmp_path, curved(400, "regression"), "numbers.parquet")
+    before = tree(tmp_path)
+    outcome = terminal.okl("train", source, "--solver", "bpa-s", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "bpa-s is not defined for a regression task" in outcome.sentence
+    assert tree(tmp_path) == before
