@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands import Json, Registered, app, show
+from okl.errors import ConfigError
 
 if TYPE_CHECKING:
     from okl.registry.entry import Entry
@@ -20,6 +21,7 @@ models = typer.Typer(
 app.add_typer(models, name="models", short_help="Registered models: list, show, diff, promote, rollback, prune.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")]
+Which = Annotated[str | None, typer.Argument(metavar="WHICH", help="Number or alias.", show_default=False)]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Kept in the log, for people; none: no reason.")]
 Expected = Annotated[
     int | None,
@@ -41,13 +43,16 @@ def list_models(registry: Registered = None, json: Json = False) -> None:
 @models.command("show", short_help="A model's versions and log, or one version's lineage.")
 def show_model(
     model: Annotated[str, typer.Argument(metavar="NAME[@WHICH]", help="A model, or a version: NAME@7, NAME@champion.")],
+    whole: Annotated[
+        bool, typer.Option("--all", help="Of a version: every setting, what it was made with, all shards.")
+    ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read all files of a version, and hold them against the log.")
     ] = False,
     registry: Registered = None,
     json: Json = False,
 ) -> None:
-    """A model's versions and log, or one version's lineage."""
+    """A model's versions and log; or of one version how good it is, what it learnt, and by which settings."""
     from okl.registry.describe import describe_model, describe_one
     from okl.registry.registry import Registry
     from okl.registry.wording import model_text, version_text
@@ -70,14 +75,14 @@ def show_model(
     if verify:
         version.verify()
     found = describe_one(registered, version)
-    show(found, json, version_text(found))
+    show(found, json, version_text(found, whole))
 
 
 @models.command(short_help="What two versions of a model differ in.")
 def diff(
-    name: Name,
-    first: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")] = "previous",
-    second: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias.")] = "champion",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model; or NAME@WHICH NAME@WHICH.")],
+    first: Which = None,
+    second: Which = None,
     registry: Registered = None,
     json: Json = False,
 ) -> None:
@@ -89,6 +94,7 @@ def diff(
     from okl.registry.registry import Registry
     from okl.registry.wording import difference_text
 
+    name, first, second = _two(name, first, second)
     model = Registry(registry).model(name)
     found = describe_difference(model, model.version(first), model.version(second))
     show(found, json, difference_text(found))
@@ -97,7 +103,7 @@ def diff(
 @models.command(short_help="Add a trained model as a version.")
 def publish(
     name: Name,
-    trained: Annotated[str, typer.Argument(metavar="RUN", help="Folder or URL of a run, or of a model alone.")],
+    trained: Annotated[str, typer.Argument(metavar="RUN", help="Folder, URL or name of a run, or a model alone.")],
     promote: Annotated[bool, typer.Option("--promote", help="Make it the champion in the same step.")] = False,
     why: Why = "",
     registry: Registered = None,
@@ -105,18 +111,27 @@ def publish(
 ) -> None:
     """Add a trained model as a version; the same one again adds nothing."""
     from okl.registry.importing import publish_trained
+    from okl.registry.reference import run_named
     from okl.registry.registry import Registry
     from okl.store.places import place_of
 
-    version, new = publish_trained(Registry(registry).model(name), place_of(trained), promote=promote, why=why)
+    model, place = Registry(registry).model(name), place_of(trained)
+    run = None if place.exists() else run_named(trained)
+    version, new = publish_trained(model, run or place, promote=promote, why=why)
     found = {"model": name, "version": version.number, "new": new, "folder": str(version.folder)}
-    show(found, json, f"{version} {'published' if new else 'was there already'}: {version.folder}")
+    text = f"{version} {'published' if new else 'was there already'}: {version.folder}"
+    if model.state().champion != version.number:
+        text += f"\nchampion of {name} is {model.state().champion or 'none yet'}; "
+        text += f"to make it this one: okl models promote {name} {version.number}"
+    show(found, json, text)
 
 
 @models.command(short_help="Make a version the champion.")
 def promote(
     name: Name,
-    which: Annotated[str, typer.Argument(metavar="WHICH", help="Number or alias, such as 7 or candidate.")],
+    which: Annotated[
+        str | None, typer.Argument(metavar="WHICH", help="Number or alias, such as 7 or candidate.", show_default=False)
+    ] = None,
     expect: Expected = None,
     why: Why = "",
     registry: Registered = None,
@@ -126,9 +141,12 @@ def promote(
     from okl.registry.entry import CHAMPION
     from okl.registry.registry import Registry
 
+    name, at, version = name.partition("@")
+    if bool(at) == (which is not None):
+        raise ConfigError("okl models promote takes one version: okl models promote churn 7, or churn@7.")
     model = Registry(registry).model(name)
     before = model.state().champion
-    entry = model.promote(which, expected=None if expect is None else {CHAMPION: expect}, why=why)
+    entry = model.promote(which or version, expected=None if expect is None else {CHAMPION: expect}, why=why)
     _show_moved(name, before, entry, json)
 
 
@@ -161,6 +179,19 @@ def prune(
 
     pruned = Registry(registry).model(name).prune(keep, dry_run=dry_run, why=why)
     show({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
+
+
+def _two(name: str, first: str | None, second: str | None) -> tuple[str, str, str]:
+    """A model and two of its versions, from NAME WHICH WHICH or NAME@WHICH NAME@WHICH."""
+    from okl.registry.entry import CHAMPION, PREVIOUS
+
+    model, at, which = name.partition("@")
+    if not at:
+        return name, first or PREVIOUS, second or CHAMPION
+    other, _, version = (first or "").rpartition("@")
+    if second is not None or other not in ("", model):
+        raise ConfigError(f"okl models diff takes two versions of one model: okl models diff {model}@1 {model}@2.")
+    return model, which, version or CHAMPION
 
 
 def _show_moved(name: str, before: int | None, entry: Entry, json: bool) -> None:

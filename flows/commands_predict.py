@@ -93,9 +93,10 @@ def _registered(model: str, registry: str | None) -> dict[str, str]:
     from okl.registry.reference import is_reference, pinned
     from okl.registry.registry import registry_location
 
-    if not is_reference(model):
-        return {"model": absolute_location(model)}
-    return {"model": pinned(model, registry), "registry": registry_location(registry)}
+    found = pinned(model, registry)
+    if not is_reference(found):
+        return {"model": absolute_location(found)}
+    return {"model": found, "registry": registry_location(registry)}
 
 
 def _pipe(model: str, registry: str | None, given: dict[str, Any], out: str | None, json: bool) -> None:
@@ -105,7 +106,7 @@ def _pipe(model: str, registry: str | None, given: dict[str, Any], out: str | No
     from okl.piping import score_stream
     from okl.registry.reference import is_reference, pinned
 
-    if is_reference(model) and (version := pinned(model, registry)) != model:
-        typer.echo(f"scored by {version}", err=True)  # an alias may name another one tomorrow
-        model = version
-    score_stream(model, sys.stdin.buffer, sys.stdout.buffer, given.get("keys", ()), registry)
+    found = pinned(model, registry)
+    if is_reference(found) and found != model:
+        typer.echo(f"scored by {found}", err=True)  # an alias may name another one tomorrow
+    score_stream(found, sys.stdin.buffer, sys.stdout.buffer, given.get("keys", ()), registry)

@@ -15,7 +15,7 @@ from okl.execution.protocol import Rows
 from okl.explaining.importance import Importances, permutation_importance
 from okl.explaining.sample import sample_source
 from okl.progress import NullObserver, Observer
-from okl.registry.reference import REGISTRY, find_version, is_reference
+from okl.registry.reference import REGISTRY, find_version, is_reference, meant
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import read_as
 from okl.store.model import Model, load_model
@@ -96,13 +96,14 @@ def describe_predictor(model: Model) -> dict[str, Any]:
 
 
 def _known(settings: ExplainSettings) -> Known:
-    if is_reference(settings.model):
-        version = find_version(settings.model, settings.registry)
+    named = meant(settings.model, settings.registry)
+    if is_reference(named):
+        version = find_version(named, settings.registry)
         lineage = {"version": version.number, **version.lineage.as_json()}
         folder = version.model_folder
         return Known(version.load(), str(version), folder, lineage, _result_beside(folder))
-    folder = place_of(settings.model)
-    return Known(load_model(settings.model), settings.model, folder, {}, _result_beside(folder.absolute()))
+    folder = place_of(named)
+    return Known(load_model(named), named, folder, {}, _result_beside(folder.absolute()))
 
 
 def _result_beside(folder: Place) -> dict[str, Any]:

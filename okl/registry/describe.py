@@ -65,10 +65,13 @@ def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, 
 
 
 def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
-    """A version, the numbers of those that it goes back to, and how many shards and rows they all learnt."""
+    """A version, when it was published, what it goes back to, and how many shards and rows they all learnt."""
     line = list(model.ancestry(version))
-    return describe_version(version, model.state().aliases) | {
+    entries = model.entries()
+    made = next(one for one in entries if one.published is not None and one.published.version == version.number)
+    return describe_version(version, entries[-1].state.aliases) | {
         "model": model.name,
+        **{name: getattr(made, name) for name in ("at", "by", "why")},
         "files": version.published.files,
         "ancestors": [one.number for one in line[1:]],
         "shards_in_all": sum(len(one.lineage.shards) for one in line),

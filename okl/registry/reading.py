@@ -78,7 +78,8 @@ class ModelLog:
         number = int(which) if str(which).isdecimal() else state.aliases.get(str(which))
         if number is None:
             named = ", ".join(f"{alias} ({version})" for alias, version in sorted(state.aliases.items())) or "none"
-            raise RegistryError(f"{self.name} has no alias {str(which)!r}. It has {named}; or give a number.")
+            make = f" To make one it: okl models promote {self.name} {state.latest}." if which == CHAMPION else ""
+            raise RegistryError(f"{self.name} has no alias {str(which)!r}. It has {named}; or give a number.{make}")
         if not 1 <= number <= state.latest:
             raise RegistryError(f"{self.name} has no version {number}. It has 1 to {state.latest}.")
         return self.opened(self.log.publication(number, head), state)

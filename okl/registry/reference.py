@@ -1,13 +1,19 @@
-"""NAME@WHICH: a version of a registered model, where a folder of a model could be given, too."""
+"""What a model is given by: its folder or URL, NAME@WHICH of a registry, or a NAME that means one of them."""
 
 from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
+from okl.errors import ConfigError
+from okl.home import runs_named
+from okl.registry.entry import CHAMPION
+from okl.registry.payload import MODEL
 from okl.registry.registry import NAME, Registry
 from okl.registry.version import Version
-from okl.store.model import Model, load_model
+from okl.store.model import DESCRIPTION, Model, load_model
+from okl.store.places import place_of
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 
@@ -40,13 +46,55 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
     return Registry(registry).model(name).version(which)
 
 
+def meant(model: Location, registry: Location | None = None) -> str:
+    """A folder, a URL or NAME@WHICH for what people give in their place; whatever else it is comes back as it is.
+
+    A run's folder stands for the model in it; a NAME alone for NAME@champion where models of that name are registered,
+    else for the model of the run in okl's home that has this name, with or without its date.
+
+    Raises
+    ------
+    ConfigError : several runs have that name
+    """
+    given = os.fspath(model)
+    place = place_of(given)
+    if is_reference(given) or not isinstance(place, Path) or (place / DESCRIPTION).is_file():
+        return given
+    if (place / MODEL / DESCRIPTION).is_file():
+        return str(place / MODEL)
+    if not NAME.fullmatch(given):
+        return given
+    if Registry(registry).model(given).state().latest:
+        return f"{given}@{CHAMPION}"
+    run = run_named(given)
+    return given if run is None else str(run / MODEL)
+
+
+def run_named(name: str) -> Path | None:
+    """The folder of the run in okl's home that is named so, with or without its date; None if there is none.
+
+    Raises
+    ------
+    ConfigError : several are, and the name has no date
+    """
+    runs = runs_named(name)
+    exact = [run for run in runs if run.name == name]
+    if len(runs) > 1 and not exact:
+        raise ConfigError(
+            f"{len(runs)} runs are named {name}. Give the whole name of one, such as {runs[0].name}, the newest."
+        )
+    found = exact or runs
+    return found[0] if found else None
+
+
 def pinned(model: Location, registry: Location | None = None) -> str:
-    """What means the same model for good: NAME@NUMBER for NAME@WHICH; a folder or URL as it is."""
-    return str(find_version(os.fspath(model), registry)) if is_reference(model) else os.fspath(model)
+    """What means the same model for good: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL. See `meant`."""
+    found = meant(model, registry)
+    return str(find_version(found, registry)) if is_reference(found) else found
 
 
 def load(model: Location, registry: Location | None = None) -> Model:
-    """Open a model, given as its folder or URL, or as NAME@ALIAS or NAME@NUMBER of a registry.
+    """Open a model, given as its folder or URL, as NAME@ALIAS or NAME@NUMBER of a registry, or as `meant` has it.
 
     Every byte is checked against its digests, and no stored code is run. An alias is looked up once, and a version's
     files never change: whatever is promoted meanwhile, the model is one version's.
@@ -60,6 +108,5 @@ def load(model: Location, registry: Location | None = None) -> Model:
     ModelError : missing, damaged, incomplete, or written by a later okl
     RegistryError : no such model, version or alias; or the version was pruned
     """
-    if is_reference(model):
-        return find_version(os.fspath(model), registry).load()
-    return load_model(os.fspath(model))
+    found = meant(model, registry)
+    return find_version(found, registry).load() if is_reference(found) else load_model(found)

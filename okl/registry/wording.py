@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from okl.configuration import IngestSettings, TrainSettings
 from okl.registry.describe import flattened
 from okl.registry.entry import CANDIDATE, CHAMPION, PREVIOUS
 from okl.registry.pruning import Pruned
@@ -13,6 +14,8 @@ from okl.store.wording import flat, number, rate
 
 CHALLENGER = "challenger"  # in the figures of a retrained version: itself; the champion there is the one before
 SHOWN = 20  # versions of a model
+PAGE = "report.html"
+HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
 PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "environment": "environment"}
 
 
@@ -64,24 +67,53 @@ def model_text(found: Mapping[str, Any]) -> str:
     )
 
 
-def version_text(found: Mapping[str, Any]) -> str:
-    """Of `describe_one`."""
-    facts = {
-        "aliases": ", ".join(found["aliases"]) or "-",
+def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
+    """Of `describe_one`: how good it is, what it learnt and by which settings, and where it lies.
+
+    whole : with every setting, what it was made with, and all shards
+    """
+    shards = found["shards"]
+    decided = (found["decision"] or {}).get("reason")
+    rows = [["aliases", ", ".join(found["aliases"]) or "-"], ["published", f"{found['at']} by {found['by']}"]]
+    rows += [["why", str(decided or found["why"])]] if decided or found["why"] else []
+    rows += [[f"metrics.{name}", text] for name, text in _own(found["metrics"])]
+    rows += [[f"settings.{name}", text] for name, text in flat(found["settings"]) if whole or name in _given(found)]
+    rows += flat_rows({
+        "learnt": f"{len(shards):,} shards, {found['rows']:,} rows; with all ancestors "
+        f"{found['shards_in_all']:,} shards, {found['rows_in_all']:,} rows",
         "parent": found["parent"],
         "files": "pruned" if found["pruned"] else f"{found['folder']} ({size(found['size_bytes'])})",
-        "identity": found["identity"],
-        "learnt": f"{len(found['shards']):,} shards, {found['rows']:,} rows; with all ancestors "
-        f"{found['shards_in_all']:,} shards, {found['rows_in_all']:,} rows",
-        "ancestors": found["ancestors"],
-    }
-    rows = [[name, text] for name, text in flat(facts)]
-    for part, title in PARTS.items():
-        own = _own(found[part]) if part == "metrics" else flat(found[part])
-        rows += [[f"{title}.{name}", text] for name, text in own]
-    shards = [["shard", "rows", "sha256"]]
-    shards += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in found["shards"]]
-    return "\n".join([f"{found['model']}@{found['version']}", *aligned(rows), "", *aligned(shards)])
+    })  # fmt: skip
+    if PAGE in found["files"] and not found["pruned"]:
+        rows.append(["report", f"{found['folder']}/{PAGE}"])
+    head = f"{found['model']}@{found['version']}"
+    if not whole:
+        more = f"every setting, what it was made with, and its shards: okl models show {head} --all"
+        return "\n".join([head, *aligned(rows), "", more])
+    rows += flat_rows({"identity": found["identity"], "ancestors": found["ancestors"]})
+    for part in ("decision", "environment"):
+        rows += [[f"{part}.{name}", text] for name, text in flat(found[part])]
+    learnt = [["shard", "rows", "sha256"]]
+    learnt += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
+    return "\n".join([head, *aligned(rows), "", *aligned(learnt)])
+
+
+def flat_rows(facts: Mapping[str, Any]) -> list[list[str]]:
+    """Facts as rows of a table."""
+    return [[name, text] for name, text in flat(facts)]
+
+
+def _given(found: Mapping[str, Any]) -> set[str]:
+    """Names of the settings that say what was learnt from and by which solver, and of those not as they are anyway."""
+    train = TrainSettings.model_construct(data="").model_dump(mode="json")
+    usual = flattened(train | {"ingest": IngestSettings().model_dump(mode="json")})
+    told = set()
+    for name, value in flattened(found["settings"]).items():
+        setting = name.removeprefix("train.")
+        odd = setting not in HIDDEN and not setting.startswith("judging.") and usual.get(setting, value) != value
+        if odd or setting in ("data", "solver"):
+            told.add(name)
+    return told
 
 
 def difference_text(found: Mapping[str, Any]) -> str:

@@ -158,7 +158,11 @@ def _advice(folder: Place) -> str:
     """What to give in place of a folder where no model is: perhaps its name is that of a run."""
     if not folder.exists():
         runs = runs_named(folder.name)
-        told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there." if runs else ""
+        if not runs:
+            return "Give the folder of a trained model, the name of a run, or NAME@champion of a registered model."
+        told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there."
+    elif isinstance(folder, Path) and folder.is_file():
+        told = " This is a file: the model comes first, then the rows."
     else:
         told = f" That of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
     return f"Give the folder of a trained model.{told}"

@@ -54,15 +54,43 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert "test.mistake_rate 0.2" in shown
     one = terminal.okl_json("models", "show", "churn@champion", "--verify")
     assert (one["version"], one["metrics"], one["ancestors"]) == (2, {"test": {"mistake_rate": 0.2}}, [])
-    assert "metrics.test.mistake_rate  0.2" in terminal.okl("models", "show", "churn@2").out
+    short, whole = (terminal.okl("models", "show", "churn@2", *more).out for more in ([], ["--all"]))
+    assert "metrics.test.mistake_rate  0.2" in short
+    assert "weights_sha256" in whole
+    assert len(short) < len(whole)
+    assert "weights_sha256" not in short
     differing = terminal.okl_json("models", "diff", "churn", "previous", "champion")
     assert differing["settings"].keys() == {"number", "weights_sha256"}
     assert differing["metrics"] == {"test.mistake_rate": [0.1, 0.2]}
     assert "churn@1" in terminal.okl("models", "diff", "churn", "1", "2").out
+    assert terminal.okl_json("models", "diff", "churn@1", "churn@2") == differing
+    assert "takes two versions of one model" in terminal.okl("models", "diff", "churn@1", "chrun@2").sentence
     assert terminal.okl_json("models", "diff", "churn") == differing
     assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1 (before: 2)\n"
     again = terminal.okl("models", "rollback", "churn")
     assert (again.code, "has no champion to go back to" in again.sentence) == (2, True)
+
+
+def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal: Terminal, tmp_path: Path) -> None:
+    runs, rows = tmp_path / "home" / "runs", rows_in(tmp_path)
+    for number, run in enumerate(("first-20260101-101010-7", "first-20260102-101010-7", "churn-20260103-101010-7"), 1):
+        save_model(model_numbered(number), runs / run / "model")
+    for given in ("churn", "churn-20260103-101010-7", runs / "churn-20260103-101010-7"):
+        assert terminal.okl_json("evaluate", given, rows)["model"] == str(runs / "churn-20260103-101010-7" / "model")
+    assert (
+        "2 runs are named first. Give the whole name of one, such as first-20260102"
+        in terminal.okl("evaluate", "first", rows).sentence
+    )
+    told = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
+    assert "champion of churn is none yet; to make it this one: okl models promote churn 1" in told
+    refused = terminal.okl("evaluate", "churn", rows).sentence
+    assert "no alias 'champion'. It has none; or give a number. To make one it: okl models promote churn 1." in refused
+    assert "takes one version" in terminal.okl("models", "promote", "churn").sentence
+    assert terminal.okl("models", "promote", "churn@1").out == "churn: champion 1 (before: none)\n"
+    assert terminal.okl_json("evaluate", "churn", rows)["model"] == "churn@1"
+    assert terminal.okl_json("explain", "churn", rows)["model"] == "churn@1"
+    again = okl.load("churn").scores(np.ones((1, len(SCHEMA.features))))
+    np.testing.assert_array_equal(again, model_numbered(1).scores(np.ones((1, len(SCHEMA.features)))))
 
 
 def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_named(terminal: Terminal) -> None:

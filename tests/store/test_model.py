@@ -68,8 +68,11 @@ def test_the_name_of_a_run_in_place_of_its_folder_says_where_it_is(
         load_model(tmp_path / "first")
     with pytest.raises(ModelError, match=r"That of this run is .+/first-20260101-101010-7/model"):
         load_model(runs / "first-20260101-101010-7")
-    with pytest.raises(ModelError, match=r"Give the folder of a trained model\.$"):
+    with pytest.raises(ModelError, match=r"Give the folder of a trained model, the name of a run, or NAME@champion"):
         load_model(tmp_path / "fir")
+    (tmp_path / "rows.csv").touch()
+    with pytest.raises(ModelError, match=r"This is a file: the model comes first, then the rows\.$"):
+        load_model(tmp_path / "rows.csv")
 
 
 def test_same_model_is_stored_in_the_same_bytes(tmp_path: Path) -> None:
