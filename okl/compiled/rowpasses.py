@@ -117,3 +117,24 @@ def add_sparse_rows(
         weight = signs[i] * weights[i]
         for place in range(starts[i], starts[i + 1]):
             sums[columns[place]] += weight * data[place]
+
+
+@compiled
+def add_sparse_products(
+    products: FloatArray,
+    sums: FloatArray,
+    data: FloatArray,
+    columns: NDArray[Any],
+    starts: NDArray[Any],
+    weights: FloatArray,
+) -> None:
+    """Add the sum of a_i z_i z_i' to the lower triangle of products (n, n), that of a_i z_i to sums (n,).
+
+    Columns of a row ascend.
+    """
+    for i in range(weights.shape[0]):
+        for place in range(starts[i], starts[i + 1]):
+            value, line = weights[i] * data[place], products[columns[place]]
+            sums[columns[place]] += value
+            for other in range(starts[i], place + 1):
+                line[columns[other]] += value * data[other]

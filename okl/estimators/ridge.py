@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,10 +26,12 @@ from okl.estimators.parameters import (
 from okl.execution.protocol import Rows
 from okl.features.bandwidth import suit_kernel
 from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.predictors import LinearPredictor
 from okl.ridge.basis import Basis, LandmarkBasis, MapBasis
 from okl.ridge.gram import Outputs
 from okl.ridge.solution import SAMPLE_ROWS, fit_rows
 from okl.ridge.solver import N_LANDMARKS, plain_inputs
+from okl.ridge.sparserows import fit_sparse_rows
 from okl.types import FloatArray, Precision, Task
 
 
@@ -36,8 +39,8 @@ from okl.types import FloatArray, Precision, Task
 class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
     """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2 over f on landmarks.
 
-    Inputs should be of like scale: put a StandardScaler before it. The same rows, parameters and random_state give the
-    same bits, whatever n_jobs is.
+    Inputs should be of like scale: put a StandardScaler before it. They may be sparse where kernel = "linear". The
+    same rows, parameters and random_state give the same bits, whatever n_jobs is.
 
     Parameters
     ----------
@@ -79,18 +82,25 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
     def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
-        rows = Rows(inputs, np.asarray(targets, dtype=np.float64))
-        sample = Rows(np.ascontiguousarray(inputs[taken]), rows.targets[taken])
-        basis, self.chosen_ = self._basis(sample.inputs, inputs, seed)
+        targets, fit_intercept = np.asarray(targets, dtype=np.float64), bool(self.fit_intercept)
         penalty, jobs = number_or_auto("penalty", self.penalty), effective_n_jobs(self.n_jobs)
-        found = fit_rows(basis, rows, outputs, penalty, bool(self.fit_intercept), jobs, sample)
-        self.predictor_ = found.predictor(basis)
+        basis: Basis
+        chosen: dict[str, Any]
+        if sparse.issparse(inputs):
+            basis, chosen = self._plain(inputs), {}
+            found = fit_sparse_rows(inputs, targets, outputs, taken, penalty, fit_intercept, jobs)
+        else:
+            rows = Rows(inputs, targets)
+            sample = Rows(np.ascontiguousarray(inputs[taken]), targets[taken])
+            basis, chosen = self._basis(sample.inputs, inputs, seed)
+            found = fit_rows(basis, rows, outputs, penalty, fit_intercept, jobs, sample)
+        self.predictor_, self.chosen_ = found.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
         self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof
 
     def _basis(self, sample: FloatArray, inputs: FloatArray, seed: int) -> tuple[Basis, dict[str, Any]]:
         if self.kernel == "linear":
-            return MapBasis(plain_inputs(inputs.shape[1], self.precision)), {}
+            return self._plain(inputs), {}
         degree = whole_number("degree", self.degree)
         width = number_or_auto("bandwidth", self.bandwidth)
         kernel, chosen = suit_kernel(self.kernel, width, sample, degree, float(self.offset))
@@ -99,19 +109,44 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         landmarks = choose_landmarks(kernel, inputs, n_landmarks, self.landmarks, seed)
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
 
+    def _plain(self, inputs: FloatArray) -> MapBasis:
+        return MapBasis(plain_inputs(inputs.shape[1], self.precision))
+
+    @property
+    def _sparse_format(self) -> Literal["csr", False]:
+        return "csr" if self.kernel == "linear" else False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse_format is not False
+        return tags
+
     def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
         check_choice("precision", str(self.precision), ("float32", "float64"))
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large for the precision is refused
             checked: tuple[FloatArray, NDArray[Any]] = validate_data(
-                self, X, y, dtype=self.precision, order="C", reset=True, **options
+                self,
+                X,
+                y,
+                accept_sparse=self._sparse_format,
+                dtype=self.precision,
+                order="C",
+                reset=True,
+                **options,
             )
         return checked
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Scores (rows,) or (rows, n_outputs)."""
         check_is_fitted(self)
-        inputs = validate_data(self, X, dtype=self.precision, order="C", reset=False)
-        scores: FloatArray = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
+        inputs = validate_data(self, X, accept_sparse=self._sparse_format, dtype=self.precision, order="C", reset=False)
+        scores: FloatArray
+        if sparse.issparse(inputs):
+            assert isinstance(self.predictor_, LinearPredictor), "the linear kernel has weights of the inputs"
+            weights = self.predictor_.weights[:, : inputs.shape[1]]  # the map has added a column of zeros
+            scores = np.asarray(inputs @ weights.T) + self.predictor_.offsets
+            return scores[:, 0] if len(weights) == 1 else scores
+        scores = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
         return scores
 
 

@@ -48,9 +48,11 @@ class Turn:
     """Coordinates in which ||f||^2 is the square of the length: weights are factor^(-T) times these.
 
     factor : (n_columns, n_columns) lower triangular, P = factor factor' being the penalty's matrix; None for P = I
+    matrix : P itself; None for P = I
     """
 
     factor: NDArray[np.float64] | None
+    matrix: NDArray[np.float64] | None
 
     def of_columns(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Columns (rows, n_columns) in these coordinates: columns @ factor^(-T)."""
@@ -128,7 +130,7 @@ class LandmarkBasis:
             for added in (least, 1e2 * least, 1e4 * least):
                 try:
                     shifted = matrix + added * mean * np.eye(len(matrix))
-                    return Turn(cholesky(shifted, lower=True, check_finite=False))
+                    return Turn(cholesky(shifted, lower=True, check_finite=False), shifted)
                 except np.linalg.LinAlgError:  # rounding has made an eigenvalue more negative than that
                     continue
         raise ConfigError(
@@ -165,7 +167,7 @@ class MapBasis:
 
     def turn(self) -> Turn:
         """No turn."""
-        return Turn(None)
+        return Turn(None, None)
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
         """The map with weights."""

@@ -12,6 +12,7 @@ from okl.compiled.door import one_blas_thread
 from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.ridge.basis import Basis, Turn
+from okl.ridge.direct import Proof, about_means, proof_of, residual
 from okl.ridge.gram import BLOCK, Gram, Outputs
 
 PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
@@ -68,23 +69,18 @@ class Centred:
 
 def centred(basis: Basis, gram: Gram, fit_intercept: bool = True) -> Centred:
     """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties."""
-    turn = basis.turn()
+    turn, about = basis.turn(), about_means(gram, fit_intercept)
     with one_blas_thread():
-        mean, value_mean = np.zeros_like(gram.sums), np.zeros_like(gram.value_sums)
-        if fit_intercept:
-            mean, value_mean = gram.sums / gram.count, gram.value_sums / gram.count
-        products = turn.of_products(gram.products - gram.count * np.outer(mean, mean))
-        cross = turn.of_columns((gram.cross - gram.count * np.outer(mean, value_mean)).T).T
-        squares = gram.squares - gram.count * value_mean**2
+        products, cross = turn.of_products(about.products), turn.of_columns(about.cross.T).T
         values, vectors = np.linalg.eigh(products)
     return Centred(
         gram.count,
         turn,
         products,
         cross,
-        squares,
-        mean,
-        value_mean,
+        about.squares,
+        about.mean,
+        about.value_mean,
         np.maximum(values, 0.0),
         vectors,
         fit_intercept,
@@ -173,33 +169,14 @@ def apart(mistake_rate: float, n_rows: int) -> float:
     return float(np.sqrt(spread * min(1.0, _FEW / n_rows)))
 
 
-@dataclass(frozen=True)
-class Proof:
-    """Objective of weights, per unit of weight of the rows, and how far above the optimum it is at most.
-
-    objective : penalty / 2 ||f||^2 + 1/2 mean of squared residuals, summed over outputs; gap : >= 0
-    """
-
-    objective: float
-    gap: float
-
-    @property
-    def relative_gap(self) -> float:
-        """Gap over objective."""
-        return self.gap / max(self.objective, np.finfo(float).tiny)
-
-
 def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> Proof:
     """The gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
 
-    P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 count penalty),    g = (products + count penalty I) w - cross
-
-    Source: Boyd & Vandenberghe, Convex Optimization, 2004, (9.9).
+    g = (products + count penalty I) w - cross; see proof_of.
     """
     scale = sums.count * penalty
     with one_blas_thread():
         moved = sums.products @ weights
     gradient = moved + scale * weights - sums.cross
-    residual = float(np.sum(sums.squares) - 2.0 * np.sum(weights * sums.cross) + np.sum(weights * moved))
-    objective = 0.5 * (scale * float(np.sum(weights**2)) + max(residual, 0.0))
-    return Proof(objective / sums.count, float(np.sum(gradient**2)) / (2.0 * scale) / sums.count)
+    left = residual(sums.squares, sums.cross, weights, moved)
+    return proof_of(sums.count, scale, left, float(np.sum(weights**2)), float(np.sum(gradient**2)))
