@@ -50,6 +50,7 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
     row = {
         "model": name,
         "outcome": result["outcome"],
+        "reason": result["reason"],
         "accepted": len(result["shards"]["accepted"]),
         "rejected": len(result["shards"]["rejected"]),
         "empty_windows": empty,

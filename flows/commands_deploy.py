@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from glob import has_magic
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.extensions import elsewhere
 from okl.retraining.settings import RetrainSettings
-from okl.store.places import absolute_location
+from okl.store.places import absolute_location, place_of
 
 SERVICE = Options(
     RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
@@ -88,6 +90,8 @@ def deploy(
     else:
         training, retraining = None, _retraining(retrain, dataset, *groups, config, pairs or [])
         levels = settings_from(RetrainService, service, "okl deploy")
+        if score is not None and isinstance(rows := place_of(score), Path) and not (rows.exists() or has_magic(score)):
+            typer.echo(f"Warning: {rows.absolute()} does not exist; until it does, scoring fails.", err=True)
     asked = retraining.train if retraining else training
     if asked and (warning := elsewhere(asked.solver, asked.loss, asked.map)):
         typer.echo(f"Warning: {warning}", err=True)
@@ -143,10 +147,14 @@ def _retraining(
     values = retrain_values(name, source, retraining, groups, config, pairs)
     settings = settings_from(RetrainSettings, values, "okl deploy")
     from okl.planning import check_workers
+    from okl.registry.registry import Registry
     from okl.retraining.beforehand import check_arrivals
 
     check_workers(settings.train)
     check_arrivals(settings)
+    model = Registry(settings.registry).model(name)
+    if not model.state().latest and (close := model.close_names()):
+        typer.echo(f"Warning: {name} has no version yet: its first run makes one. Did you mean {close}?", err=True)
     return settings
 
 

@@ -72,7 +72,7 @@ def retrain(
     what belongs to training, ingest and contract stands below train, ingest and contract: --set contract.min_rows=10.
     """
     from okl.planning import check_workers
-    from okl.retraining.wording import summary_sentence
+    from okl.retraining.wording import summary_text
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}
@@ -82,7 +82,7 @@ def retrain(
     from flows.run import run_retrain
 
     result = run_retrain(settings, terminal_observer())
-    show(result, json, summary_sentence(result))
+    show(result, json, summary_text(result))
 
 
 def retrain_values(

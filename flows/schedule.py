@@ -34,15 +34,17 @@ def deployed_text(names: list[str], schedule: dict[str, Any] | None, url: str | 
     url : of the server where `prefect` would not find it by itself
     """
     first = names[0]
+    own = [name for name in names if not name.endswith("/default")] or [first]
+    prefect = f"PREFECT_API_URL={url} prefect" if url else "prefect"
     when = "only when asked"
     if schedule is not None:
         when = f'by --cron "{schedule["cron"]}", {schedule["timezone"]}; next: {schedule["next"].replace("T", " ")}'
     lines = [
         *names,
         f"{first} runs {when}",
-        f"run it now:   prefect deployment run {first}",
-        f"remove it:    prefect deployment delete {first}",
-        *(["end its schedule: okl deploy again, without --cron"] if schedule is not None else []),
+        f"run it now:   {prefect} deployment run {first} --watch",
         "what became of it: okl status",
+        *(["end its schedule: okl deploy again, without --cron"] if schedule is not None else []),
+        *(f"remove it:    {prefect} deployment delete {name}" for name in own),
     ]
-    return "\n".join([*lines, f"prefect needs: export PREFECT_API_URL={url}"] if url else lines)
+    return "\n".join(lines)

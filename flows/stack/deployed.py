@@ -57,6 +57,7 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
         if last := one["last"]:
             why = f": {_short(last['message'])}" if last["message"] and last["type"] not in WELL else ""
             lines.append(f"    last {last['state']} {_moment(last['at'])}{why}")
+            lines += [f"    {_short(last['outcome'])}"] if last["outcome"] else []
     lines += [
         f"  notice {_moment(one['time'])}  {one.get('event')}: {one.get('about')}  {_short(one.get('said'))}".rstrip()
         for one in notices
@@ -80,8 +81,21 @@ def _told(url: str, name: str, deployment: dict[str, Any]) -> dict[str, Any]:
             "run": last["name"], "state": last["state_name"], "type": last["state_type"],
             "at": last["end_time"] or last["start_time"] or last["expected_start_time"],
             "message": (last.get("state") or {}).get("message") or "",
+            "outcome": _outcome(url, last["id"]),
         },
     }  # fmt: skip
+
+
+def _outcome(url: str, run: str) -> str:
+    """What a retraining came to, by the row that it left (see `flows.announcing`); "" of other runs."""
+    wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"like_": "okl-arrivals-%"}}, "limit": 1}
+    found = get_json(f"{url}/artifacts/filter", wanted)
+    try:
+        (row,) = json.loads(found[0]["data"])
+        counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected."
+        return f"{row.get('reason') or row['outcome']} {counts}"
+    except (LookupError, TypeError, ValueError):
+        return ""
 
 
 def _run(url: str, deployment: str, states: tuple[str, ...], order: str) -> dict[str, Any] | None:

@@ -86,14 +86,18 @@ class ModelLog:
 
     def absent(self) -> RegistryError:
         """The error about a model of which there is no version, with the closest names."""
-        close: list[str] = []
-        with suppress(OklError):  # a store that cannot be listed
-            close = get_close_matches(self.name, [folder.name for folder in folders(self.folder.parent)], 3)
-        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        hint = f" Did you mean {close}?" if (close := self.close_names()) else ""
         return RegistryError(
             f"No version of {self.name} is in the registry {self.folder.parent}.{hint} See what is: okl models list; "
             "or give another one: --registry, OKL_REGISTRY."
         )
+
+    def close_names(self) -> str:
+        """Names of other models that look like this one's, "or" between; "" if there is none."""
+        with suppress(OklError):  # a store that cannot be listed
+            others = [folder.name for folder in folders(self.folder.parent) if folder.name != self.name]
+            return " or ".join(get_close_matches(self.name, others, 3))
+        return ""
 
     def opened(self, published: Publication, state: State) -> Version:
         """The version that an entry published, as of a state."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from okl.errors import DataError
+from okl.registry.entry import CHAMPION
+from okl.registry.model import RegisteredModel
 from okl.registry.registry import Registry
 from okl.retraining.landing import arrivals
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
+from okl.store.dataset import Schema
 from okl.store.ingest import check_source
 
 MOST_LOOKED = 20  # as many as a first run reads to settle inputs and labels
@@ -23,7 +26,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
     DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before
     """
     found, _ = arrivals(settings.source)
-    reference = ShardStore(Registry(settings.registry).model(settings.name).folder / "data").reference()
+    reference = _reference(Registry(settings.registry).model(settings.name))
     refused: DataError | None = None
     for arrival in found[:MOST_LOOKED]:
         try:
@@ -36,3 +39,12 @@ def check_arrivals(settings: RetrainSettings) -> None:
         first = f"the first {MOST_LOOKED} of " if len(found) > MOST_LOOKED else ""
         others = f" None of {first}the {len(found):,} files there can be learnt." if len(found) > 1 else ""
         raise DataError(f"{refused}{others}")
+
+
+def _reference(model: RegisteredModel) -> Schema | None:
+    """What a run will hold files to: the columns of the shards before, or of the champion; None where there is none."""
+    head = model.head()
+    known = ShardStore(model.folder / "data").reference()
+    if known is not None or head.state.champion is None:
+        return known
+    return model.resolved(CHAMPION, head).load().schema

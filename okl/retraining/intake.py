@@ -112,6 +112,7 @@ class Intake:
             "under_another_name": self.renamed,
             "accepted": [_told(record) for record in self.accepted],
             "rejected": [_told(record) for record in self.bad],
+            "standing": [_told(record) for record in self.standing],
             "learnt": [_told(record) for record in pending],
         }
 

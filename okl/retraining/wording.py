@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+MOST_NAMED = 10  # shards
 
 
 def summary_sentence(result: Mapping[str, Any]) -> str:
-    """One sentence for a terminal."""
+    """One sentence for a terminal.
+
+    >>> summary_sentence({"model": "churn", "outcome": "kept", "reason": "Kept: no better. 14% wrong.",
+    ...                   "drift": {"found": False}})
+    'churn: kept the champion. No better. 14% wrong.'
+    """
+    outcome, reason = str(result["outcome"]), str(result["reason"])
     version = f", version {result['version']}" if result.get("version") else ""
     drift = f" {result['drift']['why']}" if result["drift"]["found"] else ""
-    return f"{result['model']}: {result['outcome']}{version}. {result['reason']}{drift}"
+    if reason.lower().startswith(f"{outcome}: "):
+        reason = reason[len(outcome) + 2 :]
+        reason = reason[:1].upper() + reason[1:]
+    told = "kept the champion" if outcome == "kept" else outcome
+    return f"{result['model']}: {told}{version}. {reason}{drift}"
+
+
+def summary_text(result: Mapping[str, Any]) -> str:
+    """The same with what was learnt from, what was not and why, and where it can be read again."""
+    shards = result["shards"]
+    lines = [summary_sentence(result)]
+    if learnt := shards["learnt"]:
+        rows = sum(one["rows"] for one in learnt)
+        lines.append(f"shards: {_named([one['name'] for one in learnt])} ({rows:,} rows)")
+    if result.get("report"):
+        lines.append(f"report: {result['report']}")
+    for one in shards["rejected"][:MOST_NAMED]:
+        why = one.get("reason") or f"{', '.join(one['kinds'])}."
+        lines.append(
+            f"Warning: {one['name']} is {one['status']}: {why} Learn it anyway: --release {one['sha256'][:16]}"
+        )
+    if left := [one["name"] for one in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
+        lines.append(f"Warning: quarantined before, and still there: {_named(left)}.")
+    if shards["still_written"]:
+        lines.append(f"left to the next run, as they were changed just now: {_named(shards['still_written'])}")
+    return "\n".join(lines)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:

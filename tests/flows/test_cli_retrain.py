@@ -9,9 +9,12 @@ import pytest
 
 import okl
 from flows.server import OwnServer
+from okl.registry.registry import Registry
+from okl.retraining.wording import summary_text
 from tests.execution.processes import soon
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
+from tests.registry.models import publish
 from tests.retraining.shards import content, land
 
 WORDS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale", "standard", "--key", "hour",
@@ -39,6 +42,14 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     assert bad["name"] == "day-4.parquet"
     assert bad["kinds"] == ["too-few-rows"]
     assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
+    told = summary_text(second)
+    assert "hours: published, version 2. " in told
+    assert (
+        f"Warning: day-4.parquet is quarantined: {bad['reason']} Learn it anyway: --release {bad['sha256'][:16]}"
+        in told
+    )
+    assert "shards: day-3.parquet (" in told
+    assert "quarantined before, and still there: day-4.parquet." in terminal.okl(*words).out
 
     table = content(9)
     model = okl.load("hours@champion", registry)
@@ -75,3 +86,17 @@ def test_what_must_fail_at_night_is_refused_at_once(
     assert "Start one by `okl up`" in terminal.okl(*words, "--target", "b").sentence
     (tmp_path / "inbox" / "c.csv").write_text("a,y\n1,2\n3,4\n")
     assert "Start one by `okl up`" in terminal.okl(*words).sentence, "the others are quarantined, as they come"
+
+
+def test_files_are_looked_at_as_the_champion_has_them(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    publish(Registry(tmp_path / "registry").model("hours"), 1, promote=True)
+    (tmp_path / "day.csv").write_text("a,b,c,at,y\n1,2,3,2026-11-22,no\n3,4,5,2026-11-23,yes\n")
+    words = ["deploy", str(tmp_path / "day.csv"), "--registry", str(tmp_path / "registry"), "--retrain"]
+    assert "Start one by `okl up`" in terminal.okl(*words, "hours").sentence, "at is a column more"
+    assert "column 'at' holds dates" in terminal.okl(*words, "huors").sentence
+    other = terminal.okl(*words, "huors", "--dates", "drop", "--score", tmp_path / "rows.csv")
+    assert "huors has no version yet: its first run makes one. Did you mean hours?" in other.err
+    assert f"Warning: {tmp_path / 'rows.csv'} does not exist; until it does, scoring fails." in other.err

@@ -32,6 +32,7 @@ from flows.deployplan import packaged_plan
 from flows.records import wait_for_records
 from flows.server import OwnServer
 from flows.service import RetrainService
+from flows.stack.deployed import deployments_of
 from flows.stages import Started
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
@@ -188,6 +189,9 @@ def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
     assert folder.name.endswith("-version-1")
     assert list(folder.glob("*.parquet"))
     assert "okl-arrivals-hours" in records(server, run)[1]
+    lasts = {one["name"]: one["last"] for one in deployments_of(server.url)}
+    assert lasts["okl-retrain/hours"]["outcome"].startswith("Published: ")
+    assert lasts["okl-score/hours"]["outcome"] == ""
 
 
 @pytest.mark.usefixtures("worker", "retraining")

@@ -251,6 +251,7 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
         "type": "FAILED",
         "at": "2026-03-09T02:01:00Z",
         "message": "No file\ncan be read.",
+        "outcome": "Kept: no better.",
     }
     zurich = [{"cron": "0 3 * * *", "timezone": "Europe/Zurich"}]
     one = {"name": "okl-retrain/churn", "schedules": zurich, "next": "2026-03-10T02:00:00Z", "last": last}
@@ -258,4 +259,5 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
     assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in told
     assert "last Failed" in told
     assert ": No file can be read." in told
+    assert "    Kept: no better." in told
     assert 'okl.data.missing: churn  {"n": 3}' in told
