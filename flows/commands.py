@@ -19,6 +19,7 @@ from flows.options import (
     resumed_settings,
     train_settings,
 )
+from flows.sections import Sectioned
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings, settings_from
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def okl(
             offer(path)
 
 
-@app.command(short_help="Turn a source into a sharded data set with a manifest.")
+@app.command(cls=Sectioned, short_help="Turn a source into a sharded data set with a manifest.")
 @accepts(given=STORE, where=WORKERS)
 def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
@@ -166,7 +167,7 @@ def describe(
     show(description_of(data), json, describe_text(data))
 
 
-@app.command(short_help="Train a model, evaluate it, and save it with a report.")
+@app.command(cls=Sectioned, short_help="Train a model, evaluate it, and save it with a report.")
 @accepts(options=TRAIN, ingest_options=INGEST)
 def train(
     options: Given,
@@ -187,8 +188,13 @@ def train(
 ) -> None:
     """Train a model, evaluate it, and save it with a report; recorded by Prefect.
 
-    Options from --target on say how a source is ingested; a data set has been. With --resume all settings are those
-    that the run was begun with; only where it runs may be given anew.
+    \b
+    okl train rows.csv --target y --holdout 0.2                 what suits is chosen by a race
+    okl train rows.csv --target y --missing mean --dates parts  numbers that are missing; dates
+    okl train rows.csv --target y --scale standard --solver c-svm
+
+    Of a data set, which was ingested, nothing need be told of the data. With --resume all settings are those that the
+    run was begun with; only where it runs may be given anew.
     """
     from flows.run import run_train
     from okl.errors import ConfigError

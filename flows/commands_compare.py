@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from flows.commands import Json, app, show
 from flows.options import INGEST, WHERE, Given, Options, accepts, help_for
 from flows.progress import terminal_observer
 from flows.run import run_recorded
+from flows.sections import DATA, SECTIONS, Section, Sectioned
 from okl.comparison.settings import CompareSettings
 from okl.configuration import IngestSettings, settings_from
 from okl.store.places import absolute_location
@@ -26,8 +26,21 @@ COMPARE = Options(
 INGESTED = Options(IngestSettings, tuple(field for field in INGEST.fields if field != "holdout"))
 
 
-class _Compare(TyperCommand):
+OF_SOURCES: Section = (DATA[0], tuple(name for name in DATA[1] if name != "holdout"))
+TRYING: Section = (
+    "How models are tried",
+    ("models", "folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
+)
+PRICE: Section = (
+    "What a constraint costs",
+    ("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
+)
+
+
+class _Compare(Sectioned):
     """`--constraint-path` without a value means auto, which typer has no words for."""
+
+    sections = (OF_SOURCES, TRYING, PRICE, *SECTIONS)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = [*args]
@@ -52,8 +65,7 @@ def compare(
     """Try many models on the same folds, each over its valid range, and save the best one with a report.
 
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
-    With --constraint no models are compared but bounds of it: what each of them costs in accuracy. Options from
-    --target on say how a source is ingested; a data set has been.
+    With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
     """
     words: Given = {"data": absolute_location(dataset), "models": models} | given
     if "out" in given:

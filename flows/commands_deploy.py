@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Config, Json, Pairs, app, show
-from flows.commands_retrain import LEARNING, OF_SHARDS, READING, RETRAIN, retrain_values, solver_help
+from flows.commands_retrain import ARRIVING, JUDGING, LEARNING, OF_SHARDS, READING, RETRAIN, retrain_values, solver_help
 from flows.options import INGEST, TRAIN, Given, Options, accepts, train_settings
+from flows.sections import DATA, SECTIONS, Section, sectioned
 from flows.service import RetrainService, ServiceSettings
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
@@ -29,7 +30,14 @@ DEPLOYED = Options(
 OWN_FOLDER = "{time}-version-{version}"
 
 
-@app.command(short_help="Apply deployments to the configured Prefect server: training, retraining, scoring, ...")
+DEPLOYING: Section = ("What is deployed", ("retrain", "cron", "timezone", "score", "score_out", "pool"))
+LEVELS: Section = ("What happens when something goes wrong", SERVICE.fields)
+
+
+@app.command(
+    cls=sectioned(DEPLOYING, DATA, ARRIVING, JUDGING, LEVELS, *SECTIONS),
+    short_help="Apply deployments to the configured Prefect server: training, retraining, scoring, ...",
+)
 @accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=INGEST)
 def deploy(
     service: Given,

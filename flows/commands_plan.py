@@ -8,12 +8,21 @@ import typer
 
 from flows.commands import Config, Json, Pairs, app, show
 from flows.options import INGEST, TRAIN, Given, accepts, train_settings
+from flows.sections import SECTIONS, sectioned
 from okl.errors import ConfigError
 
 GIB = 2**30
 
 
-@app.command(short_help="Say what a run would take: seconds, bytes over the network, memory.")
+ON_PAPER = (
+    "What to plan for",
+    ("rows", "columns", "classes", "network", "latency", "memory", "iterations", "recalibrate"),
+)
+
+
+@app.command(
+    cls=sectioned(ON_PAPER, *SECTIONS), short_help="Say what a run would take: seconds, bytes over the network, memory."
+)
 @accepts(options=TRAIN, ingest_options=INGEST)
 def plan(
     options: Given,

@@ -9,6 +9,7 @@ import typer
 from flows.commands import Config, Json, Pairs, app, show
 from flows.options import INGEST, TRAIN, Given, Options, accepts, help_for, read_config, split_pairs
 from flows.progress import terminal_observer
+from flows.sections import SECTIONS, Section, sectioned
 from okl.configuration import settings_from
 from okl.errors import ConfigError
 from okl.retraining.settings import RetrainSettings
@@ -37,10 +38,21 @@ LEARNING = Options(
 READING = Options(
     INGEST.kind, tuple(name for name in INGEST.fields if name not in ("holdout", "split_column", "rows_per_shard"))
 )
+ARRIVING: Section = (
+    "What arrives, and what is kept out",
+    ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
+)
+JUDGING: Section = (
+    "Which model is published",
+    ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+)
 TABLES = ("train", "ingest", "contract")
 
 
-@app.command(short_help="Learn what has arrived since the champion; publish the result if it is better.")
+@app.command(
+    cls=sectioned(ARRIVING, JUDGING, *SECTIONS),
+    short_help="Learn what has arrived since the champion; publish the result if it is better.",
+)
 @accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
 def retrain(
     given: Given,

@@ -12,6 +12,7 @@ import typer
 
 import flows.cli  # noqa: F401  the command's own module
 from flows.commands import FIRST_STEPS, JOURNEY
+from flows.sections import SECTIONS, Sectioned
 from okl.configuration import TrainSettings
 from okl.retraining.settings import RetrainSettings
 from tests.flows.commandline import Terminal
@@ -42,6 +43,27 @@ def test_the_first_steps_are_words_that_their_commands_take() -> None:
         command = group.commands[name]  # type: ignore[attr-defined]
         taken = {flag for parameter in command.params for flag in parameter.opts} | {"-h"}
         assert {word for word in words if word.startswith("-")} <= taken
+
+
+def test_options_stand_under_headings_in_the_order_of_need(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.commands import app
+
+    monkeypatch.setenv("COLUMNS", "100")
+    known: set[str] = set()
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        if isinstance(command, Sectioned):
+            options = {str(one.name) for one in command.params if one.param_type_name == "option"}
+            assert options - {one for _, names in command.sections for one in names} == {"json"}, name
+            known |= options
+    assert {one for _, names in SECTIONS for one in names} <= known
+    out = Terminal(capsys, monkeypatch).okl("train", "--help").out
+    heads = [line[:-1] for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Arguments", *(heading for heading, _ in SECTIONS), "Options"]
+    needed = [out.index(f"  {flag} ") for flag in ("--target", "--solver", "--passes", "--out", "--workers", "--lam")]
+    assert needed == sorted(needed)
+    assert out.count("  --target ") == 1
 
 
 def test_the_solver_of_a_retraining_is_told_as_it_is(
