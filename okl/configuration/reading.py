@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from okl.errors import ConfigError
 
@@ -26,6 +27,12 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
             elif fault["type"] == "missing":
                 faults[f"{path} is missing"] = []
             else:
-                faults.setdefault(f"{field} = {values[field]!r}", []).append(fault["msg"].lower())
+                faults.setdefault(f"{field} = {values[field]!r}", []).append(_reason(fault))
         told = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
         raise ConfigError(f"{where}: {'; '.join(told)}.") from None
+
+
+def _reason(fault: ErrorDetails) -> str:
+    """What is wrong, for the middle of a sentence: as pydantic tells it, or whoever refused the value."""
+    told = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else fault["msg"]
+    return told[:1].lower() + told[1:].rstrip(".")

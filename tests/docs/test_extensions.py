@@ -23,7 +23,7 @@ from okl.execution.dask.versions import complaint_about, versions
 from okl.execution.local import LocalExecution
 from okl.execution.protocol import Execution
 from okl.extending import add_loss, use_extension
-from okl.extensions import declared
+from okl.extensions import running
 from okl.features.extension import draw_extension_map
 from okl.features.stored import map_from_stored
 from okl.kernels import Gaussian, Laplacian
@@ -157,6 +157,18 @@ def test_inner_products_of_binned_rows_are_those_of_the_laplacian_kernel() -> No
         draw_extension_map("binning", Gaussian(1.0), 2, 64, 0)
 
 
+def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
+    draws = {"tuple": "(1.0,)", "list": "[]", "'shift'": "{'shift': 'far'}"}
+    for number, (told, drawn) in enumerate(draws.items()):
+        (tmp_path / f"drawing_{number}.py").write_text(
+            "from okl.extending import add_map\n"
+            f"add_map('drawing-{number}', draw=lambda *sizes: {drawn}, transform=lambda arrays, inputs: inputs)\n"
+        )
+        use_extension(tmp_path / f"drawing_{number}.py")
+        with pytest.raises(ConfigError, match=rf"drawing-{number}' of .* draws .*{told}.*NumPy arrays"):
+            draw_extension_map(f"drawing-{number}", Gaussian(1.0), 2, 64, 0)
+
+
 LOSS = "from okl.extending import add_loss\nadd_loss({}, value={}, derivative={})"
 BAD = {
     "import nothing_at_all": r"bad\.py fails when it is imported: ModuleNotFoundError",
@@ -261,7 +273,7 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     (about / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
     (tmp_path / "packed_losses.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "packed"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(declared, "_looked_at", set())  # as at the beginning of a process
+    monkeypatch.setattr(running, "_looked_at", set())  # as at the beginning of a process
     loss = make_loss("packed")
     assert isinstance(loss, ExtensionLoss)
     assert loss.origin == "okl-packed 1.2"
