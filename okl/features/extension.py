@@ -91,10 +91,8 @@ def draw_extension_map(
     own: OwnMap = declared.thing
     drawn = own.draw(kernel, n_inputs, n_columns, np.random.default_rng((seed, 0xE87)))
     if not isinstance(drawn, dict):
-        raise ConfigError(
-            f"The map {name!r} of {declared.origin} draws a {type(drawn).__name__}, but it takes a dict of NumPy arrays "
-            "by name."
-        )
+        kind = type(drawn).__name__
+        raise ConfigError(f"The map {name!r} of {declared.origin} draws a {kind}, but it takes NumPy arrays by name.")
     if bad := [
         key for key, array in drawn.items() if not isinstance(array, np.ndarray) or array.dtype.kind not in "bif"
     ]:
