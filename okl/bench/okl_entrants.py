@@ -17,7 +17,7 @@ PENALTIES = (1e-6, 1e-4)
 C_WIDE = (0.01, 0.1, 1.0, 10.0)
 LOOSE = {"tol": 3e-2}
 LINEAR: Grid = {"C": C_WIDE}
-LANDMARKS: Grid = {"n_landmarks": (400, 50, 100, 200, 1000, 2000)}  # tuned at the first
+LANDMARKS: Grid = {"n_landmarks": (400, 50, 100, 200, 1000, 2000, 4000)}  # tuned at the first
 FEW_LANDMARKS: Grid = {"n_landmarks": (100, 50, 200, 400)}
 PASSES: Grid = {"passes": (1, 5), "n_frequencies": (100, 200, 400, 1000)}
 
