@@ -29,7 +29,10 @@ def learning(result: Mapping[str, Any]) -> Section | None:
         verdict = judge({**result, "test": None})
         error, shares = metric_name(verdict.metric), verdict.metric == "mistake_rate"
         draw = partial(learning_curve, curve, error.lower(), verdict.constant_name, shares=shares)
-        told = "Each row is predicted before it is learnt." + _ends(curve, verdict)
+        again = (
+            f"; from the second of {verdict.passes} passes on, it has been learnt before" if verdict.passes > 1 else ""
+        )
+        told = f"Each row is predicted before it is learnt{again}.{_ends(curve, verdict)}"
         blocks.append(Picture(f"Learning curve: {error.lower()} against rows seen", draw, told))
     if convergence := result.get("convergence"):
         asked = (result.get("settings") or {}).get("tol") if _is_relative(result) else None
@@ -59,7 +62,7 @@ def choice(result: Mapping[str, Any]) -> Section | None:
 
 
 def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
-    """Why the winner won, and every candidate, in the order of the record: the winner first.
+    """Why the winner won, and every candidate: drawn are the one that was taken, and its rivals in the last round.
 
     of_variance : whether scores are shares of the variance that is explained, not of rows that are named rightly
     """
@@ -70,6 +73,10 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
     blocks: list[Block] = [Words(f"{took}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
     drawn = [one for one in candidates if _score(one) > float("-inf") and one["kept"]][:MOST_DRAWN]
     if drawn:
+        why = [*(choice.get("why") or []), ""][0].lower()
+        # a linear model is taken before a kernel that is better by chance only
+        taken = next((one for one in drawn if why.startswith(f"{one['name'].lower()}, of ")), drawn[0])
+        drawn = [taken, *(one for one in drawn if one is not taken)]
         what = "Share of the variance that is left" if of_variance else "Share of mistakes"
         told = f"{what}, each on the rows that it ran on; less is better. Those of the last round."
         blocks.append(Bars("The race", [_bar(one, drawn) for one in drawn], told))

@@ -105,7 +105,7 @@ def _of_leads(bins: Sequence[Mapping[str, Any]], where: str) -> list[Block]:
 def _picture(
     title: str, bins: Sequence[Mapping[str, Any]], said: str, axes: tuple[str, str], told: str, where: str
 ) -> Picture:
-    about = f"Each dot is a {_part(len(bins))} of the rows; bars are two standard errors."
+    about = f"Each dot is {_part(len(bins))} of the rows; bars are two standard errors."
     return Picture(f"{title}, {where}", partial(reliability_curve, bins, said, axes), f"{told} {about}".strip())
 
 
@@ -118,7 +118,9 @@ def _ends(bins: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _part(bins: int) -> str:
-    return "part" if bins == 1 else "half" if bins == 2 else f"{'third' if bins == 3 else f'{bins}th'}"
+    """One of so many, which are at most MOST_BINS."""
+    article = "an" if bins in (8, 11) else "a"
+    return f"{article} {({1: 'part', 2: 'half', 3: 'third'}).get(bins, f'{bins}th')}"
 
 
 def _short(label: object) -> str:

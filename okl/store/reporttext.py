@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from okl.store.choices import TERMINAL, chosen_facts
@@ -25,7 +24,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
     header = ["", "okl", *(name.lower() for name in baseline_names(result))]
     facts = [
         ["Model", number(result.get("model"))],
-        ["Report", str(Path(str(result.get("run") or ".")) / "report.html")],
+        ["Report", f"{result.get('run') or '.'}/report.html"],
         ["Learnt", _pace(result)],
         ["Total time", seconds(result.get("total_seconds"))],
         *_race(result),
@@ -37,6 +36,8 @@ def text_summary(result: Mapping[str, Any]) -> str:
         *constraint_facts(result),
         *regret_facts(result),
     ]
+    if "test" not in tables and "train" in tables:
+        facts.append(["Test rows", "none; --holdout 0.2 keeps a fifth of a source out of learning, to measure on"])
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     widths[0] = max(widths[0], max(len(row[0]) for row in facts))
     lines = [f"{name:<{widths[0]}}  {value}" for name, value in facts]

@@ -35,8 +35,13 @@ def _chance(result: Mapping[str, Any]) -> list[Block]:
     if verdict.split == "test" and learnt is not None and verdict.error is not None:
         seen, unseen = error_text(verdict, learnt), error_text(verdict, verdict.error)
         told.append(f"On the rows that it learnt from it makes {seen}, on test rows, which it never saw, {unseen}.")
-    elif verdict.split == "progressive":
+    elif verdict.split == "progressive" and verdict.is_of_unseen_rows:
         told.append("Each row was predicted before it was learnt, so that this error is one on rows never seen.")
+    elif verdict.split == "progressive":
+        told.append(
+            f"Rows came {verdict.passes} times, and from the second time on each had been learnt before: on fresh rows "
+            "it will err more. Hold some out (--holdout)."
+        )
     elif verdict.error is not None:
         told.append(
             "All rows it was measured on were learnt: on fresh rows it will err more. Hold some out (--holdout)."

@@ -21,6 +21,7 @@ class Verdict:
     split : "test", "progressive", or "train" for a model that predicted no row on the way
     rows : how many, 0 if not known; metric : name of the error, less is better
     error, constant, linear : of the model, of the majority or mean predictor, of the linear model; None if not known
+    passes : how often rows came while it learnt
     """
 
     split: str
@@ -30,6 +31,12 @@ class Verdict:
     error: float | None
     constant: float | None
     linear: float | None
+    passes: int = 1
+
+    @property
+    def is_of_unseen_rows(self) -> bool:
+        """Whether no row that was measured had been learnt before."""
+        return self.split == "test" or (self.split == "progressive" and self.passes == 1)
 
     @property
     def beats_constant(self) -> bool | None:
@@ -60,11 +67,12 @@ def judge(result: Mapping[str, Any]) -> Verdict:
     constant_name = "mean" if "mean" in baselines else "majority"
     data = result.get("dataset") or {}
     rows = data.get("test_rows") if split == "test" else result.get("rows")
-    errors = [
+    error, constant, linear = (
         _finite(((source or {}).get(split) or {}).get(metric))
         for source in (result, baselines.get(constant_name), baselines.get("linear"))
-    ]
-    return Verdict(split, int(rows or 0), metric, constant_name, *errors)
+    )
+    passes = int((result.get("settings") or {}).get("passes") or 1)
+    return Verdict(split, int(rows or 0), metric, constant_name, error, constant, linear, passes)
 
 
 def summary_sentences(result: Mapping[str, Any]) -> list[str]:
@@ -101,12 +109,14 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         warnings.append(
             f"A linear model does better: {error_text(verdict, verdict.linear)} against "
             f"{error_text(verdict, verdict.error)}. "
-            "The kernel does not pay here, or its bandwidth or step size does not fit."
+            f"The kernel does not pay here, or its bandwidth or step size does not fit{_unscaled(result)}."
         )
-    if verdict.split == "train" and verdict.error is not None:
+    if not verdict.is_of_unseen_rows and verdict.error is not None:
+        seen = "Every row was learnt: these figures are of the very rows that the model has seen"
+        again = f"Rows came {verdict.passes} times: from the second time on each had been learnt before"
         warnings.append(
-            "Every row was learnt: these figures are of the very rows that the model has seen, and new ones may fare "
-            "worse. Hold some out to know: --holdout 0.2, where a source is trained on or ingested."
+            f"{seen if verdict.split == 'train' else again}, and new ones may fare worse. Hold some out to know: "
+            "--holdout 0.2, where a source is trained on or ingested."
         )
     of_data = [f"Data: {warning}" for warning in (result.get("dataset") or {}).get("warnings") or []]
     if len(of_data) > MOST_DATA_WARNINGS:
@@ -118,8 +128,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
     where = f"On {verdict.rows:,} test rows"
     if verdict.split != "test":
-        seen = "on each row before it learnt it" if verdict.split == "progressive" else "on the rows it learnt from"
-        where = f"There are no test rows; {seen},"
+        where = f"There are no test rows; {_seen(verdict)},"
     if verdict.metric == "mistake_rate":
         right = [_right(error) for error in (verdict.error, verdict.constant, verdict.linear)]
         linear = "" if verdict.linear is None else f", a linear model learnt the same way in {right[2]}"
@@ -134,6 +143,24 @@ def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
         f"{where} its mean squared error is {number(verdict.error)}{explained}; always predicting the mean gives "
         f"{number(verdict.constant)}{linear}."
     )
+
+
+def _seen(verdict: Verdict) -> str:
+    if verdict.split == "train":
+        return "on the rows it learnt from"
+    return (
+        "on each row before it learnt it"
+        if verdict.passes == 1
+        else f"on each row as it came by, {verdict.passes} times"
+    )
+
+
+def _unscaled(result: Mapping[str, Any]) -> str:
+    """The usual reason why a bandwidth does not fit: one distance for columns of very different sizes."""
+    settings, data = result.get("settings") or {}, result.get("dataset") or {}
+    one_bandwidth = "bandwidth" in (result.get("chosen") or {}) or settings.get("bandwidth", "auto") != "auto"
+    plain = data.get("scale") == "none" and settings.get("rescale", "stored") in ("stored", "none")
+    return "; columns of very different sizes take --rescale standard" if one_bandwidth and plain else ""
 
 
 def _other_settings(result: Mapping[str, Any], verdict: Verdict) -> str:

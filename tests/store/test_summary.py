@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from okl.store.report import html_report, markdown_report, text_metrics, text_summary
-from okl.store.verdict import judge, warning_sentences
+from okl.store.verdict import judge, summary_sentences, warning_sentences
 from okl.store.wording import number
 from tests.store.results import made_result, undrawn
 
@@ -51,6 +51,10 @@ def test_a_lead_that_may_be_chance_is_told() -> None:
     chance, linear = warning_sentences(result)
     assert "within two standard errors for 1,000 rows" in chance
     assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
+    assert "--rescale" not in linear
+    plain = result | {"chosen": {"bandwidth": 44.0}, "dataset": {"test_rows": 1000, "scale": "none"}}
+    assert warning_sentences(plain)[1].endswith("; columns of very different sizes take --rescale standard.")
+    assert "--rescale" not in warning_sentences(plain | {"settings": {"rescale": "minmax"}})[1]
 
 
 def test_figures_of_learnt_rows_say_so_and_name_the_way_out() -> None:
@@ -62,6 +66,28 @@ def test_figures_of_learnt_rows_say_so_and_name_the_way_out() -> None:
     for split in ("test", "progressive"):
         honest = {"train": learnt, split: learnt, "baselines": {"majority": majority | {split: majority["train"]}}}
         assert warning_sentences(honest | {"rows": 500}) == []
+
+
+def test_rows_that_came_again_are_not_called_unseen() -> None:
+    result: dict[str, Any] = {
+        "rows": 300,
+        "progressive": {"mistake_rate": 0.04},
+        "baselines": {"majority": {"progressive": {"mistake_rate": 0.47}}},
+        "settings": {"passes": 20},
+    }
+    (warning,) = warning_sentences(result)
+    assert warning.startswith("Rows came 20 times: from the second time on each had been learnt before")
+    assert "--holdout" in warning
+    assert "as it came by, 20 times, it names the right class in 96.0%" in summary_sentences(result)[1]
+    assert "never seen" not in html_report(result)
+    once = result | {"settings": {"passes": 1}}
+    assert warning_sentences(once) == []
+    assert "on each row before it learnt it" in summary_sentences(once)[1]
+    assert "rows never seen" in html_report(once)
+
+
+def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
+    assert "s3://bucket/runs/one/report.html" in text_summary({"run": "s3://bucket/runs/one"})
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -116,4 +142,10 @@ def test_a_race_of_candidates_is_told_and_drawn_with_its_reasons() -> None:
     assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
         ("strong", "60.0"),
         ("weak", "100.0"),
+    ]
+    raced["why"] = ["Linear, of 3 candidates: 15% mistakes."]  # a kernel that is better by chance only is not taken
+    page = html_report(plain | {"choice": raced})
+    assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
+        ("strong", "100.0"),
+        ("weak", "60.0"),
     ]
