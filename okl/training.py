@@ -21,7 +21,7 @@ from okl.choosing.choice import choose
 from okl.configuration import TrainSettings
 from okl.errors import DivergedError
 from okl.execution import open_for
-from okl.execution.protocol import Execution
+from okl.execution.opened import Opened
 from okl.learning import learn, learn_linear
 from okl.planning import check, check_workers, learnt_columns, make_solver, run_folder
 from okl.planning.memory import settle_memory
@@ -101,7 +101,7 @@ class TrainingRun:
         self._timeline, self._notes = Timeline(), ExitStack()
         self._result: dict[str, Any] = {}
         self._account = Account(self._place)
-        self._execution: Execution | None = None
+        self._running = Opened(lambda: open_for(self.settings, self.folder.name))
         self._keeper: RunKeeper | None = None
         self._scratch: Path | None = None
 
@@ -121,7 +121,7 @@ class TrainingRun:
         self._notes.enter_context(naming(self.folder.name))
         self._timeline.stage("ingest")
         about = open_folder(self._place, self.settings, self.resume)
-        data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._open)
+        data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._running)
         self._account.data = learnt_columns(self.settings, data)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
@@ -132,7 +132,7 @@ class TrainingRun:
     def plan(self) -> dict[str, Any]:
         """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
         self._timeline.stage("plan")
-        execution = self._open()
+        execution = self._running()
         self._settle()
         settings = self.settings
         self._account.memory = memory = settle_memory(settings, self.data, execution)
@@ -212,9 +212,7 @@ class TrainingRun:
     def close(self) -> None:
         """Free workers, and remove everything of a run that did not complete, unless it can be gone on with."""
         try:
-            if self._execution is not None:
-                self._execution.close()
-                self._execution = None
+            self._running.close()
         finally:
             if self._keeper is not None and self._place.resumable:
                 _LOG.warning("%s is unfinished: okl train --resume %s goes on with it.", self.folder.name, self.folder)
@@ -259,16 +257,6 @@ class TrainingRun:
     def _keeping(self) -> RunKeeper:
         assert self._keeper is not None, "plan comes first"
         return self._keeper
-
-    def _open(self) -> Execution:
-        """Start workers, unless that was done."""
-        if self._execution is None:
-            self._execution = open_for(self.settings, self.folder.name)
-        return self._execution
-
-    def _running(self) -> Execution:
-        assert self._execution is not None, "plan comes first"
-        return self._execution
 
     def _ingest_progress(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})

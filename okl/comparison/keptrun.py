@@ -12,7 +12,8 @@ from okl.comparison.folders import folder_of
 from okl.comparison.opening import open_data
 from okl.comparison.report import Page, html_page, markdown_page
 from okl.comparison.settings import CompareSettings
-from okl.execution.protocol import Execution
+from okl.execution import open_for
+from okl.execution.opened import Opened
 from okl.progress import NullObserver, Observer
 from okl.store.dataset import Dataset
 from okl.store.manifest import is_dataset
@@ -30,7 +31,7 @@ class KeptRun(ABC):
     def __post_init__(self) -> None:
         self._place = run_place(folder_of(self.settings))
         self._begun = time.perf_counter()
-        self._execution: Execution | None = None
+        self._running = Opened(lambda: open_for(self.settings))
         self._result: dict[str, Any] = {}
 
     @abstractmethod
@@ -57,9 +58,7 @@ class KeptRun(ABC):
     def close(self) -> None:
         """Free workers, and remove everything of a run that did not complete."""
         try:
-            if self._execution is not None:
-                self._execution.close()
-                self._execution = None
+            self._running.close()
         finally:
             self._place.close()
 
@@ -83,7 +82,3 @@ class KeptRun(ABC):
         """Where the data are to be found once the run is complete."""
         data = self.settings.data
         return place_of(data).absolute() if is_dataset(data) else self._place.folder / "data"
-
-    def _running(self) -> Execution:
-        assert self._execution is not None, "plan comes first"
-        return self._execution

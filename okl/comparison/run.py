@@ -18,7 +18,6 @@ from okl.comparison.winner import Winner, fit_winner
 from okl.comparison.wording import text_summary
 from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, predictor_tallies
-from okl.execution import open_for
 from okl.features.protocol import FeatureMap
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
@@ -38,7 +37,6 @@ class ComparisonRun(KeptRun):
         """Read the sample, draw the map, lay out the grids, start workers."""
         settings = self.settings
         self._place.open()
-        self._execution = open_for(settings)
         self.data = self._open_data()
         self.names = entrants(settings)
         n_classes = max(2, len(self.data.schema.labels))

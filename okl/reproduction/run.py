@@ -11,7 +11,7 @@ from typing import Any
 
 from okl.errors import ConfigError
 from okl.execution import open_execution
-from okl.execution.protocol import Execution
+from okl.execution.opened import Opened
 from okl.progress import NullObserver, Observer, perform
 from okl.provenance import processor
 from okl.reproduction.catalogue import table_named
@@ -101,7 +101,7 @@ class ReproductionRun:
         self._place = Place(folder, self.table.name)
         self._stop = Stop()
         self._outcomes: dict[str, Outcome] = {}
-        self._execution: Execution | None = None
+        self._running = Opened(lambda: open_execution(self.settings.workers, None, self.settings.threads))
         self._begun = time.perf_counter()
         self._found_items = 0
 
@@ -115,7 +115,7 @@ class ReproductionRun:
         self._place.open()
         data = self.request.data
         self._archive = Archive(str(self._place.items), data, code_digest(self.table.code))
-        self._execution = open_execution(self.settings.workers, None, self.settings.threads)
+        self._running()
         files = files_of(self.table)
         there = draws_its_own(self.table)
         missing = [name for name in self.request.datasets if not (there or data.has(files.get(name, name)))]
@@ -141,9 +141,7 @@ class ReproductionRun:
         """Stop what still runs, free workers and the folder; what is done stays."""
         self._stop.ask()
         try:
-            if self._execution is not None:
-                self._execution.close()
-                self._execution = None
+            self._running.close()
         finally:
             self._place.close()
 
@@ -180,9 +178,8 @@ class ReproductionRun:
         self._found_items += len(items) - len(todo)
         total = sum(item.rows for item in items)
         todo.sort(key=lambda item: -item.cost)
-        assert self._execution is not None, "plan comes first"
         self.observer.advance(done, total, {})
-        for item, outcome in zip(todo, self._execution.map(Work(self._archive, self._stop), todo), strict=True):
+        for item, outcome in zip(todo, self._running().map(Work(self._archive, self._stop), todo), strict=True):
             self._outcomes[item.name] = outcome
             done += item.rows
             self.observer.advance(done, total, {"items": len(self._outcomes)})

@@ -10,7 +10,7 @@ from typing import Any
 from okl.certificates import gap_proof
 from okl.errors import DataError, DivergedError
 from okl.execution import open_for
-from okl.execution.protocol import Execution
+from okl.execution.opened import Opened
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer, perform
 from okl.registry.changes import changes_since
@@ -68,7 +68,7 @@ class RetrainingRun:
         self._model = Registry(self.settings.registry).model(self.settings.name)
         self.store = ShardStore(self._model.folder / "data")
         self.account = Account(self.settings, str(self._model.folder.parent))
-        self._execution: Execution | None = None
+        self._running = Opened(lambda: open_for(self.settings.train, self.settings.name))
         self._pending: list[ShardRecord] = []
         self._result: dict[str, Any] = {}
 
@@ -206,9 +206,7 @@ class RetrainingRun:
 
     def close(self) -> None:
         """Free workers."""
-        if self._execution is not None:
-            self._execution.close()
-            self._execution = None
+        self._running.close()
 
     def result(self) -> dict[str, Any]:
         """The object that `okl retrain --json` prints."""
@@ -246,11 +244,6 @@ class RetrainingRun:
             f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
             f"Promote it again (okl models promote {self.settings.name} {found.number}), or wait for new shards."
         )
-
-    def _running(self) -> Execution:
-        if self._execution is None:
-            self._execution = open_for(self.settings.train, self.settings.name)
-        return self._execution
 
     def _advance(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})

@@ -15,7 +15,6 @@ from okl.comparison.price.table import free_value, price_rows
 from okl.comparison.price.wording import page_of, text_summary
 from okl.comparison.report import Page
 from okl.comparison.table import test_name
-from okl.execution import open_for
 from okl.online.constraints.quantities import columns_of
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
@@ -34,7 +33,6 @@ class PriceRun(KeptRun):
         settings = self.settings
         self._place.open()
         self.asked = asked_of(settings)
-        self._execution = open_for(settings)
         self.data = priced_columns(settings, self._open_data())
         bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
         choice = FourierChoice(settings.kernel, bandwidth, settings.frequencies or FREQUENCIES, settings.map)
