@@ -28,6 +28,7 @@ def main() -> None:
         import flows.commands_predict
         import flows.commands_reproduce
         import flows.commands_retrain
+        import flows.commands_runs
         import flows.commands_stack  # noqa: F401  each adds its commands
         from flows.commands import app
         from okl.errors import OklError

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 HELP_COLUMNS = 100
 JOURNEY = (
-    "train", "predict", "evaluate", "explain", "compare", "plan", "ingest", "describe", "export", "retrain", "models",
-    "deploy", "up", "status", "down", "reproduce", "bench",
+    "train", "predict", "evaluate", "explain", "runs", "compare", "plan", "ingest", "describe", "export", "retrain",
+    "models", "deploy", "up", "status", "down", "reproduce", "bench",
 )  # fmt: skip
 FIRST_STEPS = """\b
 First steps:

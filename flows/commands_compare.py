@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Json, app, show
-from flows.options import INGEST, WHERE, Given, Options, accepts, help_for
+from flows.options import INGEST, WHERE, Given, Options, accepts, data_location, help_for
 from flows.progress import terminal_observer
 from flows.run import run_recorded
 from flows.sections import DATA, SECTIONS, Section, Sectioned
@@ -67,7 +67,7 @@ def compare(
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
     With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
     """
-    words: Given = {"data": absolute_location(dataset), "models": models} | given
+    words: Given = {"data": data_location(dataset), "models": models} | given
     if "out" in given:
         words["out"] = absolute_location(given["out"])
     if ingest_options:

@@ -14,6 +14,10 @@ from okl.configuration import settings_from
 from okl.errors import ConfigError
 from okl.store.places import absolute_location
 
+TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".json")
+AS_CSV = "for a file of CSV: okl predict MODEL - < rows.csv > scores.csv"
+MOST_LABELS = 10
+
 
 @app.command(short_help="Measure a model on labelled rows.")
 @accepts(where=EXECUTION)
@@ -74,7 +78,9 @@ def predict(
         _pipe(model, registry, given | where, out, json)
         return
     if out is None:
-        raise ConfigError("okl predict takes --out DIR, the folder to make for the scores; only - goes without.")
+        raise ConfigError(f"okl predict takes --out DIR, the folder to make for the scores; {AS_CSV}.")
+    if out.endswith(TEXT_ENDINGS):
+        raise ConfigError(f"--out {out} looks like a file, but scores go to a folder of Parquet files; {AS_CSV}.")
     from okl.scoring import ScoreSettings, check_score
 
     paths = {name: absolute_location(place) for name, place in (("source", source), ("out", out))}
@@ -83,8 +89,11 @@ def predict(
     from flows.run import run_score
 
     result = run_score(settings, terminal_observer())
+    counts = result.get("predictions") or {}
+    most = sorted(counts, key=lambda label: -counts[label])[:MOST_LABELS]
+    named = ", ".join(f"{label} {counts[label]:,}" for label in most) + (", ..." if len(counts) > len(most) else "")
     took = f"{result['rows']:,} rows scored by {result['model']} in {result['seconds']:.2f} s"
-    lines = [took, f"written to {result['out']}"]
+    lines = [took + (f": {named}" if named else ""), f"written to {result['out']}"]
     show(result, json, "\n".join(lines))
 
 

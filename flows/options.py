@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings, settings_from
 from okl.errors import ConfigError
-from okl.store.places import absolute_location
+from okl.store.places import absolute_location, place_of
 
 Given = dict[str, Any]
 """What was given of a group of options, by the names of their settings."""
@@ -191,12 +192,23 @@ def _train_values(dataset: str, options: Given, ingest_options: Given, config: s
             ingest_values[name.removeprefix("ingest.")] = value
         else:
             values[name] = value
-    values |= options | {"data": absolute_location(dataset)}
+    values |= options | {"data": data_location(dataset)}
     if values.get("out"):
         values["out"] = absolute_location(str(values["out"]))
     if ingest_values or ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_values | ingest_options, "okl train")
     return values
+
+
+def data_location(dataset: str) -> str:
+    """Where data lie, from the root; raises ConfigError for the folder of a run, whose files are no rows."""
+    place = place_of(dataset)
+    if isinstance(place, Path) and (place / "result.json").is_file() and (place / "model").is_dir():
+        kept = f" Its data are in {place / 'data'}." if (place / "data").is_dir() else ""
+        raise ConfigError(
+            f"{dataset} is the folder of a run, and not of data.{kept} To set runs side by side: okl runs."
+        )
+    return absolute_location(dataset)
 
 
 def split_pairs(pairs: list[str]) -> Given:

@@ -60,4 +60,4 @@ def _near_names(name: str, fault: ErrorDetails) -> str:
     if len(names) <= MOST_LISTED:
         return fault["msg"]
     near = [one for one in names if name.strip() and name.lower() in one] or get_close_matches(name, names, 4, 0.5)
-    return "input should be one that okl train --help lists" + (f", such as {', '.join(near)}" if near else "")
+    return f"input should be one that okl train --help lists, such as {', '.join(near or names[:1] + names[-2:])}"

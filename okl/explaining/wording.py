@@ -32,6 +32,9 @@ def _what(told: Mapping[str, Any]) -> list[str]:
         "chosen": _chosen(told["provenance"].get("chosen") or {}),
         "learnt from": _origin(told["provenance"]),
     }
+    if told["task"] == "binary":
+        below, above = told["labels"]
+        facts["scores by"] += f"; a score below 0 says {below}, others {above}"
     return [str(told["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
 
 
@@ -106,7 +109,7 @@ def _certificate(told: Mapping[str, Any]) -> list[str]:
     proof = told.get("certificate")
     if not proof:
         return []
-    facts = [[name, number(value)] for name, value in proof.items() if isinstance(value, bool | int | float | str)]
+    facts = [[name, number(value)] for name, value in _scalars(proof) if value != ""]
     return ["certificate", *aligned(facts)]
 
 
@@ -119,9 +122,9 @@ def _lineage(told: Mapping[str, Any]) -> list[str]:
         "version": number(lineage["version"]),
         "parent": number(lineage["parent"]),
         "learnt": f"{len(lineage['shards']):,} shards, {rows:,} rows",
-        "published": str(lineage["decision"].get("reason") or "-"),
+        "published": str(lineage["decision"].get("reason") or ""),
     }
-    return ["lineage", *aligned([[name, value] for name, value in facts.items()])]
+    return ["lineage", *aligned([[name, value] for name, value in facts.items() if value])]
 
 
 def _importance(told: Mapping[str, Any]) -> list[str]:

@@ -93,6 +93,10 @@ def read_manifest(folder: str | Place) -> Manifest:
     folder = place_of(folder).absolute()
     path = folder / MANIFEST
     if not path.is_file():
+        if isinstance(folder, Path) and folder.is_file():
+            raise DataError(
+                f"{folder} is a file; expected the folder of a data set. Make one with okl ingest {folder} FOLDER."
+            )
         what = "has no manifest.json" if folder.exists() else "does not exist"
         raise DataError(
             f"{folder} {what}; expected the folder of a data set. Make one with okl ingest SOURCE {folder}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,7 @@ def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) 
     text = terminal.okl("explain", run / "run" / "model").out
     assert "solver c-svm" in text
     assert "Test rows" in text
+    assert re.search(r"scores by .*; a score below 0 says \w+, others \w+\n", text)
     assert text.splitlines()[-3].startswith("decides ")
 
 

@@ -213,6 +213,28 @@ def test_damaged_or_later_files_are_refused_before_a_server_is_started(
     assert not home.exists()
 
 
+def test_words_of_another_place_are_told_what_to_type(
+    trained: Path, home: Path, tmp_path: Path, terminal: Terminal
+) -> None:
+    run, rows = trained / "run", trained / "run" / "data"
+    as_csv = "for a file of CSV: okl predict MODEL - < rows.csv > scores.csv."
+    told: dict[str, list[str | Path]] = {
+        f"scores.csv looks like a file, but scores go to a folder of Parquet files; {as_csv}": [
+            *("predict", run, rows, "--out", tmp_path / "scores.csv"),
+        ],
+        f"takes --out DIR, the folder to make for the scores; {as_csv}": ["predict", run, rows],
+        f"is the folder of a run, and not of data. Its data are in {rows}. To set runs": ["train", run],
+        "is the folder of a run, and not of data.": ["compare", run],
+        "lists, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
+        "lists, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
+    }
+    for sentence, words in told.items():
+        outcome = terminal.okl(*words)
+        assert outcome.code == 2
+        assert sentence in outcome.sentence
+    assert not home.exists()
+
+
 def test_nobody_at_a_schedulers_address_is_an_error_of_the_world(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:

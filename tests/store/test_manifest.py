@@ -75,6 +75,10 @@ def test_what_is_no_manifest_is_an_error(data: Dataset) -> None:
         open_dataset(data.folder / "nowhere")
     with pytest.raises(DataError, match=r"has no manifest\.json"):
         open_dataset(data.folder.parent)
+    rows = Path(data.folder.parent) / "rows.csv"
+    rows.touch()
+    with pytest.raises(DataError, match=r"rows\.csv is a file; .* Make one with okl ingest .+/rows\.csv FOLDER"):
+        open_dataset(rows)
     (data.folder / "manifest.json").write_text("{")
     with pytest.raises(DataError, match=r"manifest\.json is damaged: it is not JSON"):
         open_dataset(data.folder)
