@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from glob import has_magic
 from pathlib import Path
 
 from okl.errors import ConfigError
@@ -21,6 +22,16 @@ def okl_home() -> Path:
             f"okl's home folder {folder} cannot be made ({error.strerror}). Set OKL_HOME to a writable folder."
         ) from None
     return folder
+
+
+def name_after(location: str) -> str:
+    """A name for a run on data that nobody named: that of the file or folder, without endings; of a glob its folder's.
+
+    >>> [name_after(place) for place in ("data/churn.csv.gz", "s3://bucket/churn", "churn/part-*.parquet", "*.csv")]
+    ['churn', 'churn', 'churn', 'run']
+    """
+    stems = (part.split(".")[0] for part in reversed(Path(location).parts) if not has_magic(part))
+    return next((stem for stem in stems if stem.strip("/")), "run")
 
 
 def runs_named(name: str) -> list[Path]:

@@ -7,7 +7,6 @@ import socket
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, count
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from okl.accelerated.catalogue import is_model
@@ -16,7 +15,7 @@ from okl.applicable import check_options
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.execution.clusterfile import read_cluster_file
-from okl.home import okl_home
+from okl.home import name_after, okl_home
 from okl.online.constraints.columns import check_columns, without_features
 from okl.online.constraints.grammar import parse_constraints
 from okl.online.constraints.quantities import columns_of
@@ -194,7 +193,7 @@ def run_folder(settings: TrainSettings) -> Place:
     """Where a run is kept: `out`, or a new folder named by the model and the time in okl's home folder."""
     if settings.out is not None:
         return place_of(settings.out).absolute()
-    name = settings.name or Path(settings.data).name.split(".")[0] or "run"
+    name = settings.name or name_after(settings.data)
     stem = f"{name}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     runs = okl_home() / "runs"
     folders = chain([stem], (f"{stem}-{k}" for k in count(2)))  # a chain: unpacking an endless count fills the memory
