@@ -106,8 +106,10 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             "it may be chance."
         )
     if verdict.error is not None and verdict.linear is not None and verdict.error > verdict.linear:
+        may_be = verdict.error - verdict.linear <= verdict.chance(verdict.error)
+        does = "as well, within chance" if may_be else "better"
         warnings.append(
-            f"A linear model does better: {error_text(verdict, verdict.linear)} against "
+            f"A linear model does {does}: {error_text(verdict, verdict.linear)} against "
             f"{error_text(verdict, verdict.error)}. "
             f"The kernel does not pay here, or its bandwidth or step size does not fit{_unscaled(result)}."
         )

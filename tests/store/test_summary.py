@@ -52,6 +52,9 @@ def test_a_lead_that_may_be_chance_is_told() -> None:
     assert "within two standard errors for 1,000 rows" in chance
     assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
     assert "--rescale" not in linear
+    assert warning_sentences(result | {"dataset": {"test_rows": 100}})[1].startswith(
+        "A linear model does as well, within chance: 25.00% mistakes against 29.90% mistakes."
+    )
     plain = result | {"chosen": {"bandwidth": 44.0}, "dataset": {"test_rows": 1000, "scale": "none"}}
     assert warning_sentences(plain)[1].endswith("; columns of very different sizes take --rescale standard.")
     assert "--rescale" not in warning_sentences(plain | {"settings": {"rescale": "minmax"}})[1]
