@@ -86,14 +86,6 @@ def roc_auc(ranking: KeyedCounts) -> float | None:
     return float(np.sum(positive * (below + 0.5 * negative)) / pairs)
 
 
-def roc_auc_bound(ranking: KeyedCounts) -> float:
-    """How far `roc_auc` can be from the exact value, for dropped bits: half the share of pairs that share a key."""
-    if ranking.dropped_bits == 0:
-        return 0.0
-    negative, positive = ranking.counts.astype(np.float64).T
-    return float(0.5 * np.sum(negative * positive) / max(negative.sum() * positive.sum(), 1.0))
-
-
 def average_precision(ranking: KeyedCounts) -> float | None:
     """Sum over thresholds of (gain in recall) x precision, without interpolation; None if one kind is missing.
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.accelerated.fapg import Fapg
-from okl.accelerated.fitting import Fitted, ProblemMaker, fit_one
 from okl.accelerated.operators import signs_of
 from okl.checks import check_at_least
 from okl.compiled.blocks import run_threads
@@ -20,61 +18,6 @@ from okl.types import FloatArray
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, eq=False)
-class OneAgainstRest:
-    """A solution a class, or one alone for two classes, whose positives are the second class.
-
-    classes : (k,), sorted; fits : k of them, or 1 where k is 2
-    """
-
-    classes: NDArray[Any]
-    fits: tuple[Fitted, ...]
-
-    @property
-    def weights(self) -> FloatArray:
-        """(k, n), or (1, n) for two classes."""
-        return np.stack([fit.weights for fit in self.fits])
-
-    @property
-    def biases(self) -> NDArray[np.float64]:
-        """(k,), or (1,): the models' own; scores less these."""
-        return np.array([fit.bias for fit in self.fits])
-
-
-def one_against_rest(
-    model: ProblemMaker,
-    rows: Any,
-    labels: NDArray[Any],
-    method: Fapg,
-    sample_weight: FloatArray | None = None,
-    starts: Sequence[FloatArray | None] | None = None,
-    n_threads: int = 1,
-) -> OneAgainstRest:
-    """Fit a model to every class against all others, or once to two classes.
-
-    Parameters
-    ----------
-    model : of `okl.accelerated.models`
-    rows : an operator over the rows; its own labels are not used, its arrays are shared and not copied
-    labels : (m,), any classes that sort
-    method : Fapg
-    sample_weight : (m,) or None
-    starts : point of the problem or None, a fit
-    n_threads : int >= 1, classes at once; the same bits for any
-
-    Raises
-    ------
-    DataError : fewer than two classes
-    """
-    classes, signs = signs_by_class(labels)
-
-    def fit(index: int) -> Fitted:
-        start = None if starts is None else starts[index]
-        return fit_one(model, relabelled(rows, signs[index]), method, sample_weight, start)
-
-    return OneAgainstRest(classes, tuple(in_threads(fit, len(signs), n_threads)))
 
 
 def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:

@@ -12,7 +12,7 @@ import math
 from okl.compiled.door import compiled_row, compiled_row_sum
 from okl.compiled.ocodual import maximise_dual
 from okl.compiled.ocoplane import ENOUGH, MOST_ROWS, step_in_plane
-from okl.compiled.ocorows import SCALE, SQUARED, Matrix, Rows, Vector, Work, excesses
+from okl.compiled.ocorows import SQUARED, Matrix, Rows, Vector, Work, excesses
 from okl.compiled.regions import BALL, BOX, Region
 
 
@@ -68,18 +68,6 @@ def step(point: Vector, work: Work, rows: Rows, region: Region, limits: Vector) 
         for j in range(point.shape[0]):
             point[j] = work.point[j]
     return gap
-
-
-@compiled_row
-def ball_multipliers(work: Work, rows: Rows, region: Region, limits: Vector, squared: float) -> float:
-    """Solve a step in a ball from work.products = A (c - centre) (m,) and squared = ||c - centre||^2 alone: O(m^2).
-
-    The solution is centre + scale (c - centre - A' work.multipliers) with the scale that is returned, at most 1; its
-    excess is in work.excess. For who follows the products from row to row instead of computing them anew.
-    """
-    work.numbers[SQUARED] = squared
-    maximise_dual(work, work.point, rows, region, limits)
-    return float(work.numbers[SCALE])
 
 
 @compiled_row

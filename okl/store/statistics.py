@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,11 +66,6 @@ def merge_moments(one: Moments, other: Moments) -> Moments:
         np.minimum(one.minimum, other.minimum),
         np.maximum(one.maximum, other.maximum),
     )
-
-
-def merge_all(parts: Iterable[Moments], n_columns: int) -> Moments:
-    """Moments over the rows of all parts, merged in their order."""
-    return reduce(merge_moments, parts, empty_moments(n_columns))
 
 
 def column_statistics(moments: Moments) -> tuple[ColumnStatistics, ...]:

@@ -9,10 +9,9 @@ from okl.accelerated.bias import choose_bias, error_minimising_bias
 from okl.accelerated.calibration import cross_validated_scores, fit_sigmoid, normalised, stratified_folds
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.fitting import fit_one
-from okl.accelerated.models import CSVM, L2SVM
-from okl.accelerated.multiclass import one_against_rest, relabelled
+from okl.accelerated.models import L2SVM
+from okl.accelerated.multiclass import in_threads, relabelled, signs_by_class
 from okl.accelerated.operators import DenseRows, KernelMatrix
-from okl.accelerated.weighting import class_weighted
 from okl.errors import ConfigError, DataError
 from okl.kernels import Gaussian
 from tests.accelerated.model_cases import Doubles
@@ -27,29 +26,26 @@ def iris() -> tuple[Doubles, Doubles]:
     return np.ascontiguousarray((inputs - inputs.mean(axis=0)) / inputs.std(axis=0)), target
 
 
-def test_classes_do_not_depend_on_threads_and_are_those_of_single_fits(iris: tuple[Doubles, Doubles]) -> None:
-    inputs, target = iris
-    rows = DenseRows(inputs, np.where(target == 0, 1.0, -1.0))
-    fits = [one_against_rest(L2SVM(0.5), rows, target, METHOD, n_threads=threads) for threads in (1, 2)]
-    assert np.array_equal(fits[0].weights, fits[1].weights)
-    assert np.array_equal(fits[0].biases, fits[1].biases)
-    alone = fit_one(L2SVM(0.5), DenseRows(inputs, np.where(target == 2, 1.0, -1.0)), METHOD)
-    assert np.array_equal(fits[0].weights[2], alone.weights)
-    right = np.argmax(inputs @ fits[0].weights.T - fits[0].biases, axis=1) == target
-    assert right.mean() > 0.9
-
-
-def test_two_classes_are_one_fit_whose_positives_are_the_second(iris: tuple[Doubles, Doubles]) -> None:
-    inputs, target = iris[0][50:], np.array(["b", "c"])[(iris[1][50:] == 2).astype(int)]
-    rows = KernelMatrix(Gaussian(2.0), inputs, np.where(target == "b", 1.0, -1.0))
-    found = one_against_rest(CSVM(1.0), rows, target, METHOD)
-    assert found.classes.tolist() == ["b", "c"]
-    assert found.weights.shape == (1, 100)
-    scores = rows.matrix @ found.weights[0] - found.biases[0]
-    assert np.mean((scores > 0) == (target == "c")) > 0.9
-    assert relabelled(rows, -rows.labels).matrix is rows.matrix
+def test_two_classes_are_one_fit_whose_positives_are_the_second() -> None:
+    classes, (signs,) = signs_by_class(np.array(["b", "c", "b"]))
+    assert classes.tolist() == ["b", "c"]
+    assert signs.tolist() == [-1.0, 1.0, -1.0]
+    classes, each = signs_by_class(np.array([2, 0, 1, 2]))
+    assert np.array(each).tolist() == [[-1, 1, -1, -1], [-1, -1, 1, -1], [1, -1, -1, 1]]
     with pytest.raises(DataError, match="at least two classes"):
-        one_against_rest(CSVM(1.0), rows, np.zeros(100), METHOD)
+        signs_by_class(np.zeros(100))
+
+
+def test_rows_under_other_labels_share_their_arrays(iris: tuple[Doubles, Doubles]) -> None:
+    rows = KernelMatrix(Gaussian(2.0), iris[0], np.where(iris[1] == 0, 1.0, -1.0))
+    other = relabelled(rows, -rows.labels)
+    assert other.matrix is rows.matrix
+    assert np.array_equal(other.signs, -rows.signs)
+
+
+def test_tasks_in_threads_come_in_their_order() -> None:
+    for n_threads in (1, 2, 5):
+        assert in_threads(lambda task: task**2, 4, n_threads) == [0, 1, 4, 9]
 
 
 def test_sigmoid_is_the_most_likely() -> None:
@@ -113,16 +109,3 @@ def test_bias_is_the_one_asked_for(iris: tuple[Doubles, Doubles]) -> None:
     assert wrong[1] < min(wrong[0], wrong[2])
     with pytest.raises(ConfigError, match="bias = 'best'"):
         choose_bias("best", fit, scores, rows.labels)  # type: ignore[arg-type]
-
-
-def test_balanced_classes_weigh_the_same() -> None:
-    labels, weights = np.array(["a"] * 6 + ["b"] * 2), np.arange(1.0, 9.0)
-    found = class_weighted(labels, "balanced", weights)
-    assert found is not None
-    assert found[:6].sum() == pytest.approx(found[6:].sum()) == pytest.approx(weights.sum() / 2)
-    given = class_weighted(labels, {"b": 3.0})
-    assert given is not None
-    assert given.tolist() == [1.0] * 6 + [3.0] * 2
-    for wrong in ({"c": 1.0}, {"a": -1.0}, "even"):
-        with pytest.raises(ConfigError, match="class_weight"):
-            class_weighted(labels, wrong)  # type: ignore[arg-type]

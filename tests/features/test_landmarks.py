@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 
 from okl.errors import ConfigError
-from okl.features.bandwidth import median_distance
 from okl.features.clusters import cluster_centres, draw_in_proportion
 from okl.features.landmarks import MOST_ROWS, Landmarks, cholesky_pivots, choose_landmarks, kernel_diagonal
 from okl.features.nystrom import fit_nystrom_map
-from okl.features.shardlandmarks import read_landmarks
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Polynomial
-from okl.store.dataset import Dataset
-from okl.store.reading import read_rows
-from okl.types import FloatArray, Task
+from okl.types import FloatArray
 
 METHODS: list[Landmarks] = ["uniform", "kmeans", "rpcholesky"]
 
@@ -109,23 +105,7 @@ def test_diagonals_are_those_of_the_kernel_matrix() -> None:
         np.testing.assert_allclose(kernel_diagonal(kernel, rows), np.diag(kernel.matrix(rows, rows)))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_landmarks_come_from_all_shards_in_one_pass(method: Landmarks, learnable: dict[Task, Dataset]) -> None:
-    data = learnable["regression"]
-    landmarks = read_landmarks(data, Gaussian(2.0), 200, method, 0)
-    assert landmarks.shape == (200, data.schema.n_features)
-    np.testing.assert_array_equal(landmarks, read_landmarks(data, Gaussian(2.0), 200, method, 0))
-    held = [read_rows(data, shard, range(len(shard.row_groups)), "float32").inputs for shard in data.split("train")]
-    whole = np.concatenate(held)
-    if method == "uniform":
-        assert median_distance(landmarks) == pytest.approx(median_distance(whole), rel=0.15)
-    if method != "kmeans":
-        among = [sum((landmarks[:, None] == rows[None]).all(axis=2).any(axis=1)) for rows in held]
-        assert min(among) > 0
-        assert sum(among) == 200
-
-
-def test_what_does_not_fit_is_named(learnable: dict[Task, Dataset]) -> None:
+def test_what_does_not_fit_is_named() -> None:
     rows = clustered_rows(30)
     with pytest.raises(ConfigError, match="31 landmarks were asked for, but rpcholesky chooses them from 30 rows"):
         choose_landmarks(Gaussian(1.0), rows, 31, "rpcholesky", 0)
@@ -135,5 +115,3 @@ def test_what_does_not_fit_is_named(learnable: dict[Task, Dataset]) -> None:
         choose_landmarks(Gaussian(1.0), np.zeros((20_000, 1)), MOST_ROWS["rpcholesky"] + 1, "rpcholesky", 0)
     with pytest.raises(ConfigError, match="landmarks = 'leverage', but it takes one of kmeans, rpcholesky, uniform"):
         choose_landmarks(Gaussian(1.0), rows, 3, "leverage", 0)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="5,000 landmarks were asked for, but there are"):
-        read_landmarks(learnable["binary"], Gaussian(1.0), 5000, "uniform", 0)

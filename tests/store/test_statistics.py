@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 import numpy as np
 import pytest
 
-from okl.store.statistics import Moments, column_statistics, empty_moments, merge_all, merge_moments, moments_of
+from okl.store.statistics import Moments, column_statistics, empty_moments, merge_moments, moments_of
 from okl.types import FloatArray
+
+
+def merge_all(parts: Iterable[Moments], n_columns: int) -> Moments:
+    return reduce(merge_moments, parts, empty_moments(n_columns))
 
 
 def columns(rows: int = 4000) -> FloatArray:
