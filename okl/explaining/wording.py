@@ -75,6 +75,10 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
     >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
     ...                     "precision": "float32", "numbers": 600})
     '100 support vectors, gaussian kernel (bandwidth 2), 600 numbers of float32'
+    >>> own = {"kind": "extension", "name": "binning", "version": 1, "origin": "binning.py 0123456789ab"}
+    >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
+    ...                     "numbers": 300})
+    '64 columns of the map binning (binning.py 0123456789ab), 300 numbers of float32'
     """
     size = f"{what['numbers']:,} numbers of {what['precision']}"
     if what["kind"] == "expansion":
@@ -82,6 +86,8 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
     kind, shapes = what["map"]["kind"], what["shapes"]
     if kind == "standardised-linear":
         return f"a linear model of the inputs, {size}"
+    if kind == "extension":
+        return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
     if kind == "nystrom":
         parts = f"a Nystrom map of {shapes['map.landmarks'][0]:,} landmarks and rank {shapes['map.projection'][1]:,}"
     else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from okl.configuration import MapName
 from okl.store.wording import flat, number
 
 NAMES = {
@@ -77,11 +78,10 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
     if certificate.get("kind") == "gap over all rows":
         return _bounded(str(solver), settings, kernel, certificate)
     if settings.get("track"):
-        frequencies = number(settings.get("frequencies"))
         return (
             f"The model of {solver} follows rows as they change: it is the mean of last and averaged weights of "
-            f"several step sizes in {frequencies} random frequencies of {kernel}, each as much as it was heard in the "
-            f"end, most of all the {chosen.get('weights')} weights of step size {number(chosen.get('step_size'))}."
+            f"several step sizes in {_drawn(settings, kernel)}, each as much as it was heard in the end, most of all "
+            f"the {chosen.get('weights')} weights of step size {number(chosen.get('step_size'))}."
         )
     if "maps" in chosen:
         what = f"the linear map leads{_step(chosen)}" if "map" in chosen else f"{kernel} leads{_step(chosen)}"
@@ -101,8 +101,7 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
         )
     if chosen.get("map") == "linear":
         return f"The model of {solver} is linear{_step(chosen)}: that map led among experts on a sample."
-    frequencies = number(settings.get("frequencies"))
-    return f"The model of {solver} is linear in {frequencies} random frequencies of {kernel}{_step(chosen)}."
+    return f"The model of {solver} is linear in {_drawn(settings, kernel)}{_step(chosen)}."
 
 
 def _direct(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
@@ -119,7 +118,15 @@ def _space(settings: Mapping[str, Any], kernel: str) -> str:
         return "the inputs"
     if settings.get("map") == "exact":
         return f"the space of {kernel}"
-    return f"{number(settings.get('frequencies'))} random frequencies of {kernel}"
+    return _drawn(settings, kernel)
+
+
+def _drawn(settings: Mapping[str, Any], kernel: str) -> str:
+    """The columns of a random map, okl's own or an extension's."""
+    frequencies, named = settings.get("frequencies"), settings.get("map")
+    if named is None or named in get_args(MapName):
+        return f"{number(frequencies)} random frequencies of {kernel}"
+    return f"the {number(2 * int(frequencies or 0))} columns of the map {named} of {kernel}"
 
 
 def _bounded(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:

@@ -79,6 +79,15 @@ def result_of(solver: str, chosen: dict[str, Any]) -> dict[str, Any]:
     return result | {"chosen": chosen, "settings": result["settings"] | {"solver": solver}}
 
 
+def test_the_map_of_an_extension_is_named() -> None:
+    result = result_of("fogd", WIDE | STEP)
+    result["settings"] |= {"map": "binning", "kernel": "laplacian"}
+    assert learner_sentence(result) == (
+        "The model of fogd is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, with "
+        "the step size 0.5000."
+    )
+
+
 @pytest.mark.parametrize("name", CHOSEN)
 def test_what_was_learnt_is_one_sentence_in_plain_words(name: str) -> None:
     solver, chosen, sentence = CHOSEN[name]
