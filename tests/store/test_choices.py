@@ -83,8 +83,8 @@ def test_the_map_of_an_extension_is_named() -> None:
     result = result_of("fogd", WIDE | STEP)
     result["settings"] |= {"map": "binning", "kernel": "laplacian"}
     assert learner_sentence(result) == (
-        "The model of fogd is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, with "
-        "the step size 0.5000."
+        "The model of fogd is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, "
+        "with the step size 0.5000."
     )
 
 
