@@ -16,6 +16,8 @@ from okl.features.structured import StructuredFeatures
 from okl.predictors import LinearPredictor, Predictor
 from okl.types import FloatArray
 
+MOST_SINGLE = 100.0  # sum of the sizes of weights beyond which kernel values of single precision move scores by 1e-5
+
 
 def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
     """Scores (rows, n_outputs) of inputs, in the predictor's precision.
@@ -29,13 +31,23 @@ def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
         if predictor.n_supports == 0:
             sums = graph.add("MatMul", inputs, graph.constant(_no_weights(predictor)))
         else:
-            values = kernel_nodes(graph, predictor.kernel, inputs, predictor.supports)
-            sums = graph.add("MatMul", values, graph.constant(predictor.coefficients.T))
+            sums = _expansion_sums(graph, predictor, inputs)
         return _with_offsets(graph, sums, predictor.offsets)
     if not isinstance(predictor, LinearPredictor):
         raise ModelError(f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX.")
     scores = _linear_scores(graph, predictor.feature_map, predictor.weights, inputs)
     return _with_offsets(graph, scores, predictor.offsets)
+
+
+def _expansion_sums(graph: Graph, predictor: KernelExpansion, inputs: str) -> str:
+    """Weighted sums of kernel values, in double precision where large weights cancel."""
+    supports, weights = predictor.supports, predictor.coefficients.T
+    wide = weights.dtype == np.float32 and float(np.abs(weights).sum(axis=0).max()) > MOST_SINGLE
+    if wide:
+        inputs, supports, weights = graph.cast(inputs, np.float64), supports.astype(np.float64), weights.astype(float)
+    values = kernel_nodes(graph, predictor.kernel, inputs, supports)
+    sums = graph.add("MatMul", values, graph.constant(weights))
+    return graph.cast(sums, np.float32) if wide else sums
 
 
 def _with_offsets(graph: Graph, scores: str, offsets: FloatArray | None) -> str:

@@ -9,9 +9,10 @@ import onnxruntime
 import pytest
 
 from okl.errors import ConfigError
+from okl.expansions import KernelExpansion
 from okl.exporting.onnxmodel import to_onnx
 from okl.features.nystrom import fit_nystrom_map
-from okl.kernels import CustomKernel
+from okl.kernels import CustomKernel, Gaussian
 from okl.predictors import LinearPredictor
 from okl.store.dataset import Label
 from okl.store.model import Model
@@ -74,3 +75,17 @@ def test_kernel_of_the_users_own_is_refused() -> None:
     model = Model(schema_of("binary"), LinearPredictor(mapped, np.ones((1, 4))))
     with pytest.raises(ConfigError, match=r"'mine' is a function of your own"):
         to_onnx(model)
+
+
+def test_large_weights_that_cancel_are_summed_in_double_precision() -> None:
+    supports = np.random.default_rng(5).standard_normal((20, N_INPUTS)).astype(np.float32)
+    near = np.concatenate([supports, supports + np.float32(0.01)])
+    weights = np.repeat(np.array([500.0, -500.0], dtype=np.float32), 20)[None, :]
+    predictor = KernelExpansion(Gaussian(2.0), near, weights)
+    scores, _ = run(Model(schema_of("binary"), predictor), raw_rows())
+    inputs = Model(schema_of("binary"), predictor).prepare(raw_rows()).astype(np.float64)
+    distances = ((inputs[:, None, :] - near[None].astype(np.float64)) ** 2).sum(axis=2)
+    expected = np.exp(-0.5 * distances / 4.0) @ weights[0]
+    assert scores.dtype == np.float32
+    assert np.abs(expected).max() > 1.0
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=3e-7 * np.abs(expected).max())
