@@ -13,6 +13,7 @@ from okl.choosing.costs import (
     MOST_LANDMARKS,
     RACE_SHARE,
     Shape,
+    better_online,
     fogd_size,
     most_landmarks,
     rounds_of_race,
@@ -117,11 +118,13 @@ def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) ->
     seconds = (1.0 - RACE_SHARE) * budget_seconds
     small = result.coarse is not None and result.coarse <= (1.0 + WORTH) * winner.error
     landmarks = most_landmarks(shape, seconds, ENOUGH_LANDMARKS if small else MOST_LANDMARKS)
-    if landmarks is None and shape.rows > ENOUGH_LANDMARKS:
-        frequencies, passes = fogd_size(shape, seconds)
+    frequencies, passes = fogd_size(shape, seconds)
+    few = landmarks is not None and schema.task != "regression" and not small and better_online(landmarks, frequencies)
+    if few or (landmarks is None and shape.rows > ENOUGH_LANDMARKS):
+        allowed = f"for more than {landmarks:,} landmarks" if few else "for kernel least squares"
         why.append(
-            f"{shape.rows:,} rows are too many for kernel least squares in {budget_seconds:g} s: they are learnt "
-            f"online, in {passes} passes, with {frequencies:,} frequencies of the same kernel."
+            f"{shape.rows:,} rows are too many {allowed} in {budget_seconds:g} s: they are learnt online, in {passes} "
+            f"passes, with {frequencies:,} frequencies of the same kernel."
         )
         return kernel | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
     landmarks = landmarks or shape.rows

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 RACE_SHARE = 0.35  # of the budget; the rest is for learning
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
+FEW_LANDMARKS = 2048
+_TIMES = 3  # as many frequencies as landmarks, to be worth it
 _STEP = 64
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
 _WAVES = 1.2e11  # the same of a Fourier map that is learnt row by row; a sine and its update count as 30 inputs
-_FREQUENCIES = (1600, 800, 400, 200)
+_FREQUENCIES = (6400, 4800, 3200, 2400, 1600, 800, 400, 200)
+_MANY_FREQUENCIES, _PASSES_OF_MANY = 1600, 3  # so many weights need several passes
 _MOST_PASSES = 5
 _BASE_SECONDS = 60.0
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
@@ -60,6 +63,16 @@ def fogd_size(shape: Shape, seconds: float) -> tuple[int, int]:
     """Frequencies and passes of online learning, more frequencies first: at least the fewest of them, once."""
     for frequencies in _FREQUENCIES:
         once = shape.rows * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
-        if once <= seconds:
+        least = _PASSES_OF_MANY if frequencies > _MANY_FREQUENCIES else 1
+        if least * once <= seconds:
             return frequencies, max(1, min(_MOST_PASSES, int(seconds / once)))
     return _FREQUENCIES[-1], 1
+
+
+def better_online(landmarks: int, frequencies: int) -> bool:
+    """Whether classes are learnt better online, in so many frequencies, than by so few landmarks.
+
+    On covtype 1,600 landmarks had 79.4% of seven classes right and 83.2% of two; 6,400 frequencies in 3 passes, which
+    take as long, 83.3% and 84.7%. Where landmarks need not be so few, least squares are ahead: they are solved exactly.
+    """
+    return landmarks < FEW_LANDMARKS and frequencies >= _TIMES * landmarks

@@ -14,8 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.applicable import check_options
-from okl.choosing.choice import Choice, choose
-from okl.choosing.costs import rounds_of_race
+from okl.choosing.candidates import Candidate
+from okl.choosing.choice import Choice, _sized, choose
+from okl.choosing.costs import Shape, rounds_of_race
+from okl.choosing.race import Race, Ran
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.store.dataset import Dataset
@@ -163,6 +165,35 @@ def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
     choice = choose(asked(few, budget_seconds=0.1), few)
     assert choice.settings.solver == "ridge"
     assert all(np.isfinite(one["score"]) for one in choice.record["candidates"])
+
+
+def race_of(coarse: float) -> Race:
+    """A Gaussian kernel that is ahead of a linear model; coarse : error with half of the landmarks."""
+    curved = Ran(Candidate("minmax", "gaussian", 0.5), 0.2, 0.5, 1e-6, 8192, 1024, 0.4, 1.0, True)
+    linear = Ran(Candidate("minmax", "linear"), 0.3, 0.7, 1e-3, 8192, 11, None, 0.1, True)
+    return Race((curved, linear), coarse)
+
+
+@pytest.mark.parametrize(
+    ("rows", "coarse", "task", "solver"),
+    [
+        (100_000, 0.25, "binary", "ridge"),
+        (600_000, 0.25, "binary", "fogd"),
+        (600_000, 0.2, "binary", "ridge"),  # more landmarks would not help
+        (600_000, 0.25, "regression", "ridge"),
+        (100_000_000, 0.25, "regression", "fogd"),
+    ],
+)
+def test_many_rows_are_learnt_online_where_landmarks_would_be_too_few(
+    rows: int, coarse: float, task: Task, solver: str, data: dict[str, Dataset]
+) -> None:
+    schema = data["wave" if task == "regression" else "circles"].schema
+    update, why = _sized(race_of(coarse), Shape(rows, 50, 1), 60.0, schema)
+    assert (update["solver"], update["kernel"], update["bandwidth"]) == (solver, "gaussian", 0.4)
+    assert ("online" in why[-1]) == (solver == "fogd") == ("frequencies" in update)
+    if solver == "fogd":
+        assert f"{update['frequencies']:,} frequencies" in why[-1]
+        assert f"{rows:,} rows are too many" in why[-1]
 
 
 def test_a_single_row_is_refused(tmp_path: Path) -> None:

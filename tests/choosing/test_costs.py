@@ -11,6 +11,7 @@ from okl.choosing.costs import (
     LEAST_LANDMARKS,
     MOST_LANDMARKS,
     Shape,
+    better_online,
     fogd_size,
     most_landmarks,
     ridge_seconds,
@@ -59,6 +60,19 @@ def test_online_learning_takes_frequencies_first_and_passes_with_what_is_left() 
     assert sizes == sorted(sizes)
     assert sizes[0][0] < sizes[-1][0]
     assert sizes[0][1] == 1 < sizes[-1][1]
+
+
+def test_online_learning_is_for_landmarks_that_are_few_for_want_of_time() -> None:
+    by_rows = {}
+    for rows in (5_000, 50_000, 150_000, 500_000, 1_000_000):
+        shape = Shape(rows, 54, 1)
+        landmarks = most_landmarks(shape, 39.0)
+        assert landmarks is not None
+        frequencies, passes = fogd_size(shape, 39.0)
+        by_rows[rows] = better_online(landmarks, frequencies)
+        assert passes >= 3 or frequencies <= 1600
+    assert list(by_rows.values()) == [False, False, False, True, True]
+    assert not better_online(1600, 1600)
 
 
 @pytest.mark.parametrize("rows", [2, 300, 5000, 10**7])
