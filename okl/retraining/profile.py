@@ -168,7 +168,7 @@ class _Reading:
 
 
 def times_of(before: list[Time], column: pa.Array) -> list[Time]:
-    """First and last of the times before and of a column: numbers, or texts in the order of time (UTC).
+    """First and last of the times before and of a column: finite numbers, or texts in the order of time (UTC).
 
     Raises
     ------
@@ -183,6 +183,8 @@ def times_of(before: list[Time], column: pa.Array) -> list[Time]:
         column = column.dictionary_decode()
     elif has_time(kind):  # Python's times hold no nanoseconds
         column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_floating(column.type):  # NaN and infinity tell no time
+        column = column.filter(pc.is_finite(column))
     ends = pc.min_max(column).as_py()
     found = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]
     both = sorted([*before, *found], key=lambda value: (isinstance(value, str), value))

@@ -32,6 +32,8 @@ def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(map(str, fault["loc"]))
+        if fault["type"] == "missing":
+            raise _damaged(where, f"{name} is missing") from None
         raise _damaged(where, f"{name} = {shortened(fault['input'])}: {fault['msg'].lower()}") from None
     for fault_told in _faults(schema):
         raise _damaged(where, fault_told)

@@ -110,6 +110,17 @@ def test_the_same_rows_in_other_bytes_are_a_duplicate(tmp_path: Path, schema: Sc
     assert [record.key for record in store.accepted()] == [first.key]
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_times_that_are_no_numbers_tell_no_time(value: float, tmp_path: Path, schema: Schema) -> None:
+    store, table = ShardStore(tmp_path / "data"), content(1)
+    none = replaced(table, "hour", np.full(ROWS, value))
+    known = settled(store, land(tmp_path / "in", "day-1.parquet", none), schema, time_column="hour")
+    assert (known.first_time, known.last_time) == (None, None)
+    some = replaced(table, "hour", np.where(np.arange(ROWS) < 9, value, table["hour"].to_numpy()))
+    known = settled(store, land(tmp_path / "in", "day-2.parquet", some), schema, time_column="hour")
+    assert 24 < known.first_time < known.last_time < 48  # type: ignore[operator]
+
+
 def test_a_shard_older_than_what_was_learnt_is_late(tmp_path: Path, schema: Schema) -> None:
     store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
     baseline = replace(baseline_of(schema, []), watermark=72.0)
