@@ -8,14 +8,12 @@ from okl.accelerated.catalogue import MODEL_NAMES, is_model
 from okl.comparison.settings import CompareSettings
 from okl.configuration import SolverName, TrainSettings
 from okl.errors import ConfigError
+from okl.online.budget.strategies import STRATEGIES
 from okl.recipes import make_recipe
 from okl.store.dataset import Dataset, Schema
-from okl.subgradient.catalogue import CUTTING_NAMES
-from okl.subgradient.catalogue import ONLINE_NAMES as STEPPING_NAMES
 
-ONLINE_NAMES = tuple(
-    name for name in get_args(SolverName) if name not in (*MODEL_NAMES, *CUTTING_NAMES, *STEPPING_NAMES)
-)
+IN_MAPS = ("fogd", "nogd")
+ONLINE_NAMES = tuple(name for name in get_args(SolverName) if name in (*IN_MAPS, *STRATEGIES))
 GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
 
 
@@ -29,8 +27,9 @@ def entrants(settings: CompareSettings) -> tuple[str, ...]:
     names = [name for word in settings.models for name in GROUPS.get(word, (word,))]
     if unknown := [name for name in names if name not in ONLINE_NAMES and not is_model(name)]:
         raise ConfigError(
-            f"models = {', '.join(unknown)}: unknown. Name some of all ({', '.join(MODEL_NAMES)}) "
-            f"or online ({', '.join(ONLINE_NAMES)})."
+            f"models = {', '.join(unknown)}: not compared here. Name some of all ({', '.join(MODEL_NAMES)}) "
+            f"or online ({', '.join(ONLINE_NAMES)}). "
+            "Runs of okl train, by whichever solver, stand side by side in okl runs."
         )
     if not names:
         raise ConfigError("models is empty. Name some, or all.")

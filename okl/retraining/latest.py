@@ -63,9 +63,11 @@ def _changed(file: Place) -> str:
 
 
 def attempts_text(found: list[dict[str, Any]]) -> str:
-    """Of `latest_attempts`, one line each."""
-    rows = [["attempt", "outcome", "why", "page"]]
+    """Of `latest_attempts`: what was judged and why, and below it where its report lies."""
+    rows = [["attempt", "outcome", "why"]]
     for one in found:
         outcome = f"published {one['version']}" if one["version"] else "kept"
-        rows.append([one["at"] or "-", outcome, one["reason"], one["page"]])
-    return "\n".join(aligned(rows))
+        rows.append([one["at"] or "-", outcome, one["reason"]])
+    head, *lines = aligned(rows)
+    told = [text for line, one in zip(lines, found, strict=True) for text in (line, f"  report: {one['page']}")]
+    return "\n".join([head, *told])

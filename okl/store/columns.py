@@ -100,6 +100,9 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     """The error about a column that is not there, with the closest names."""
     close = get_close_matches(name, columns, 3, 0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    several = what in ("key", "drop", "category") and "," in name
+    if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
+        hint = f"Name one at a time: {' '.join(f'--{what} {part}' for part in parts)}. "
     shown = ", ".join([*columns[:8], "..."] if len(columns) > 8 else columns)
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
 

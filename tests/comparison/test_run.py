@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from okl.accelerated.catalogue import MODEL_NAMES
 from okl.comparison.dispatch import compare
+from okl.comparison.entrants import ONLINE_NAMES, check_entrants, entrants
 from okl.comparison.settings import CompareSettings
 from okl.configuration import settings_from
 from okl.errors import ConfigError, DataError
@@ -88,6 +90,14 @@ def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: 
     assert result["test"]["accuracy"] == pytest.approx(result["models"][0]["mean"], abs=0.06)
     assert result["test"]["accuracy"] > 0.9
     assert evaluate(result["model"], wine.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
+    asked = CompareSettings(data=str(cancer.folder), models=("all", "online"))
+    check_entrants(asked, cancer)
+    assert set(entrants(asked)) == {*MODEL_NAMES, *ONLINE_NAMES}
+    with pytest.raises(ConfigError, match=r"models = ridge: not compared here\. .* stand side by side in okl runs"):
+        entrants(asked.model_copy(update={"models": ("fogd", "ridge")}))
 
 
 def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:

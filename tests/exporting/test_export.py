@@ -42,6 +42,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "model.onnx"
+    assert "pkl does not end in .onnx or .skops" in terminal.okl("export", "no-model", tmp_path / "m.pkl").sentence
     assert "format = 'pickle'" in terminal.okl("export", tmp_path / "model", out, "--format", "pickle").sentence
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     found = terminal.okl("export", tmp_path / "model", out)

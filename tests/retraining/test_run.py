@@ -122,7 +122,7 @@ def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
     assert (newest["champion"], first["version"], first["champion"]) == (1, 1, None)
     assert Path(first["page"]).is_file()
     assert first["at"] <= newest["at"]
-    assert f"kept     {kept['reason']}  {kept['report']}" in attempts_text([newest])
+    assert f"kept     {kept['reason']}\n  report: {kept['report']}" in attempts_text([newest])
     shards(place, 4)
     assert [one["name"] for one in retrain(hard)["shards"]["learnt"]] == ["day-03.parquet", "day-04.parquet"]
     assert retrain(settings(place))["outcome"] == "published"  # by another rule

@@ -90,6 +90,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {"target": "lable"},
         r"Did you mean 'label'\?",
     ),
+    "keys with commas": (
+        lambda f: parquet(f, table(100)),
+        {"keys": ("a,b",)},
+        r"Name one at a time: --key a --key b\. ",
+    ),
     "no such key": (lambda f: parquet(f, table(100)), {"keys": ("id",)}, r"has no key column 'id'"),
     "no such split": (lambda f: parquet(f, table(100)), {"split_column": "s"}, r"has no split column 's'"),
     "no such holdout": (lambda f: parquet(f, table(100)), {"holdout": "held"}, r"has no holdout column 'held'"),
