@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
+from okl import extensions
 from okl.choosing.choice import choose
 from okl.configuration import IngestSettings, SolverName, TrainSettings
 from okl.errors import ConfigError
@@ -103,7 +104,7 @@ def outlook(
     refused: list[tuple[str, str]] = []
     for name in get_args(SolverName):
         try:
-            found.append(foreseen(_of_solver(settings, name)))
+            found.append(foreseen(for_solver(settings, name)))
         except ConfigError as error:
             refused.append((name, str(error)))
     return Outlook(scene, network, constants, tuple(found), tuple(refused))
@@ -118,12 +119,14 @@ def _settled(settings: TrainSettings, data: Dataset | None) -> TrainSettings:
     return choose(settings, data).settings
 
 
-def _of_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:
-    """The same for another solver, but for options that it does not take."""
+def for_solver(settings: TrainSettings, name: SolverName) -> TrainSettings:
+    """The same for another solver, but for options that it does not take; of ridge in its own precision."""
     known = frozenset().union(*OPTIONS.values())
     default = TrainSettings(data=settings.data)
     dropped = {field: getattr(default, field) for field in known - options_of(name)}
-    return settings.model_copy(update=dropped | {"solver": name})
+    own = TrainSettings(data=settings.data, solver=name)
+    precise = {} if "precision" in settings.model_fields_set else {"precision": own.precision}
+    return settings.model_copy(update=dropped | precise | {"solver": name})
 
 
 def _scene(settings: TrainSettings, data: Dataset | None, paper: Paper | None) -> Scene:
@@ -160,6 +163,7 @@ def kept_rehearsal(settings: TrainSettings, scene: Scene, data: Dataset | None, 
 def _kept_at(settings: TrainSettings, scene: Scene, data: Dataset | None) -> Path:
     where = {"workers", "scheduler", "cluster", "tls", "threads", "out", "name", "data", "rounds", "passes"}
     told = settings.model_dump(mode="json", exclude=where)
-    about = [told, mode_of(settings), asdict(scene), data and data.sha256, identity(), version_of("okl")]
+    used = extensions.origins(settings.solver, settings.loss, settings.map)
+    about = [told, mode_of(settings), asdict(scene), data and data.sha256, identity(), version_of("okl"), used]
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:24]
     return okl_home() / FOLDER / f"{settings.solver}-{digest}.json"

@@ -16,7 +16,7 @@ from okl.planning.kinds import Kind, Rehearsed
 from okl.planning.machine import Machine
 from okl.planning.memory import plan_memory
 from okl.planning.network import Network, described_bytes, on_the_wire
-from okl.planning.outlook import Paper, outlook
+from okl.planning.outlook import Paper, for_solver, outlook
 from okl.planning.recorder import Recorder
 from okl.planning.rehearsal import rehearse
 from okl.planning.rounds import Cluster, Setting
@@ -27,6 +27,14 @@ from tests.solver_cases import last_state
 MACHINE = Machine("made up", 2, 2**33, 2**28, 0.001, 0.015, 0.0005, 1e-9, 1e-9)
 KIND = Kind("sum Work", 0.0, 1.0, 0.0, 100.0, ((0.0, 1000.0, 2000.0),), 1e-5, 1e-7, 1e-6, 1e-7)
 SCENE = scene_on_paper(2_000_000, 20, "binary", 2)
+
+
+def test_each_solver_is_foreseen_in_the_precision_that_it_would_have() -> None:
+    settings = settings_from(TrainSettings, {"data": "rows", "solver": "fogd", "step_size": 0.5}, "test")
+    told = {name: for_solver(settings, name).precision for name in ("ridge", "nogd")}
+    assert told == {"ridge": "float64", "nogd": "float32"}
+    asked = settings_from(TrainSettings, {"data": "rows", "solver": "fogd", "precision": "float32"}, "test")
+    assert for_solver(asked, "ridge").precision == "float32"
 
 
 def foreseen(workers: int, network: Network, **values: Any) -> Forecast:
