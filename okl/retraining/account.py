@@ -80,9 +80,11 @@ class Account:
         }
 
     def _previous(self) -> dict[str, Any] | None:
-        """What changed since the champion, with both models' figures on the same reserved rows."""
-        if self.changed is None or self.judgement is None:
-            return self.changed
+        """What changed since the champion, with both models' figures on the same reserved rows, if judged."""
+        if self.changed is None:
+            return None
+        if self.judgement is None:
+            return {part: values for part, values in self.changed.items() if part != "metrics"}
         champion, challenger = (self.judgement.metrics.get(name, {}) for name in ("champion", "challenger"))
         figures = {name: [champion.get(name), value] for name, value in challenger.items() if value is not None}
         return self.changed | {"metrics": figures, "same_rows": True}

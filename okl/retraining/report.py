@@ -10,7 +10,7 @@ from okl.retraining.pictures import errors_picture, verdicts_picture
 from okl.retraining.settings import RetrainSettings
 from okl.store.pagehtml import html_page
 from okl.store.pagemarkdown import markdown_page
-from okl.store.pageparts import Block, Grid, Section, Warned, Words
+from okl.store.pageparts import Block, Grid, Section, Warned, Words, cut
 from okl.store.reportchanges import changes, difference
 from okl.store.reportmistakes import mistake_tables
 from okl.store.reportreliability import reliability_bars
@@ -126,9 +126,4 @@ def _shards(result: Mapping[str, Any]) -> list[Grid]:
 
 def _shown(*tables: Grid) -> list[Grid]:
     """Those that have rows, not all of them if they are many."""
-    return [table._replace(rows=_cut(table.rows)) for table in tables if table.rows]
-
-
-def _cut(rows: Any) -> list[list[str]]:
-    more = [[f"and {len(rows) - MOST_ROWS} more", *[""] * (len(rows[0]) - 1)]] if len(rows) > MOST_ROWS else []
-    return [*rows[:MOST_ROWS], *more]
+    return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]

@@ -103,6 +103,17 @@ class Section(NamedTuple):
     blocks: Sequence[Block]
 
 
+def cut(rows: Sequence[Sequence[str]], most: int) -> list[Sequence[str]]:
+    """The first rows of a table, and how many more there are.
+
+    >>> cut([["a", "1"], ["b", "2"], ["c", "3"]], 1)
+    [['a', '1'], ['and 2 more', '']]
+    """
+    if len(rows) <= most:
+        return [*rows]
+    return [*rows[:most], [f"and {len(rows) - most:,} more", *[""] * (len(rows[0]) - 1)]]
+
+
 def grid(table: Table, header: Sequence[str] = (), folded: bool = False) -> Grid:
     """A titled table under a header."""
     return Grid(table.title, header, table.rows, folded=folded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from okl.store.pageparts import Block, Grid, Section, Words
+from okl.store.pageparts import Block, Grid, Section, Words, cut
 from okl.store.wording import metric_name, number
 
 PARTS = {"metrics": "Metrics", "data": "Data", "settings": "Settings"}
@@ -27,10 +27,10 @@ def changes(before: Mapping[str, Any] | None) -> Section | None:
         rows = [
             [_plain(name), number(old), number(new), difference(old, new)] for name, (old, new) in before[part].items()
         ]
-        if len(rows) > MOST_ROWS:
-            rows = [*rows[:MOST_ROWS], [f"and {len(rows) - MOST_ROWS:,} more", "", "", ""]]
         header = ("", str(before["name"]), "this one", "change")
-        blocks.append(Grid(title, header, rows) if rows else Words(f"{title}: no difference is recorded."))
+        blocks.append(
+            Grid(title, header, cut(rows, MOST_ROWS)) if rows else Words(f"{title}: no difference is recorded.")
+        )
     return Section("changed", f"What changed since {before['name']}?", blocks)
 
 

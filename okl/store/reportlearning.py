@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from okl.configuration import IngestSettings, TrainSettings
 from okl.store.choices import chosen_facts, learner_sentence
 from okl.store.learningfigures import convergence_curve, learning_curve
-from okl.store.pageparts import Bar, Bars, Block, Grid, Picture, Section, Words
+from okl.store.pageparts import Bar, Bars, Block, Grid, Picture, Section, Words, cut
 from okl.store.verdict import error_text, judge
 from okl.store.wording import flat, metric_name, number, percent, seconds
 
@@ -90,9 +90,8 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
         ]
         for one in candidates
     ]
-    more = [[f"and {len(rows) - MOST_LISTED} more", "", "", "", ""]] if len(rows) > MOST_LISTED else []
     header = ("Candidate", "score", "rows", "time", "kept")
-    return [*blocks, Grid("All candidates", header, [*rows[:MOST_LISTED], *more], folded=True)]
+    return [*blocks, Grid("All candidates", header, cut(rows, MOST_LISTED), folded=True)]
 
 
 def _bar(one: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:

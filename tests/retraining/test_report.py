@@ -54,7 +54,10 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     markdown = run.report_markdown()
     assert markdown.count("](data:image/png;base64,") == 2
     assert "| day-05.parquet | contradiction |" in markdown
-    assert retrain(settings(tmp_path, publish_if="better", margin=0.5))["report"] is None  # judged before
+    again = retrain(settings(tmp_path, publish_if="better", margin=0.5))
+    assert (again["outcome"], again["report"]) == ("judged before", None)
+    assert again["previous"]["name"] == "m@1"
+    assert "metrics" not in again["previous"]  # of the one before alone they would seem to have changed
 
 
 def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> None:
