@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from okl.retraining.pairs import SHARD
 from okl.store.figures import SIZE, Theme, legend, lines_across, one_picture, png
 from okl.store.pageparts import Picture
 from okl.store.wording import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_NAMED = 8  # names of shards along an axis
 BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
@@ -97,7 +100,7 @@ def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
     return png(figure)
 
 
-def _name_shards(axes: Any, names: Sequence[str]) -> None:
+def _name_shards(axes: Axes, names: Sequence[str]) -> None:
     step = -(-len(names) // MOST_NAMED)
     places = range(0, len(names), step)
     axes.set_xticks(places, [_short(names[place]) for place in places], rotation=30, ha="right", parse_math=False)

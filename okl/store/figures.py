@@ -10,7 +10,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ SIZE = (4.2, 2.9)
 TEXT, SMALL = 10.0, 9.0  # points
 LARGE = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where on, of what, and its letter
 LONGEST_LABEL = 14
+Corner = Literal["upper left", "upper right", "lower left", "lower right"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 
     return axes
 
 
-def legend(axes: Axes, theme: Theme, place: Any = "upper right", columns: int = 3) -> None:
+def legend(axes: Axes, theme: Theme, place: Corner = "upper right", columns: int = 3) -> None:
     """Name the lines, in a row above what is drawn."""
     axes.legend(
         frameon=False,
@@ -86,7 +87,7 @@ def legend(axes: Axes, theme: Theme, place: Any = "upper right", columns: int = 
     )
 
 
-def lines_across(axes: Axes, theme: Theme, axis: Any = "y") -> None:
+def lines_across(axes: Axes, theme: Theme, axis: Literal["x", "y", "both"] = "y") -> None:
     """Faint lines at the marks, below what is drawn."""
     axes.grid(axis=axis, color=theme.faint, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -12,7 +12,7 @@ from okl.configuration import IngestSettings, TrainSettings
 from okl.store.choices import chosen_facts, learner_sentence
 from okl.store.learningfigures import convergence_curve, learning_curve
 from okl.store.pageparts import Bar, Bars, Block, Grid, Picture, Section, Words, cut
-from okl.store.verdict import error_text, judge
+from okl.store.verdict import Verdict, error_text, judge
 from okl.store.wording import flat, metric_name, number, percent, seconds
 
 MOST_DRAWN = 20  # candidates of a race
@@ -118,7 +118,7 @@ def _defaults(settings: type[BaseModel]) -> dict[str, Any]:
     return {name: field.get_default(call_default_factory=True) for name, field in settings.model_fields.items()}
 
 
-def _ends(curve: Any, verdict: Any) -> str:
+def _ends(curve: Sequence[Sequence[float]], verdict: Verdict) -> str:
     """The error at the end, beside the baseline's."""
     _, error, _, baseline = curve[-1]
     if error is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -157,11 +157,14 @@ def _within(rows: KeptRows, wanted: tuple[range, range], train: int, test: int) 
     return rows if inside.all() else rows.some(np.flatnonzero(inside))
 
 
-def _kept(targets: Any, complete: Any, name: str, settings: IngestSettings, rows: SourceBatch) -> Any:
+def _kept(
+    targets: NDArray[np.float64], complete: Mask | None, name: str, settings: IngestSettings, rows: SourceBatch
+) -> Mask | None:
     """Which rows stay, or None for all; a target that is missing is an error unless rows may be dropped."""
     absent = np.isnan(targets)
     if not absent.any():
         return complete
     if settings.missing != "drop":
         raise DataError(missing_message(rows.file, name, rows.first_row + int(absent.argmax()), zero=False))
-    return ~absent if complete is None else complete & ~absent
+    present: Mask = ~absent
+    return present if complete is None else complete & present

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from okl.store.figures import SIZE, Theme, add_axes, empty_figure, png
 from okl.timeline import LEARN, MAP, NETWORK, OTHER, PHASES, READ, WAIT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LANE_HEIGHT, REST_HEIGHT = 0.5, 1.15  # inches
 NAMED_SHARE = 0.17  # of the picture's width, which a stage must take for its name to stand above it
@@ -60,7 +63,7 @@ def timeline_picture(timeline: Mapping[str, Any], theme: Theme) -> bytes:
     return png(figure)
 
 
-def _mark_stages(axes: Any, stages: Sequence[Sequence[Any]], ended: float, theme: Theme) -> None:
+def _mark_stages(axes: Axes, stages: Sequence[Sequence[Any]], ended: float, theme: Theme) -> None:
     """A line where each stage begins, and its name above it if it takes a share of the seconds in all; 0: no names."""
     for name, begun, stopped in stages:
         axes.axvline(begun, color=theme.ink, linewidth=0.7)

@@ -15,6 +15,7 @@ from okl.comparison.price.table import free_value, price_rows
 from okl.comparison.price.wording import page_of, text_summary
 from okl.comparison.report import Page
 from okl.comparison.table import test_name
+from okl.features.protocol import FeatureMap
 from okl.online.constraints.quantities import columns_of
 from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
@@ -74,7 +75,7 @@ class PriceRun(KeptRun):
             for row in self._result["path"]
         ]
 
-    def _sample(self, feature_map: Any) -> SideSample:
+    def _sample(self, feature_map: FeatureMap | None) -> SideSample:
         settings = self.settings
         asked = settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout
         return SideSample(self.data, *asked, feature_map, columns_of(self.asked.constraints))
