@@ -127,7 +127,7 @@ def _entrant(
         tasks,
         tuned,
         swept,
-        keep=2 if is_linear else 1,
+        keep=2 if is_linear or "n_landmarks" in swept else 1,  # more landmarks like a narrower kernel than few do
         sets=sets,
     )
 
