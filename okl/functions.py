@@ -6,12 +6,14 @@ import os
 from typing import Any
 
 from okl.configuration import IngestSettings, TrainSettings, settings_from
+from okl.errors import ConfigError
 from okl.progress import NullObserver, Observer, perform
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest as ingest_source
 from okl.store.spreading import Progress
 
 Place = str | os.PathLike[str]
+OF_SOURCE = IngestSettings.model_fields.keys() - TrainSettings.model_fields.keys()
 
 
 def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
@@ -19,10 +21,10 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
 
     Parameters
     ----------
-    data : folder of a data set, or a source with `ingest=IngestSettings(target=...)` (or a dict) beside it; or all
-        settings at once, which `options` then change
+    data : folder of a data set, or a source; or all settings at once, which `options` then change
     observer : is told the stages and the progress
-    options : fields of `TrainSettings`, such as frequencies=400, passes=3, workers=2, out="runs/first"
+    options : fields of `TrainSettings`, such as frequencies=400, passes=3, workers=2, out="runs/first"; and for a
+        source those of `IngestSettings`, such as target="churned", holdout=0.2, or all of them as ingest=...
 
     Returns
     -------
@@ -34,8 +36,19 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
     """
     from okl.training import train as run
 
-    given = data.model_dump() if isinstance(data, TrainSettings) else {"data": data}
-    return run(settings_from(TrainSettings, _plain(given | options), "okl.train"), observer)
+    if not isinstance(data, TrainSettings | str | os.PathLike):
+        raise ConfigError(
+            f"okl.train learns rows of files, and data is a {type(data).__name__}. Write it to a file (Parquet, CSV), "
+            "or fit rows in memory by an estimator such as okl.KernelRidgeClassifier."
+        )
+    begun: dict[str, Any] = data.model_dump() if isinstance(data, TrainSettings) else {"data": data}
+    of_source = {name: value for name, value in options.items() if name in OF_SOURCE}
+    given = begun | {name: value for name, value in options.items() if name not in of_source}
+    if of_source:
+        before = given.get("ingest") or {}
+        before = before.model_dump() if isinstance(before, IngestSettings) else dict(before)
+        given["ingest"] = settings_from(IngestSettings, before | of_source, "okl.train")
+    return run(settings_from(TrainSettings, _plain(given), "okl.train"), observer)
 
 
 def ingest(

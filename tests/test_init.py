@@ -142,10 +142,17 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
     result = okl.train(source, ingest={"keys": ["id"]}, frequencies=20, out=tmp_path / "run", observer=Listens())
     assert result["rows"] == 800
     assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
+    told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), keys=["id"], frequencies=20, out=tmp_path / "b")
+    assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 800)
+    with pytest.raises(ConfigError, match=r"okl\.train learns rows of files, and data is a list\. Write it to a file"):
+        okl.train([1.0], target="y")  # type: ignore[arg-type]
 
 
 def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"okl\.train: 'frequency' is not an option; it takes .*data, ingest,"):
+    with pytest.raises(
+        ConfigError,
+        match=r"okl\.train: 'frequency' is not an option \(did you mean frequencies\?\); it takes .*data,",
+    ):
         okl.train(data.folder, frequency=3)
     with pytest.raises(ConfigError, match=r"okl\.train: passes = 0"):
         okl.train(okl.TrainSettings(data="elsewhere"), passes=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,7 +24,9 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
             field, path = str(fault["loc"][0]), ".".join(map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
                 takes = f"it takes {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
-                faults[f"{path!r} is not an option; {takes}"] = []
+                close = get_close_matches(path, kind.model_fields, 2, 0.7)
+                near = f" (did you mean {' or '.join(close)}?)" if close else ""
+                faults[f"{path!r} is not an option{near}; {takes}"] = []
             elif fault["type"] == "missing":
                 faults[f"{path} is missing"] = []
             else:

@@ -155,7 +155,9 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
     for name in encoder_of(schema).columns:
         kind = columns.field(name).type
         if fault := _unfit(kinds.get(name), kind):
-            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.")
+            dates = where == "table" and is_text(kind) and "number" not in fault
+            parse = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime." if dates else ""
+            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.{parse}")
 
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:

@@ -57,7 +57,7 @@ def test_every_setting_of_training_is_reached_by_an_option_or_a_pair() -> None:
     ("pairs", "message"),
     [
         (["epsilon"], "takes KEY=VALUE"),
-        (["epsilonn=1"], "'epsilonn' is not an option; it takes .*data, ingest, solver"),
+        (["epsilonn=1"], r"'epsilonn' is not an option \(did you mean epsilon\?\); it takes .*data, ingest, solver"),
         (["passes=0"], "passes = 0: input should be greater than or equal to 1"),
         (["order=sorted"], "order = 'sorted'"),
         (["bandwidth=wide"], "bandwidth = 'wide'"),
@@ -85,8 +85,8 @@ def test_config_file_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("pases = 2", "'pases' is not an option; it takes .*data, ingest, solver"),
-        ('[ingest]\ntargt = "y"', "'targt' is not an option; it takes target"),
+        ("pases = 2", r"'pases' is not an option \(did you mean passes\?\); it takes .*data, ingest, solver"),
+        ('[ingest]\ntargt = "y"', r"'targt' is not an option \(did you mean target\?\); it takes target"),
         ("epsilon = nan", "epsilon = nan"),
         ("epsilon = inf", "epsilon = inf"),
         ("frequencies = 1.5", r"frequencies = 1\.5"),
