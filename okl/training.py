@@ -32,6 +32,7 @@ from okl.runlog import naming, run_logger
 from okl.solvers import Solver
 from okl.spans import recording
 from okl.store.dataset import Dataset
+from okl.store.manifest import is_dataset
 from okl.store.model import Model, save_model
 from okl.store.places import Place
 from okl.store.publishing import run_place
@@ -122,7 +123,8 @@ class TrainingRun:
         self._timeline.stage("ingest")
         about = open_folder(self._place, self.settings, self.resume)
         data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._running)
-        self._account.data = learnt_columns(self.settings, data)
+        named = None if is_dataset(self.settings.data) else self.settings.data
+        self._account.data = learnt_columns(self.settings, data, named)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
             self._origin = replace(self._origin, key=about["key"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,13 @@ def test_a_data_set_learns_what_its_source_does(result: dict[str, Any], tmp_path
     again = train(train_settings(Path(result["run"]) / "data", tmp_path / "again", passes=3))
     assert again["weights_sha256"] == result["weights_sha256"]
     assert not (tmp_path / "again" / "data").exists()
+
+
+def test_what_does_not_suit_a_source_names_the_source(tmp_path: Path) -> None:
+    source = write(tmp_path, curved(400))
+    asked = train_settings(source, tmp_path / "run", constraints=("mean(nowhere=1) >= 0", "norm <= 3"))
+    with pytest.raises(DataError, match=rf"^{re.escape(str(source))} has no constrained column 'nowhere'"):
+        train(asked)
 
 
 def test_a_split_learns_on_train_and_is_measured_on_test(result: dict[str, Any]) -> None:

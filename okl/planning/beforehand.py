@@ -79,15 +79,17 @@ def check(settings: TrainSettings) -> None:
     check_place(run_folder(settings))  # last: it may make okl's home folder
 
 
-def learnt_columns(settings: TrainSettings, data: Dataset) -> Dataset:
+def learnt_columns(settings: TrainSettings, data: Dataset, named: str | None = None) -> Dataset:
     """The data set without the inputs that constraints look at, unless these are to be learnt from, too; rescaled.
+
+    named : what errors call it, such as the source that it was made of; None: its folder
 
     Raises
     ------
     DataError : a constraint looks at a column that is not there; ConfigError : no input would be left
     """
     constraints, _ = parse_constraints(settings.constraints)
-    check_columns(data.schema, constraints, str(data.folder))
+    check_columns(data.schema, constraints, named or str(data.folder))
     if settings.rescale != "stored":
         data = replace(data, schema=replace(data.schema, scale=settings.rescale))
     return data if settings.learn_sensitive else without_features(data, columns_of(constraints))
