@@ -15,6 +15,7 @@ from flows.options import (
     WORKERS,
     Given,
     accepts,
+    data_location,
     help_for,
     resumed_settings,
     train_settings,
@@ -163,7 +164,7 @@ def describe(
     from okl.store.describe import describe_text
     from okl.store.manifest import open_dataset
 
-    data = open_dataset(dataset)
+    data = open_dataset(data_location(dataset))
     show(description_of(data), json, describe_text(data))
 
 

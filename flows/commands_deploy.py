@@ -9,7 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Config, Json, Pairs, app, show
-from flows.commands_retrain import ARRIVING, JUDGING, LEARNING, OF_SHARDS, READING, RETRAIN, retrain_values, solver_help
+from flows.commands_retrain import (
+    ARRIVING,
+    JUDGING,
+    LEARNING,
+    OF_SHARDS,
+    READING,
+    RETRAIN,
+    retrain_values,
+    solver_help,
+    warn_of_new_name,
+)
 from flows.options import INGEST, TRAIN, Given, Options, accepts, train_settings
 from flows.sections import DATA, SECTIONS, Section, sectioned
 from flows.service import RetrainService, ServiceSettings
@@ -155,14 +165,11 @@ def _retraining(
     values = retrain_values(name, source, retraining, groups, config, pairs)
     settings = settings_from(RetrainSettings, values, "okl deploy")
     from okl.planning import check_workers
-    from okl.registry.registry import Registry
     from okl.retraining.beforehand import check_arrivals
 
     check_workers(settings.train)
     check_arrivals(settings)
-    model = Registry(settings.registry).model(name)
-    if not model.state().latest and (close := model.close_names()):
-        typer.echo(f"Warning: {name} has no version yet: its first run makes one. Did you mean {close}?", err=True)
+    warn_of_new_name(settings)
     return settings
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import MODEL_HELP, Json, Registered, app, show
-from flows.options import EXECUTION, KEYS, Given, accepts
+from flows.options import EXECUTION, KEYS, Given, accepts, data_location
 from flows.progress import terminal_observer
 from okl.configuration import settings_from
 from okl.errors import ConfigError
@@ -38,7 +38,7 @@ def evaluate(
     from okl.store.report import text_metrics
 
     chosen = _registered(model, registry)
-    values = {"source": absolute_location(dataset), "split": split}
+    values = {"source": data_location(dataset), "split": split}
     settings = settings_from(EvaluateSettings, chosen | values | where, "okl evaluate")
     observer = terminal_observer()
     try:
@@ -83,7 +83,7 @@ def predict(
         raise ConfigError(f"--out {out} looks like a file, but scores go to a folder of Parquet files; {AS_CSV}.")
     from okl.scoring import ScoreSettings, check_score
 
-    paths = {name: absolute_location(place) for name, place in (("source", source), ("out", out))}
+    paths = {"source": data_location(source), "out": absolute_location(out)}
     settings = settings_from(ScoreSettings, _registered(model, registry) | paths | given | where, "okl predict")
     check_score(settings, look=False)  # the run itself looks
     from flows.run import run_score

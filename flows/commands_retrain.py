@@ -91,10 +91,22 @@ def retrain(
     values = retrain_values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
+    warn_of_new_name(settings)
     from flows.run import run_retrain
 
     result = run_retrain(settings, terminal_observer())
     show(result, json, summary_text(result))
+
+
+def warn_of_new_name(settings: RetrainSettings) -> None:
+    """Say so where there is no model of a name, but of one that looks like it: a run would begin another model."""
+    from okl.registry.registry import Registry
+
+    model = Registry(settings.registry).model(settings.name)
+    if not model.state().latest and (close := model.close_names()):
+        typer.echo(
+            f"Warning: {model.name} has no version yet: its first run makes one. Did you mean {close}?", err=True
+        )
 
 
 def retrain_values(

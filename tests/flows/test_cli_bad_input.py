@@ -225,6 +225,7 @@ def test_words_of_another_place_are_told_what_to_type(
         f"takes --out DIR, the folder to make for the scores; {as_csv}": ["predict", run, rows],
         f"is the folder of a run, and not of data. Its data are in {rows}. To set runs": ["train", run],
         "is the folder of a run, and not of data.": ["compare", run],
+        f"is the folder of a run, and not of data. Its data are in {rows}.": ["evaluate", run, run],
         "lists, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
         "lists, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
     }
