@@ -41,7 +41,9 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
             f"okl.train learns rows of files, and data is a {type(data).__name__}. Write it to a file (Parquet, CSV), "
             "or fit rows in memory by an estimator such as okl.KernelRidgeClassifier."
         )
-    begun: dict[str, Any] = data.model_dump() if isinstance(data, TrainSettings) else {"data": data}
+    begun: dict[str, Any] = {"data": data}
+    if isinstance(data, TrainSettings):  # what was left open stays open: some defaults go by what else is given
+        begun = data.model_dump(exclude_unset=True)
     of_source = {name: value for name, value in options.items() if name in OF_SOURCE}
     given = begun | {name: value for name, value in options.items() if name not in of_source}
     if of_source:

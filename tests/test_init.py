@@ -74,6 +74,14 @@ def test_import_loads_nothing_heavy() -> None:
     assert loaded == []
 
 
+def test_options_change_settings_as_if_they_were_given_together(data: Dataset, tmp_path: Path) -> None:
+    some = okl.TrainSettings(data=str(data.folder), seed=3)
+    changed = okl.train(some, solver="ridge", n_landmarks=20, out=tmp_path / "changed")
+    together = okl.train(data.folder, seed=3, solver="ridge", n_landmarks=20, out=tmp_path / "together")
+    assert changed["settings"]["precision"] == "float64"
+    assert changed["weights_sha256"] == together["weights_sha256"]
+
+
 def test_settings_and_errors_need_neither_numba_nor_pyarrow_nor_scikit_learn() -> None:
     loaded = in_new_process(
         "import sys, json, okl; okl.TrainSettings(data='d'); okl.IngestSettings(); okl.OklError, okl.__version__; "
