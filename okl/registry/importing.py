@@ -23,11 +23,11 @@ BESIDE = ("result.json", "report.html")
 def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = False, why: str = "") -> Published:
     """Publish the folder of a run, or of a model; the same one twice is one version.
 
-    The report of a run that comes along says what changed since the champion, or the newest version.
+    The report of a training run that comes along says what changed since the champion, or the newest version.
 
     Parameters
     ----------
-    trained : folder of a run of okl train (its result and report come along) or of a model alone
+    trained : folder of a run of okl train or okl compare (result and report come along) or of a model alone
 
     Raises
     ------
@@ -40,7 +40,8 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
 
     lineage = _lineage(found, weights_digest(folder), result)
     champion = {CHAMPION: model.state().champion}
-    before = version_before(model) if result else None
+    trains = bool(result) and "winner" not in result  # a comparison has a report of its own
+    before = version_before(model) if trains else None
 
     def write(into: Path) -> None:
         (into / MODEL).mkdir()

@@ -31,6 +31,16 @@ def rows_in(folder: Path) -> Path:
     return folder / "rows.parquet"
 
 
+def test_the_winner_of_a_comparison_keeps_the_report_of_the_comparison(terminal: Terminal, tmp_path: Path) -> None:
+    for number, result in ((1, {"progressive": {"mistake_rate": 0.1}}), (2, {"winner": {}, "models": []})):
+        save_model(model_numbered(number), tmp_path / f"run{number}" / "model")
+        (tmp_path / f"run{number}" / "result.json").write_text(json.dumps(result))
+        (tmp_path / f"run{number}" / "report.html").write_text(f"page {number}")
+    assert terminal.okl_json("models", "publish", "churn", tmp_path / "run1")["new"]
+    compared = terminal.okl_json("models", "publish", "churn", tmp_path / "run2")
+    assert (Path(compared["folder"]) / "report.html").read_text() == "page 2"
+
+
 def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
     for number in (1, 2):
         save_model(model_numbered(number), tmp_path / f"run{number}" / "model")
