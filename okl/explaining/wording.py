@@ -28,7 +28,7 @@ def _what(told: Mapping[str, Any]) -> list[str]:
         "predicts": f"{told['target']} ({told['task']}{': ' + labels if labels else ''})",
         "from": f"{len(columns):,} columns{inputs}; scaling {told['scale']}, missing values: {told['missing']}",
         "scores by": predictor_sentence(told["what"]),
-        "learnt with": _settings(told["configuration"]),
+        "learnt with": settings_text(told["configuration"], told["provenance"].get("chosen") or {}),
         "chosen": _chosen(told["provenance"].get("chosen") or {}),
         "learnt from": _origin(told["provenance"]),
     }
@@ -38,13 +38,18 @@ def _what(told: Mapping[str, Any]) -> list[str]:
     return [str(told["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
 
 
-def _settings(configuration: Mapping[str, Any]) -> str:
-    """The solver, and what is not as it is by default."""
-    usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items()}
-    given = {name: value for name, value in _scalars(configuration) if value != usual.get(name) and name not in PLACES}
-    return ", ".join(
-        f"{name} {number(value)}" for name, value in ({"solver": configuration.get("solver")} | given).items()
-    )
+def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+    """The solver, and what is not as it is by default; of the winner of a comparison, what it has of a run's settings.
+
+    >>> settings_text({"solver": "fogd", "frequencies": 50, "passes": 1, "data": "rows"}, {})
+    'solver fogd, frequencies 50'
+    >>> settings_text({"models": ["c-svm", "dwd"], "folds": 3, "seed": 7}, {"model": "dwd"})
+    'solver dwd, seed 7'
+    """
+    usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name not in PLACES}
+    given = {name: value for name, value in _scalars(configuration) if name in usual and value != usual[name]}
+    solver = configuration.get("solver", chosen.get("model"))
+    return ", ".join(f"{name} {number(value)}" for name, value in ({"solver": solver} | given).items())
 
 
 def _chosen(chosen: Mapping[str, Any]) -> str:
