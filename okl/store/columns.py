@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from shlex import quote
 
 import pyarrow as pa
 
@@ -102,7 +103,7 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     several = what in ("key", "drop", "category") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
-        hint = f"Name one at a time: {' '.join(f'--{what} {part}' for part in parts)}. "
+        hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
     shown = ", ".join([*columns[:8], "..."] if len(columns) > 8 else columns)
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
 
@@ -145,11 +146,15 @@ def _check_features(
     if not features:
         raise DataError(f"{where} has no input columns: all are target, keys, split or dropped. Expected at least one.")
     for name in features:
-        kind, out = types[name], f"--key {name} to carry it along, or --drop {name} to leave it out"
+        kind, out = types[name], f"--key {quote(name)} to carry it along, or --drop {quote(name)} to leave it out"
         if is_date(kind) and settings.dates == "error" and name not in settings.categories:
             raise DataError(
                 f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and places in "
                 f"the year, the week and the day, --dates drop to leave dates out, {out}."
+            )
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            raise DataError(
+                f"{where}: column {name!r} holds bytes that are no text in UTF-8. Write a CSV in UTF-8, or use {out}."
             )
         if not (is_number(kind) or is_text(kind) or is_date(kind)):
             raise DataError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from shlex import quote
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -56,7 +57,7 @@ def explain_words(files: Sequence[Place], schema: pa.Schema, name: str) -> None:
             for _ in read(file, numbers, [name], csvblocks.BLOCK_BYTES, ()):
                 pass
     except DataError as error:
-        raise DataError(f"{error} If these are names rather than numbers, use --category {name}.") from None
+        raise DataError(f"{error} If these are names rather than numbers, use --category {quote(name)}.") from None
 
 
 def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:

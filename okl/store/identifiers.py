@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,5 +60,5 @@ def _sentence(name: str, rows: int) -> str:
     where = f"the first {rows:,} rows" if rows == FIRST_ROWS else f"its {rows:,} rows"
     return (
         f"Column {name!r} holds whole numbers that all differ in {where}, as those of an id do; it is learnt from all "
-        f"the same (--key {name} carries it along, --drop {name} leaves it out)."
+        f"the same (--key {quote(name)} carries it along, --drop {quote(name)} leaves it out)."
     )

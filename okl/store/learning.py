@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import NamedTuple
 
 from okl.configuration import IngestSettings
@@ -123,16 +124,17 @@ def _left_out(name: str, found: Found, settings: IngestSettings, where: str) -> 
         if asked:
             raise DataError(
                 f"{where}: column {name!r} was named as a category, but has more than {MOST_VALUES} values. Group them "
-                f"beforehand, or use --drop {name}."
+                f"beforehand, or use --drop {quote(name)}."
             )
         return f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values."
     n = len(found.values)
     if n == 0:
         return f"Column {name!r} is left out: it holds no value in the training rows."
     if not asked and n > FEW_VALUES and 2 * n > found.rows:
+        flag = quote(name)
         return (
             f"Column {name!r} is left out: its {n} different values in {found.rows} training rows are names of rows "
-            f"rather than categories (--category {name} takes it all the same, --key {name} carries it along)."
+            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
         )
     return ""
 

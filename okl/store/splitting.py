@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,7 +51,7 @@ def _by_name(rows: SourceBatch, name: str) -> Mask:
         row = int((test | train).argmin())
         raise DataError(
             f"{rows.file}: column {name!r} is {column[row].as_py()!r} in row {rows.first_row + row} (counted from 0), "
-            f"but a split is train or test. Mend it, or use --drop {name}."
+            f"but a split is train or test. Mend it, or use --drop {quote(name)}."
         )
     mask: Mask = test
     return mask

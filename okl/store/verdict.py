@@ -160,8 +160,10 @@ def _seen(verdict: Verdict) -> str:
 def _unscaled(result: Mapping[str, Any]) -> str:
     """The usual reason why a bandwidth does not fit: one distance for columns of very different sizes."""
     settings, data = result.get("settings") or {}, result.get("dataset") or {}
-    one_bandwidth = "bandwidth" in (result.get("chosen") or {}) or settings.get("bandwidth", "auto") != "auto"
-    plain = data.get("scale") == "none" and settings.get("rescale", "stored") in ("stored", "none")
+    chosen = result.get("chosen") or {}
+    one_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
+    rescaled = settings.get("rescale", "stored") not in ("stored", "none")
+    plain = data.get("scale") == "none" and not rescaled and "maps" not in chosen  # maps: some of them standardise
     return "; columns of very different sizes take --rescale standard" if one_bandwidth and plain else ""
 
 

@@ -95,6 +95,16 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {"keys": ("a,b",)},
         r"Name one at a time: --key a --key b\. ",
     ),
+    "dates in a column of two words": (
+        lambda f: text(f, "s.csv", "a,signed up,y\n" + "1,2026-11-22,0\n2,2026-11-23,1\n" * 50),
+        {},
+        r"--key 'signed up' to carry it along, or --drop 'signed up'",
+    ),
+    "text in another encoding": (
+        lambda f: text(f, "s.csv", b"a,city,y\n" + b"1,M\xfcnchen,0\n" * 50 + b"2,Bonn,1\n" * 50),
+        {},
+        r"column 'city' holds bytes that are no text in UTF-8",
+    ),
     "no such key": (lambda f: parquet(f, table(100)), {"keys": ("id",)}, r"has no key column 'id'"),
     "no such split": (lambda f: parquet(f, table(100)), {"split_column": "s"}, r"has no split column 's'"),
     "no such holdout": (lambda f: parquet(f, table(100)), {"holdout": "held"}, r"has no holdout column 'held'"),
