@@ -6,46 +6,17 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from flows.options import (
-    INGEST,
-    STORE,
-    TRAIN,
-    WORKERS,
-    Given,
-    accepts,
-    data_location,
-    help_for,
-    resumed_settings,
-    train_settings,
-)
+from flows.journey import FIRST_STEPS, Journey
+from flows.options import INGEST, STORE, TRAIN, WORKERS, Given, accepts, help_for
 from flows.sections import Sectioned
+from flows.words import data_location, resumed_settings, train_settings
 from okl.configuration import IngestSettings, TrainSettings, WhereSettings, settings_from
 
 if TYPE_CHECKING:
     from okl.progress import Observer
 
 HELP_COLUMNS = 100
-JOURNEY = (
-    "train", "predict", "evaluate", "explain", "runs", "compare", "plan", "ingest", "describe", "export", "retrain",
-    "models", "deploy", "up", "status", "down", "reproduce", "bench",
-)  # fmt: skip
-FIRST_STEPS = """\b
-First steps:
-  okl train rows.csv --target y --holdout 0.2    learn, evaluate on a fifth held out; a model and a report
-  okl predict MODEL new.csv --out scores         MODEL: the folder that okl train named
-  okl compare rows.csv --target y                which model suits these rows
-  okl train -h                                   every option of a command"""
-
-
-class Journey(TyperGroup):
-    """Lists commands in the order in which people come to need them; what is not in JOURNEY comes last."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Names, in order."""
-        return sorted(super().list_commands(ctx), key=lambda name: (*JOURNEY, name).index(name))
-
 
 app = typer.Typer(
     name="okl",
@@ -67,7 +38,7 @@ Pairs = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable)."),
 ]
-MODEL_HELP = "Folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion or NAME@7."
+MODEL_HELP = "Folder or URL of a model or a run, name of a run, or registered NAME, NAME@7, NAME@previous."
 Registered = Annotated[
     str | None,
     typer.Option(

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Json, app, show
-from flows.options import INGEST, WHERE, Given, Options, accepts, data_location, help_for
+from flows.options import INGEST, WHERE, Given, Options, accepts, help_for
 from flows.progress import terminal_observer
 from flows.run import run_recorded
 from flows.sections import DATA, SECTIONS, Section, Sectioned
+from flows.words import data_location
 from okl.comparison.settings import CompareSettings
 from okl.configuration import IngestSettings, settings_from
 from okl.store.places import absolute_location

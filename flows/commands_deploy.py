@@ -20,9 +20,10 @@ from flows.commands_retrain import (
     solver_help,
     warn_of_new_name,
 )
-from flows.options import INGEST, TRAIN, Given, Options, accepts, train_settings
+from flows.options import INGEST, TRAIN, Given, Options, accepts
 from flows.sections import DATA, SECTIONS, Section, sectioned
 from flows.service import RetrainService, ServiceSettings
+from flows.words import train_settings
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.extensions import elsewhere

@@ -64,12 +64,14 @@ def show_model(
             for one in registered.versions():
                 if not one.pruned:
                     one.verify()
-        from okl.retraining.latest import attempts_text, latest_attempts
+        from okl.retraining.latest import attempts_text, latest_attempts, quarantined, quarantined_text
 
-        attempts = latest_attempts(registered)
+        attempts, kept_out = latest_attempts(registered), quarantined(registered)
         found = describe_model(registered)
-        text = model_text(found) + (f"\n\n{attempts_text(attempts)}" if attempts else "")
-        show(found | {"attempts": attempts}, json, text)
+        parts = [model_text(found)]
+        parts += [attempts_text(attempts)] if attempts else []
+        parts += [quarantined_text(kept_out)] if kept_out else []
+        show(found | {"attempts": attempts, "quarantined": kept_out}, json, "\n\n".join(parts))
         return
     version = registered.version(which)
     if verify:

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Config, Json, Pairs, app, show
-from flows.options import INGEST, TRAIN, Given, accepts, train_settings
+from flows.options import INGEST, TRAIN, Given, accepts
 from flows.sections import SECTIONS, sectioned
+from flows.words import train_settings
 from okl.errors import ConfigError
 
 GIB = 2**30

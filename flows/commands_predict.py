@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import MODEL_HELP, Json, Registered, app, show
-from flows.options import EXECUTION, KEYS, Given, accepts, data_location
+from flows.options import EXECUTION, KEYS, Given, accepts
 from flows.progress import terminal_observer
+from flows.words import data_location
 from okl.configuration import settings_from
 from okl.errors import ConfigError
 from okl.store.places import absolute_location

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from flows.commands import Config, Json, Pairs, app, show
-from flows.options import INGEST, TRAIN, Given, Options, accepts, help_for, read_config, split_pairs
+from flows.options import INGEST, TRAIN, Given, Options, accepts, help_for
 from flows.progress import terminal_observer
 from flows.sections import SECTIONS, Section, sectioned
+from flows.words import read_config, split_pairs
 from okl.configuration import settings_from
 from okl.errors import ConfigError
 from okl.retraining.settings import RetrainSettings

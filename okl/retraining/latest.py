@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.registry.model import RegisteredModel
+from okl.retraining.shardstore import ShardStore
 from okl.store.places import Place
 from okl.store.texttables import aligned
 
@@ -35,6 +36,26 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
     # of one second: by the champion of then, who stays after what was kept
     order = sorted(found, key=lambda one: (one["at"], one["champion"] or 0, one["outcome"] == "published"))
     return order[: -most - 1 : -1]
+
+
+def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
+    """Files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason.
+
+    Raises
+    ------
+    DataError : the registry does not answer, or a record is damaged
+    """
+    records = ShardStore(model.folder / DATA).records().values()
+    found = sorted((one for one in records if one.status == "quarantined"), key=lambda one: one.name)
+    return [{"name": one.name, "sha256": one.sha256, "rows": one.rows, "reason": one.reason} for one in found[:most]]
+
+
+def quarantined_text(found: list[dict[str, Any]]) -> str:
+    """Of `quarantined`."""
+    rows = [["quarantined", "release by", "why"]]
+    return "\n".join(
+        aligned([*rows, *([one["name"], f"--release {one['sha256'][:16]}", one["reason"]] for one in found)])
+    )
 
 
 def _kept(folder: Place) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,8 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
         in told
     )
     assert "shards: day-3.parquet (" in told
+    shown = terminal.okl("models", "show", "hours", "--registry", registry).out
+    assert re.search(rf"day-4\.parquet +--release {bad['sha256'][:16]} +{re.escape(bad['reason'])}", shown)
     assert "quarantined before, and still there: day-4.parquet." in terminal.okl(*words).out
 
     table = content(9)

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import flows.cli  # noqa: F401  the command's own module
-from flows.commands import FIRST_STEPS, JOURNEY
+from flows.journey import FIRST_STEPS, JOURNEY
 from flows.sections import SECTIONS, Sectioned
 from okl.configuration import TrainSettings
 from okl.retraining.settings import RetrainSettings

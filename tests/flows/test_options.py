@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.options import TRAIN, Options, metavar, split_pairs, train_settings
+from flows.options import TRAIN, Options, metavar
+from flows.words import split_pairs, train_settings
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError
 
