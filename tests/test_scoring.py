@@ -145,7 +145,7 @@ def test_scores_are_never_overwritten(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has no key column 'id'"):
         check_score(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "new", keys=["id"]))
     with pytest.raises(ModelError, match="Give the folder of a trained model"):
-        check_score(settings(folder / "binary", folder / "binary.parquet", tmp_path / "new"))
+        check_score(settings(tmp_path / "out", folder / "binary.parquet", tmp_path / "new"))
 
 
 def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: Path) -> None:

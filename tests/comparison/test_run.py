@@ -128,7 +128,7 @@ def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_pat
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"models": "c-svm,svm"}, "models = svm: unknown. Name some of all"),
+        ({"models": "c-svm,svm"}, "models = svm: not compared here. Name some of all"),
         ({"models": ","}, "models is empty"),
         ({"holdout": 1.5}, "holdout = 1.5"),
         ({"holdout": "tset"}, "holdout = 'tset'"),
