@@ -53,3 +53,17 @@ class Attempts:
 
     def _key(self, model: RegisteredModel, planned: Planned) -> str:
         return model.identity(planned.judged(), model.head())[:32]
+
+
+def taken_back(model: RegisteredModel, planned: Planned) -> str | None:
+    """Why what is planned is not learnt again: it is a version already, and somebody has chosen another champion.
+
+    None where it is no version, or the champion
+    """
+    found = model.find(planned.lineage)
+    if found is None or found.number == model.state().champion:
+        return None
+    return (
+        f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
+        f"Promote it again (okl models promote {model.name} {found.number}), or wait for new shards."
+    )

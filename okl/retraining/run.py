@@ -17,7 +17,7 @@ from okl.registry.changes import changes_since
 from okl.registry.entry import CHAMPION
 from okl.registry.registry import Registry
 from okl.retraining.account import Account, history_of, metrics_rows
-from okl.retraining.attempts import Attempts
+from okl.retraining.attempts import Attempts, taken_back
 from okl.retraining.beginning import first_reference
 from okl.retraining.champion import Known, open_champion
 from okl.retraining.intake import Intake
@@ -123,7 +123,8 @@ class RetrainingRun:
         if self.known.champion is not None:
             now = self._plan.lineage.lineage
             account.changed = changes_since(self.known.champion.version, now, "the champion so far")
-        if (before := self._attempts.find(self._model, self._plan.lineage) or self._rolled_back()) is not None:
+        planned = self._plan.lineage
+        if (before := self._attempts.find(self._model, planned) or taken_back(self._model, planned)) is not None:
             account.outcome, account.reason = "judged before", before
             return {"skipped": before}
         try:
@@ -174,7 +175,8 @@ class RetrainingRun:
             return {"outcome": account.outcome}
         account.outcome = "published"
         model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
-        lineage = self._plan.lineage.measured(judgement, account.certificate, challenger)
+        planned = self._plan.lineage
+        lineage = planned.measured(judgement, account.certificate, challenger)
         self._result = self._told()
 
         def write(into: Path) -> None:
@@ -182,7 +184,8 @@ class RetrainingRun:
 
         expected = {CHAMPION: self.known.parent}  # whoever else has published meanwhile has won
         published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
-        if not published.new and (why := self._rolled_back()) is not None:  # by another run, and taken back meanwhile
+        # by another run, and taken back meanwhile
+        if not published.new and (why := taken_back(self._model, planned)) is not None:
             account.outcome, account.reason = "judged before", why
             return {"outcome": account.outcome}
         account.version, account.folder = published.version.number, str(published.version.folder)
@@ -234,16 +237,6 @@ class RetrainingRun:
                 f"{bad[0].reason} It is quarantined, and on_bad = stop: nothing was learnt. Take the file away, or "
                 f"learn it anyway: release {bad[0].key}."
             )
-
-    def _rolled_back(self) -> str | None:
-        """Why what is to be learnt is not: it is a version already, and somebody has chosen another champion."""
-        found = self._model.find(self._plan.lineage.lineage)
-        if found is None or found.number == self._model.state().champion:
-            return None
-        return (
-            f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
-            f"Promote it again (okl models promote {self.settings.name} {found.number}), or wait for new shards."
-        )
 
     def _advance(self, done: int, total: int | None) -> None:
         self.observer.advance(done, total or 0, {})
