@@ -76,7 +76,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         f"{len(result['models'])} models learnt to predict {data['target']} from {number(data['features'])} columns, "
         f"judged by {how} on {_rows_of(result)} training rows, in "
         f"{seconds(result['search_seconds'])}; everything together took {seconds(result['total_seconds'])}.",
-        _winner_sentence(result),
+        winner_sentence(result),
         f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
         f"p: {result['test_name']} against the best, two-sided, not corrected for how many there are. Chosen values "
         "are the best ones on the very rows that the table reports, for every model alike.",
@@ -122,15 +122,18 @@ def text_summary(result: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *said, f"Model: {result['model']}", f"Report: {result['run']}/report.html"])
 
 
-def _winner_sentence(result: Mapping[str, Any]) -> str:
+def winner_sentence(result: Mapping[str, Any]) -> str:
+    """Which model is the best, and than which others that is more than chance."""
     best, *others = result["models"]
-    alike = [row["model"] for row in others if row["mean"] is not None and row["p_value"] > SIGNIFICANT]
+    judged = [row for row in others if row["mean"] is not None]
+    alike = [row["model"] for row in judged if row["p_value"] > SIGNIFICANT]
     told = f"The best is {best['model']}, right in {percent(best['mean'], best['spread'])} of cases"
     told += f" against {percent(result['majority'], None)} for the majority class"
-    if not others:
+    if not judged:
         return told + "."
     if not alike:
-        return f"{told}, and significantly better than every other one (p <= {SIGNIFICANT})."
+        than = "every other one" if len(judged) == len(others) else "every other one that did not fail"
+        return f"{told}, and significantly better than {than} (p <= {SIGNIFICANT})."
     return f"{told}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
 
 
