@@ -132,7 +132,7 @@ def _lineage(told: Mapping[str, Any]) -> list[str]:
     facts = {
         "version": number(lineage["version"]),
         "parent": number(lineage["parent"]),
-        "learnt": f"{len(lineage['shards']):,} shards, {rows:,} rows",
+        "learnt": f"{len(lineage['shards']):,} shard{'' if len(lineage['shards']) == 1 else 's'}, {rows:,} rows",
         "published": str(lineage["decision"].get("reason") or ""),
     }
     return ["lineage", *aligned([[name, value] for name, value in facts.items() if value])]

@@ -77,10 +77,11 @@ def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
     rows = [["aliases", ", ".join(found["aliases"]) or "-"], ["published", f"{found['at']} by {found['by']}"]]
     rows += [["why", str(decided or found["why"])]] if decided or found["why"] else []
     rows += [[f"metrics.{name}", text] for name, text in _own(found["metrics"])]
-    rows += [[f"settings.{name}", text] for name, text in flat(found["settings"]) if whole or name in _given(found)]
+    given = _given(found)
+    rows += [[f"settings.{name}", text] for name, text in flat(found["settings"]) if whole or name in given]
+    before = f"; with all ancestors {_learnt(found['shards_in_all'], found['rows_in_all'])}" if found["parent"] else ""
     rows += flat_rows({
-        "learnt": f"{len(shards):,} shards, {found['rows']:,} rows; with all ancestors "
-        f"{found['shards_in_all']:,} shards, {found['rows_in_all']:,} rows",
+        "learnt": _learnt(len(shards), found["rows"]) + before,
         "parent": found["parent"],
         "files": "pruned" if found["pruned"] else f"{found['folder']} ({size(found['size_bytes'])})",
     })  # fmt: skip
@@ -96,6 +97,10 @@ def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
     learnt = [["shard", "rows", "sha256"]]
     learnt += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
     return "\n".join([head, *aligned(rows), "", *aligned(learnt)])
+
+
+def _learnt(shards: int, rows: int) -> str:
+    return f"{shards:,} {'shard' if shards == 1 else 'shards'}, {rows:,} rows"
 
 
 def flat_rows(facts: Mapping[str, Any]) -> list[list[str]]:

@@ -148,9 +148,10 @@ def _check_features(
     for name in features:
         kind, out = types[name], f"--key {quote(name)} to carry it along, or --drop {quote(name)} to leave it out"
         if is_date(kind) and settings.dates == "error" and name not in settings.categories:
+            too = " If numbers are missing, too: --missing mean." if settings.missing == "error" else ""
             raise DataError(
                 f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and places in "
-                f"the year, the week and the day, --dates drop to leave dates out, {out}."
+                f"the year, the week and the day, --dates drop to leave dates out, {out}.{too}"
             )
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             raise DataError(

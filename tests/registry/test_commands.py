@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,7 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert "metrics.test.mistake_rate  0.2" in short
     assert "weights_sha256" in whole
     assert len(short) < len(whole)
+    assert re.search(r"learnt +1 shard, \d+ rows\n", short)
     assert "weights_sha256" not in short
     differing = terminal.okl_json("models", "diff", "churn", "previous", "champion")
     assert differing["settings"].keys() == {"number", "weights_sha256"}
