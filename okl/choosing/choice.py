@@ -119,7 +119,8 @@ def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) ->
     small = result.coarse is not None and result.coarse <= (1.0 + WORTH) * winner.error
     landmarks = most_landmarks(shape, seconds, ENOUGH_LANDMARKS if small else MOST_LANDMARKS)
     frequencies, passes = fogd_size(shape, seconds)
-    few = landmarks is not None and schema.task != "regression" and not small and better_online(landmarks, frequencies)
+    classes = schema.task != "regression"
+    few = landmarks is not None and classes and not small and better_online(shape, landmarks, frequencies)
     if few or (landmarks is None and shape.rows > ENOUGH_LANDMARKS):
         allowed = f"for more than {landmarks:,} landmarks" if few else "for kernel least squares"
         why.append(

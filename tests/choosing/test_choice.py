@@ -177,6 +177,7 @@ def race_of(coarse: float) -> Race:
 @pytest.mark.parametrize(
     ("rows", "coarse", "task", "solver"),
     [
+        (800, 0.25, "binary", "ridge"),
         (100_000, 0.25, "binary", "ridge"),
         (600_000, 0.25, "binary", "fogd"),
         (600_000, 0.2, "binary", "ridge"),  # more landmarks would not help

@@ -64,15 +64,15 @@ def test_online_learning_takes_frequencies_first_and_passes_with_what_is_left() 
 
 def test_online_learning_is_for_landmarks_that_are_few_for_want_of_time() -> None:
     by_rows = {}
-    for rows in (5_000, 50_000, 150_000, 500_000, 1_000_000):
+    for rows in (300, 800, 5_000, 50_000, 150_000, 500_000, 1_000_000):
         shape = Shape(rows, 54, 1)
         landmarks = most_landmarks(shape, 39.0)
         assert landmarks is not None
         frequencies, passes = fogd_size(shape, 39.0)
-        by_rows[rows] = better_online(landmarks, frequencies)
+        by_rows[rows] = better_online(shape, landmarks, frequencies)
         assert passes >= 3 or frequencies <= 1600
-    assert list(by_rows.values()) == [False, False, False, True, True]
-    assert not better_online(1600, 1600)
+    assert list(by_rows.values()) == [False] * 5 + [True, True]
+    assert not better_online(Shape(500_000, 54, 1), 1600, 1600)
 
 
 @pytest.mark.parametrize("rows", [2, 300, 5000, 10**7])
