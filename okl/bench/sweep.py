@@ -62,7 +62,8 @@ class Sweep:
                 stage, self.found.name, self.found.task, entrant.system, entrant.name, as_text(configuration)
             )
             known = self.known.get(subject)
-            found.append(known or self._one(subject, configuration, process, late=_any_late(found, stage)))
+            late = stage == SWEEP and any(_is_dearer(configuration, one, tuple(entrant.swept)) for one in found)
+            found.append(known or self._one(subject, configuration, process, late))
         return found
 
     def _one(self, subject: Subject, configuration: Configuration, process: Measuring, late: bool) -> Measurement:
@@ -84,9 +85,12 @@ class Sweep:
         return made
 
 
-def _any_late(found: Sequence[Measurement], stage: str) -> bool:
-    """Whether a cheaper configuration was not done in time: dearer ones would not be, either."""
-    return stage == SWEEP and any(one.answer.outcome == "time-out" for one in found)
+def _is_dearer(configuration: Configuration, other: Measurement, sizes: Sequence[str]) -> bool:
+    """Whether another one was not done in time that has no size larger: this one would not be, either."""
+    if other.answer.outcome != "time-out" or not sizes:
+        return False
+    theirs = json.loads(other.subject.configuration)
+    return all(configuration[name] >= theirs[name] for name in sizes)
 
 
 def _best_first(tried: Sequence[Measurement]) -> list[Configuration]:

@@ -86,8 +86,10 @@ class Verdict:
 
     @property
     def ratio(self) -> float | None:
-        """Above 1 where okl is faster; None where one of the two is missing."""
-        return self.peer.seconds / self.own.seconds if self.own and self.peer else None
+        """Above 1 where okl is faster; None where one of the two is missing, or okl's is not near the best."""
+        if self.own is None or self.peer is None or self.outcome == "never there":
+            return None
+        return self.peer.seconds / self.own.seconds
 
 
 def verdict(measurements: Sequence[Measurement], name: str) -> Verdict | None:
@@ -119,10 +121,12 @@ def verdict(measurements: Sequence[Measurement], name: str) -> Verdict | None:
 
 
 def duelled(measurements: Iterable[Measurement], name: str) -> list[Timed]:
-    """Medians over the turns of each configuration in the duel of a set; subjects as in the sweep."""
+    """Medians over the turns of each configuration in a set's newest duel; subjects as in the sweep."""
     turns: dict[Subject, list[Measurement]] = defaultdict(list)
-    for one in measurements:
-        if one.subject.stage == DUEL and one.subject.set == name and one.done:
+    found = [one for one in measurements if one.subject.stage == DUEL and one.subject.set == name]
+    newest = max(found, key=lambda one: one.time).okl_commit if found else ""
+    for one in found:
+        if one.done and one.okl_commit == newest:
             turns[replace(one.subject, stage=SWEEP)].append(one)
     return [_timed(subject, found) for subject, found in turns.items()]
 

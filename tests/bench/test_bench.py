@@ -131,6 +131,11 @@ def test_what_fails_or_takes_too_long_is_a_row_and_dearer_ones_are_not_tried(dat
     assert [one.subject for one in before] == [one.subject for one in told]
     Sweep(SETS["german"], str(data), 1e-6, before, tmp_path / "late", told.append).run([late])
     assert len(told) == 2
+    told.clear()
+    falling = replace(ridge, swept={"alpha": (100.0, 1.0)})
+    Sweep(SETS["german"], str(data), 1e-6, (), tmp_path / "falling", told.append).run([falling])
+    assert told[1].answer.outcome == "time-out"
+    assert told[1].answer.reason != OVERTAKEN  # it is smaller than what took too long
 
 
 def test_rows_come_back_as_they_were_the_newest_of_each(tmp_path: Path) -> None:
@@ -157,6 +162,8 @@ def test_verdicts_are_told_from_duels_among_those_near_the_best() -> None:
         assert found is not None
         assert found.outcome == outcome
         assert found.ratio == pytest.approx(1.0 / seconds)
+        older = [replace(one, okl_commit="older", time="2020-01-01T00:00:00+00:00", turn=9) for one in turns]
+        assert verdict([*swept, *older, *turns], "german") == found
 
 
 def test_who_comes_not_near_the_best_is_told_so() -> None:
