@@ -11,6 +11,7 @@ from okl.errors import DataError
 from okl.store import csvblocks
 from okl.store.csvblocks import bytes_of, headless, whole
 from okl.store.dateparts import is_date, zone_of
+from okl.store.listing import check_unique
 from okl.store.opening import readable
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place, size_of
@@ -25,7 +26,7 @@ def inspect(file: Place) -> pa.Schema:
 
     Raises
     ------
-    DataError : the file is empty, has no rows, or is not CSV
+    DataError : the file is empty, has no rows, or is not CSV; two columns share a name, or one has none in UTF-8
     """
     if size_of(file) == 0:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
@@ -33,6 +34,7 @@ def inspect(file: Place) -> pa.Schema:
         with readable(file) as stream, _typed(stream) as reader:
             if reader.read_next_batch().num_rows == 0:
                 raise DataError(f"{file} holds no rows; expected at least one.")
+            check_unique(reader.schema, file)
             return _separated(reader.schema, file)
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None

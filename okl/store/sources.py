@@ -13,7 +13,7 @@ import pyarrow as pa
 from okl.errors import DataError
 from okl.store import csvblocks, csvtypes, parquetfiles, svmlightfiles
 from okl.store.digests import combined_digest, file_digest
-from okl.store.listing import Kind, check_schemas, check_unique, kind_of, list_files
+from okl.store.listing import Kind, check_schemas, kind_of, list_files
 from okl.store.piecereading import Piece, SourceBatch, read_piece
 from okl.store.places import Place, place_of
 
@@ -127,8 +127,6 @@ def _parquet_pieces(file: Place) -> list[Piece]:
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
     schemas = [csvtypes.inspect(file) for file in files]
-    for file, schema in zip(files, schemas, strict=True):
-        check_unique(schema, file)
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csvtypes.merged_types, schemas)] * len(schemas)
     schemas = [csvtypes.settled(one) for one in schemas]

@@ -110,8 +110,9 @@ def test_what_json_parsers_trip_over_is_no_model(content: bytes, model: Path) ->
     (model / DESCRIPTION).write_bytes(whole)
 
 
-def test_a_header_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "s.csv").write_bytes("größe,y\n1,0\n2,1\n".encode("latin-1"))
+@pytest.mark.parametrize("text", ["größe,y\n1,0\n2,1\n", "größe\n1\n2\n", "größe;y\n1;0\n"])
+def test_a_header_that_is_not_utf8_is_an_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"s\.csv: the name of a column is not UTF-8 text"):
         ingest(tmp_path / "s.csv", tmp_path / "data", settings())
 
