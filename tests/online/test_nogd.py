@@ -75,7 +75,8 @@ def test_duplicates_and_ties_match_naive(loss: Loss) -> None:
 
 
 def test_kernel_values_of_zero_match_naive() -> None:
-    learner, rows = replace(make_learner(Hinge(), Gaussian(0.01)), rank=5), make_rows(Hinge(), rows=300)
+    # of rank 1, the repeated row's: all other eigenvalues are 1, and which of their vectors come first is rounding
+    learner, rows = replace(make_learner(Hinge(), Gaussian(0.01)), rank=1), make_rows(Hinge(), rows=300)
     rows.inputs[::3] = rows.inputs[0]
     state = learner.learn(learner.start(), rows)
     assert state.filled.rows < 100

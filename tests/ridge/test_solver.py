@@ -52,7 +52,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def test_shards_give_the_solution_of_all_rows_in_memory(data: Dataset) -> None:
     with open_execution() as execution:
         state = last_state(AUTO, data, execution)
-    rows = sample_rows(data, "train", ROWS, 0, "float32")
+    rows = sample_rows(data, "train", ROWS, 0, "float64")
     assert len(rows.targets) == ROWS
     assert state.solution is not None
     whole = fit_rows(state.basis, rows, AUTO._outputs(data.schema), state.solution.penalty)
