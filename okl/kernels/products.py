@@ -12,6 +12,8 @@ from okl.compiled.kernelrule import LINEAR, POLYNOMIAL, KernelRule
 from okl.errors import ConfigError
 from okl.types import FloatArray
 
+MOST_DEGREE = 1000  # beyond, powers of anything but 1 leave the range of floats
+
 
 @dataclass(frozen=True)
 class Polynomial:
@@ -34,7 +36,8 @@ class Polynomial:
     name: str = "polynomial"
 
     def __post_init__(self) -> None:
-        check_at_least("degree", self.degree, 1)
+        if check_at_least("degree", self.degree, 1) > MOST_DEGREE:
+            raise ConfigError(f"degree = {self.degree:g}, but it takes a whole number up to {MOST_DEGREE:,}.")
         check_positive("scale", self.scale)
         if not (math.isfinite(self.offset) and self.offset >= 0):
             raise ConfigError(f"offset = {self.offset!r}, but it takes a finite number of at least 0.")

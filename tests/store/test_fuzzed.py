@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from okl.errors import ConfigError, DataError, ModelError
-from okl.kernels import Gaussian
+from okl.kernels import Gaussian, Polynomial
 from okl.store.ingest import ingest
 from okl.store.model import DESCRIPTION, load_model, save_model
 from okl.store.rawrows import check_columns
@@ -148,3 +148,8 @@ def test_times_of_nanoseconds_are_read_by_a_schema_as_they_were_without(tmp_path
     assert [shard.sha256 for shard in again.shards] == [shard.sha256 for shard in data.shards]
     assert np.isfinite(data.schema.shift_and_factor[1]).all()
     check_columns(data.schema, open_source(source).schema, "s.csv")
+
+
+def test_a_degree_that_no_machine_number_holds_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"degree = 1e\+308, but it takes a whole number up to 1,000"):
+        Polynomial(degree=1e308, scale=1.0, offset=0.0)  # type: ignore[arg-type]
