@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from okl.compiled.door import one_blas_thread
-from okl.ridge.basis import Basis
+from okl.ridge.basis import Turn
 from okl.ridge.gram import Gram
 
 _CLOSE = 1e-7  # relative gap: beyond it rounding has had a say, and eigenvalues do better
@@ -86,13 +86,13 @@ class Direct:
     proof: Proof
 
 
-def solve_directly(basis: Basis, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
+def solve_directly(turn: Turn, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
     """(products + count penalty P) w = cross, P the penalty's matrix, by a Cholesky factor.
 
-    None where rounding is in the way: landmarks that are nearly alike under a small penalty.
+    None where rounding is in the way: landmarks that are nearly alike under a small penalty. turn : of the basis
     """
-    turn, about, scale = basis.turn(), about_means(gram, fit_intercept), gram.count * penalty
-    pull = scale * (np.eye(basis.n_columns) if turn.matrix is None else turn.matrix)
+    about, scale = about_means(gram, fit_intercept), gram.count * penalty
+    pull = scale * (np.eye(len(gram.sums)) if turn.matrix is None else turn.matrix)
     with one_blas_thread():
         try:
             factor = cho_factor(about.products + pull, lower=True, overwrite_a=True, check_finite=False)

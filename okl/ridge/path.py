@@ -67,9 +67,12 @@ class Centred:
         return found
 
 
-def centred(basis: Basis, gram: Gram, fit_intercept: bool = True) -> Centred:
-    """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties."""
-    turn, about = basis.turn(), about_means(gram, fit_intercept)
+def centred(turn: Turn, gram: Gram, fit_intercept: bool = True) -> Centred:
+    """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties.
+
+    turn : of the basis that the sums are of
+    """
+    about = about_means(gram, fit_intercept)
     with one_blas_thread():
         products, cross = turn.of_products(about.products), turn.of_columns(about.cross.T).T
         values, vectors = np.linalg.eigh(products)

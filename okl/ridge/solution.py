@@ -15,7 +15,7 @@ from okl.predictors import Predictor
 from okl.ridge.basis import Basis
 from okl.ridge.direct import Proof, solve_directly
 from okl.ridge.gram import BLOCK, MOST_STRETCHES, Gram, Outputs, cuts, gram_of
-from okl.ridge.path import PENALTIES, Centred, Tried, best_of, centred, leave_one_out, prove
+from okl.ridge.path import PENALTIES, Tried, best_of, centred, leave_one_out, prove
 
 SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
 
@@ -64,18 +64,18 @@ def solve(
         raise DataError(
             "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."
         )
-    sums: Centred | None = None
+    turn, sums = basis.turn(), None
     tried: list[Tried] = []
     if penalty is None:
-        rows, sums = sample(), centred(basis, gram, fit_intercept)
+        rows, sums = sample(), centred(turn, gram, fit_intercept)
         # smaller ones would be of nothing but rounding, and no certificate would hold
         above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
         tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
-    direct = solve_directly(basis, gram, penalty, fit_intercept)
+    direct = solve_directly(turn, gram, penalty, fit_intercept)
     if direct is not None:
         return RidgeSolution(direct.weights.T.copy(), direct.offsets, penalty, direct.proof, tuple(tried))
-    sums = sums or centred(basis, gram, fit_intercept)
+    sums = sums or centred(turn, gram, fit_intercept)
     turned = sums.weights(penalty)
     weights = sums.turn.back(turned)
     offsets = sums.value_mean - sums.mean @ weights

@@ -80,20 +80,14 @@ def _gram(
     parts = run_threads(
         n_threads, lambda thread: [of_stretch(index) for index in range(len(stretches))[thread::n_threads]]
     )
-    products, sums = np.zeros((n, n)), np.zeros(n)
-    for index in range(len(stretches)):
-        part = parts[index % n_threads][index // n_threads]
-        products += part[0]
-        sums += part[1]
-    products += np.tril(products, -1).T  # only what is below the diagonal was summed
-    weighted, cross = values * counted[:, np.newaxis], np.zeros((n, values.shape[1]))
-    cross[: rows.shape[1]] = rows.T @ weighted
+    products, sums, cross = np.zeros((n, n)), np.zeros(n), np.zeros((n, values.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
-        return Gram(
-            float(counted.sum()),
-            sums,
-            products,
-            weighted.sum(axis=0),
-            cross,
-            (weighted * values).sum(axis=0),
-        )
+        for index in range(len(stretches)):
+            part = parts[index % n_threads][index // n_threads]
+            products += part[0]
+            sums += part[1]
+        products += np.tril(products, -1).T  # only what is below the diagonal was summed
+        weighted = values * counted[:, np.newaxis]
+        cross[: rows.shape[1]] = rows.T @ weighted
+        squares = (weighted * values).sum(axis=0)
+        return Gram(float(counted.sum()), sums, products, weighted.sum(axis=0), cross, squares)

@@ -46,7 +46,7 @@ def test_all_rows_as_landmarks_are_the_ridge_of_scikit_learn() -> None:
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_leave_one_out_errors_are_those_of_leaving_rows_out(posed: Problem, fit_intercept: bool) -> None:
-    sums = centred(posed.basis, gram_of(posed.basis, posed.outputs, (posed.rows,)), fit_intercept)
+    sums = centred(posed.basis.turn(), gram_of(posed.basis, posed.outputs, (posed.rows,)), fit_intercept)
     told = leave_one_out(posed.basis, sums, posed.outputs, posed.rows, PENALTIES)
     weights, values = posed.weights, posed.values
     mean = weights @ values / weights.sum() if fit_intercept else 0.0
@@ -79,7 +79,7 @@ def test_labels_of_pure_chance_are_not_learnt_by_leaving_one_out(bandwidth: floa
 
 def test_the_gap_bounds_what_other_weights_lose(posed: Problem) -> None:
     penalty, random = 1e-2, np.random.default_rng(0)
-    sums = centred(posed.basis, gram_of(posed.basis, posed.outputs, (posed.rows,)))
+    sums = centred(posed.basis.turn(), gram_of(posed.basis, posed.outputs, (posed.rows,)))
     best, count = sums.weights(penalty), posed.weights.sum()
     least = prove(sums, best, penalty)
     assert least.relative_gap < 1e-12
