@@ -9,6 +9,7 @@ from flows.options import Given
 from okl.configuration import IngestSettings, TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.store.places import absolute_location, place_of
+from okl.tomlfiles import read_toml
 
 
 def train_settings(
@@ -76,13 +77,7 @@ def split_pairs(pairs: list[str]) -> Given:
 
 def read_config(path: str) -> Given:
     """The settings in a TOML file; dashes in names are underscores."""
-    try:
-        with open(path, "rb") as stream:
-            values = tomllib.load(stream)
-    except OSError as error:
-        raise ConfigError(f"--config {path} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--config {path} is not TOML: {error}.") from None
+    values = read_toml(path, "--config")
     if isinstance(values.get("ingest"), dict):
         values["ingest"] = {_underscored(name): value for name, value in values["ingest"].items()}
     return {_underscored(name): value for name, value in values.items()}

@@ -11,12 +11,12 @@ memory = "4 GB"
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from okl.errors import ConfigError
+from okl.tomlfiles import read_toml
 
 TELLING = re.compile(r"pass|secret|token|key|credential|auth|\benv", re.IGNORECASE)
 
@@ -65,13 +65,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     ------
     ConfigError : it cannot be read, is not TOML, or does not say class and workers as above
     """
-    try:
-        with open(path, "rb") as stream:
-            values = tomllib.load(stream)
-    except OSError as error:
-        raise ConfigError(f"--cluster {path} cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--cluster {path} is not TOML: {error}.") from None
+    values = read_toml(path, "--cluster")
     stray = sorted(set(values) - {"class", "workers", "options"})
     if stray:
         raise ConfigError(f"--cluster {path} has {stray[0]!r}, but it takes class, workers and [options] only.")
