@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import xlogy
 
 from okl.types import FloatArray, IntArray, Task
 
@@ -62,9 +63,8 @@ class Logistic:
         """p log p + (1 - p) log(1 - p) with p = -y dual in [0, 1], infinite elsewhere, (rows,)."""
         share = -target * dual
         inside = (share >= 0.0) & (share <= 1.0)
-        p = np.where(inside, share, 0.5)
-        entropy = np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0)
-        entropy = entropy + np.where(p < 1, (1 - p) * np.log(np.where(p < 1, 1 - p, 1.0)), 0.0)
+        p = np.clip(share, 0.0, 1.0)
+        entropy = xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)  # 0 at both ends
         return np.where(inside, entropy, np.inf)
 
 

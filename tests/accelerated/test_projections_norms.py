@@ -26,6 +26,15 @@ def test_point_outside_a_ball_lands_on_its_ray(precision: Precision, scale: floa
     np.testing.assert_array_equal(out, point)
 
 
+def test_a_ball_ends_at_its_radius() -> None:
+    point, out = np.array([3.0, -4.0]), np.empty(2)
+    for radius in (4.1, 4.9, 4.999):
+        assert project_ball(out, point, radius) == pytest.approx(radius / 5.0, rel=1e-15)
+    for radius in (5.0, 5.001, 6.0):
+        assert project_ball(out, point, radius) == 1
+        np.testing.assert_array_equal(out, point)
+
+
 def test_largest_numbers_do_not_overflow_a_ball() -> None:
     out = np.full(4, 1e308)
     project_ball(out, out, 1.0)

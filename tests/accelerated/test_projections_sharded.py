@@ -14,6 +14,7 @@ from okl.accelerated.projections import (
     project_truncated_simplex_pair,
     write_projection,
 )
+from okl.accelerated.projections.lines import Lines
 from okl.errors import ConfigError, DataError
 from tests.accelerated.projection_cases import Case, Doubles, random_case
 
@@ -103,11 +104,33 @@ def test_last_multiplier_saves_rounds_and_changes_no_bit(kind: str) -> None:
     assert warm.rounds < cold.rounds
 
 
+def test_lines_are_the_sum_of_clipped_terms() -> None:
+    case, question = large_case("normal"), MultiplierSearch(SIZE, magnitude=8.0, n_candidates=16).question
+    lines = Lines(multiplier_sums(case.point, case.signs, case.lower, case.upper, question), question.candidates, 3.0)
+
+    def sums(t: float) -> float:
+        return float(case.signs @ np.clip(case.point - case.signs * t, case.lower, case.upper)) - 3.0
+
+    for j, t in enumerate(question.candidates):
+        assert lines.at(j) == pytest.approx(sums(t), abs=1e-9)
+    inner = [cell for cell in range(2, len(question.candidates) * 2, 2) if lines.root(cell) is None]
+    assert len(inner) > 10
+    ends = {cell: lines.ends(cell) for cell in inner}
+    assert all(sums(start) > sums(stop) for start, stop in ends.values())
+    (crossed,) = (cell for cell, (start, stop) in ends.items() if sums(start) > 0.0 > sums(stop))
+    start, stop = ends[crossed]
+    assert lines.root_cell() == crossed
+    assert lines.secant(crossed, 0.25) == pytest.approx(np.interp(0.0, [-sums(start), -sums(stop)], [start, stop]))
+    assert lines.secant(0, 0.25) == 0.25
+
+
 def test_set_out_of_reach_and_points_that_are_not_finite_are_errors() -> None:
     case = large_case("normal")
     for sign, whose in ((0, "the sum of signs"), (1, "entries sum")):
         with pytest.raises(ConfigError, match=f"total = 1e\\+06 is out of reach: {whose}.*at most"):
             searched(case, 2, MultiplierSearch(SIZE, 1e6, sign))
+        with pytest.raises(ConfigError, match=f"total = -1e\\+06 is out of reach: {whose}.*at least"):
+            searched(case, 2, MultiplierSearch(SIZE, -1e6, sign))
     for bad in (math.nan, math.inf):
         point = case.point.copy()
         point[7] = bad

@@ -7,8 +7,8 @@ left out. The tests of a file are collected once, with numba switched off, and r
 process where the changed function has the mutant's code: compiling anew would take a minute a mutant, and starting
 Python and importing everything, as mutmut and cosmic-ray do, some seconds. numba's few intrinsics have stand-ins here.
 First the tests run with nothing changed, and those that fail without numba, or take more than 1.5 seconds, are left
-out; a mutant that takes ten times as long as all of them counts as killed. The tree is never touched. A line a file:
-mutants, and how many were killed; and every survivor.
+out; a mutant with which a test takes ten times as long, and a second more, counts as killed. The tree is never
+touched. A line a file: mutants, and how many were killed; and every survivor.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BUDGET = (
     "tests/online/budget/test_tvm.py",
 )
 TARGETS: dict[str, tuple[str, ...]] = {
-    "okl/losses.py": ("tests/test_losses.py",),
+    **{f"okl/losses/{name}.py": ("tests/test_losses.py",) for name in ("classes", "making", "residuals")},
     "okl/compiled/gradients.py": ("tests/compiled/test_gradients.py",),
     "okl/compiled/updates.py": (
         "tests/compiled/test_updates.py",
@@ -89,11 +89,11 @@ TARGETS: dict[str, tuple[str, ...]] = {
 
 
 class Kept(NamedTuple):
-    """Tests that pass without numba, the quick ones first; how many others there are; seconds of all that are kept."""
+    """Tests that pass without numba, the quick ones first; how many others there are; seconds of each that is kept."""
 
     tests: list[pytest.Item]
     left_out: int
-    seconds: float
+    seconds: list[float]
 
 
 class Loop:
@@ -107,13 +107,12 @@ class Loop:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Mutate and run."""
         kept = _kept(session.items)
-        print(f"\n{len(kept.tests)} tests, {kept.left_out} left out, {kept.seconds:.1f} s", flush=True)
+        print(f"\n{len(kept.tests)} tests, {kept.left_out} left out, {sum(kept.seconds):.1f} s", flush=True)
         for file in self.files:
             importlib.import_module(module_of(file))
             mutants = drawn_mutants(Path(file), self.each, random.Random(f"{self.seed} {file}"))
-            outcomes = [
-                forked(_attempt(one, module_of(file), kept.tests), 20.0 + 10.0 * kept.seconds) for one in mutants
-            ]
+            longest = 20.0 + 10.0 * sum(kept.seconds)
+            outcomes = [forked(_attempt(one, module_of(file), kept), longest) for one in mutants]
             made = [(one, said) for one, said in zip(mutants, outcomes, strict=True) if said != b"impossible"]
             alive = [one for one, said in made if said == b"survived"]
             self.total, self.killed = self.total + len(made), self.killed + len(made) - len(alive)
@@ -129,13 +128,9 @@ def _kept(items: list[pytest.Item]) -> Kept:
 
     def work() -> bytes:
         lines = []
-        signal.signal(signal.SIGPROF, _too_long)
         for item, following in pairwise([*items, None]):
             begun = time.process_time()
-            signal.setitimer(signal.ITIMER_PROF, LONGEST_TEST_SECONDS)
-            passed = _passes(item, following)
-            signal.setitimer(signal.ITIMER_PROF, 0.0)
-            if passed:
+            if _passes(item, following, LONGEST_TEST_SECONDS):
                 assert item is not None
                 lines.append(f"{time.process_time() - begun}\t{item.nodeid}")
         return "\n".join(lines).encode()
@@ -145,25 +140,30 @@ def _kept(items: list[pytest.Item]) -> Kept:
     took = {name: float(seconds) for seconds, name in (line.split("\t", 1) for line in said.decode().split("\n"))}
     quick = [item for item in items if took.get(item.nodeid, np.inf) < LONGEST_TEST_SECONDS]
     tests = sorted(quick, key=lambda item: took[item.nodeid])
-    return Kept(tests, len(items) - len(tests), sum(took[item.nodeid] for item in tests))
+    return Kept(tests, len(items) - len(tests), [took[item.nodeid] for item in tests])
 
 
 def _too_long(number: int, frame: object) -> None:
     raise TimeoutError
 
 
-def _attempt(mutant: Mutant, module: str, tests: list[pytest.Item]) -> Callable[[], bytes]:
+def _attempt(mutant: Mutant, module: str, kept: Kept) -> Callable[[], bytes]:
     def work() -> bytes:
         if not put_in_place(mutant, module):
             return b"impossible"
-        return b"survived" if all(_passes(*pair) for pair in pairwise([*tests, None])) else b"killed"
+        tests = zip(pairwise([*kept.tests, None]), kept.seconds, strict=True)
+        return b"survived" if all(_passes(*pair, 1.0 + 10.0 * usual) for pair, usual in tests) else b"killed"
 
     return work
 
 
-def _passes(item: pytest.Item | None, following: pytest.Item | None) -> bool:
+def _passes(item: pytest.Item | None, following: pytest.Item | None, seconds: float) -> bool:
+    """Whether a test passes within so many seconds of the processor."""
     assert item is not None
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     reports = runtestprotocol(item, nextitem=following, log=False)
+    signal.setitimer(signal.ITIMER_PROF, 0.0)
     return not any(report.failed for report in reports)
 
 

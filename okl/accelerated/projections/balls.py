@@ -90,7 +90,7 @@ def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
         place = int(np.argmax(np.abs(z)))
         w[place] = radius * math.copysign(1.0, z[place])
         return w
-    shares = (np.abs(z.astype(np.float64)) / largest) ** (q - 1.0) if q > 1 else (z != 0).astype(np.float64)
+    shares = (np.abs(z.astype(np.float64)) / largest) ** (q - 1.0) if q > 1 else np.ones(len(z))
     aligned: FloatArray = radius * np.sign(z) * shares / _power_sum(z, largest, q) ** (q - 1.0)
     return aligned
 
