@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from flows.commands import MODEL_HELP, Json, Registered, app, show
+from flows.patterns import TakesFiles
 from flows.progress import terminal_observer
 
 
-@app.command(short_help="Tell what a model is, what is proven of it, and which columns it leans on.")
+@app.command(cls=TakesFiles, short_help="Tell what a model is, what is proven of it, and which columns it leans on.")
 def explain(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
     source: Annotated[

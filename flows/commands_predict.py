@@ -9,6 +9,7 @@ import typer
 
 from flows.commands import MODEL_HELP, Json, Registered, app, show
 from flows.options import EXECUTION, KEYS, Given, accepts
+from flows.patterns import TakesFiles
 from flows.progress import terminal_observer
 from flows.words import data_location
 from okl.configuration import settings_from
@@ -20,7 +21,7 @@ AS_CSV = "for a file of CSV: okl predict MODEL - < rows.csv > scores.csv"
 MOST_LABELS = 10
 
 
-@app.command(short_help="Measure a model on labelled rows.")
+@app.command(cls=TakesFiles, short_help="Measure a model on labelled rows.")
 @accepts(where=EXECUTION)
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
@@ -49,7 +50,7 @@ def evaluate(
     show(result, json, text_metrics(result["metrics"], result["rows"]))
 
 
-@app.command(short_help="Score rows with a model, in their order.")
+@app.command(cls=TakesFiles, short_help="Score rows with a model, in their order.")
 @accepts(given=KEYS, where=EXECUTION)
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],

@@ -19,7 +19,18 @@ First steps:
 
 
 class Journey(TyperGroup):
-    """Lists commands in the order in which people come to need them; what is not in JOURNEY comes last."""
+    """Lists commands in the order in which people come to need them; what is not in JOURNEY comes last.
+
+    `okl help`, `okl help COMMAND` and `okl version` do what --help and --version do.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line; called by what runs commands."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        elif args == ["version"]:
+            args = ["--version"]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from typer.core import TyperCommand
+from flows.patterns import TakesFiles
 
 Section = tuple[str, tuple[str, ...]]
 """A heading, and the names of the parameters below it."""
@@ -42,7 +42,7 @@ SECTIONS: tuple[Section, ...] = (
 REST = "Options"
 
 
-class Sectioned(TyperCommand):
+class Sectioned(TakesFiles):
     """Prints its options by section; those of none come last, and a section of which it has none is left out."""
 
     sections: Sequence[Section] = SECTIONS

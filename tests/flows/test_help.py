@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -83,3 +84,41 @@ def test_a_shell_completes_names_of_commands() -> None:
     words = [sys.executable, "-c", "from flows.cli import main; main()"]
     found = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert found.stdout.split() == ["retrain"], found.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "option"),
+    [
+        (["help"], ["--help"]),
+        (["help", "train"], ["train", "--help"]),
+        (["help", "models", "publish"], ["models", "publish", "-h"]),
+        (["version"], ["--version"]),
+    ],
+)
+def test_words_that_other_commands_know_do_what_options_do(
+    word: list[str], option: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal(capsys, monkeypatch)
+    assert terminal.okl(*word) == terminal.okl(*option)
+    assert terminal.okl(*word).code == 0
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "predict m", "evaluate m", "explain m", "deploy"])
+def test_several_files_are_told_with_the_words_to_type(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(capsys, monkeypatch)
+    for name in ("part 1.csv", "part 11.csv", "other.csv"):
+        Path(name).touch()
+    told = terminal.okl(*command.split(), "part 1.csv", "part 11.csv", "--json")
+    assert told.code == 2
+    assert told.sentence.endswith(f"so that the shell leaves it to okl: okl {command} 'part 1*.csv' --json")
+    told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
+    assert "3 files came (part 1.csv, other.csv, ...)" in told.sentence
+    assert told.sentence.endswith("'*.csv'")
+    Path("fourth.csv").touch()
+    told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
+    assert told.sentence.endswith("Put them into a folder of their own, and give that.")
+    told = terminal.okl(*command.split(), "part 1.csv", "this", "that")
+    assert "unexpected extra argument(s)" in told.err
