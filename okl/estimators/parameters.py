@@ -61,8 +61,11 @@ def weights_of_classes(
 
     Raises
     ------
-    ValueError of scikit-learn : it names no class of the labels
+    ConfigError : a weight that is not a finite number above 0; ValueError of scikit-learn : no class of the labels
     """
     if given is None:
         return None
-    return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
+    weights = tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
+    if not all(0.0 < weight < float("inf") for weight in weights):
+        raise ConfigError(f"class_weight = {given!r}, but the weight of a class is a finite number above 0.")
+    return weights

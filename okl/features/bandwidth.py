@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from okl.checks import check_positive
 from okl.errors import ConfigError, DataError
 from okl.kernels import KnownKernel, kernel_parameters, make_kernel
+from okl.kernels.scaled import check_bandwidth
 from okl.types import FloatArray
 
 _PAIRS = 20_000
@@ -81,6 +81,6 @@ def suit_kernel(
 def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> KnownKernel:
     """The kernel of KERNELS with a bandwidth, as far as it has one; errors as for `suit_kernel`."""
     known = kernel_parameters(name)
-    check_positive("bandwidth", bandwidth)
+    check_bandwidth(bandwidth)
     given = {"bandwidth": bandwidth, "scale": bandwidth**-2, "degree": degree, "offset": offset}
     return make_kernel(name, {parameter: given[parameter] for parameter in known})

@@ -21,12 +21,17 @@ class Scaled:
     bandwidth: float
 
     def __post_init__(self) -> None:
-        check_positive("bandwidth", self.bandwidth)
-        if not LEAST_BANDWIDTH <= self.bandwidth <= MOST_BANDWIDTH:
-            raise ConfigError(
-                f"bandwidth = {self.bandwidth!r}, but it takes one from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}: the "
-                "squares of others leave the range of floating numbers."
-            )
+        check_bandwidth(self.bandwidth)
+
+
+def check_bandwidth(bandwidth: float) -> None:
+    """ConfigError for a bandwidth whose square leaves the range of floating numbers."""
+    check_positive("bandwidth", bandwidth)
+    if not LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH:
+        raise ConfigError(
+            f"bandwidth = {bandwidth!r}, but it takes one from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}: the "
+            "squares of others leave the range of floating numbers."
+        )
 
 
 def distances(left: FloatArray, right: FloatArray, metric: str) -> FloatArray:

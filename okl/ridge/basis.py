@@ -14,7 +14,7 @@ from okl.compiled.blocks import as_compiled, rows_per_block
 from okl.compiled.door import one_blas_thread
 from okl.compiled.kernelblocks import kernel_block
 from okl.compiled.projection import panels_of
-from okl.errors import ConfigError
+from okl.errors import ConfigError, DataError
 from okl.expansions import KernelExpansion
 from okl.features.protocol import FeatureMap
 from okl.kernels import Kernel
@@ -31,7 +31,10 @@ class Basis(Protocol):
     def n_columns(self) -> int: ...
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Columns (rows, n_columns) of inputs (rows, n_inputs), each row by itself, in the precision of the basis."""
+        """Columns (rows, n_columns) of inputs (rows, n_inputs), each row by itself, in the precision of the basis.
+
+        An array of its own, which whoever asked may write into.
+        """
         ...
 
     def turn(self) -> Turn:
@@ -39,7 +42,12 @@ class Basis(Protocol):
         ...
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
-        """Scores columns @ weights' + offsets, of weights (n_outputs, n_columns)."""
+        """Scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
+
+        Raises
+        ------
+        DataError : weights beyond what the precision of the basis holds
+        """
         ...
 
 
@@ -140,10 +148,7 @@ class LandmarkBasis:
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
         """A kernel expansion over the landmarks."""
-        kept = self.landmarks.dtype
-        return KernelExpansion(
-            self.kernel, self.landmarks, np.ascontiguousarray(weights, dtype=kept), offsets.astype(kept)
-        )
+        return KernelExpansion(self.kernel, self.landmarks, *_rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
     def _panels(self) -> FloatArray:
@@ -171,5 +176,15 @@ class MapBasis:
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
         """The map with weights."""
-        kept = self.feature_map.precision
-        return LinearPredictor(self.feature_map, np.ascontiguousarray(weights, dtype=kept), offsets.astype(kept))
+        return LinearPredictor(self.feature_map, *_rounded(weights, offsets, np.dtype(self.feature_map.precision)))
+
+
+def _rounded(
+    weights: NDArray[np.float64], offsets: NDArray[np.float64], precision: np.dtype[Any]
+) -> tuple[FloatArray, FloatArray]:
+    with np.errstate(over="ignore"):  # infinity is refused
+        rounded = np.ascontiguousarray(weights, dtype=precision), offsets.astype(precision)
+    if not all(np.isfinite(part).all() for part in rounded):
+        largest = max(float(np.abs(part).max()) for part in (weights, offsets))
+        raise DataError(f"Weights up to {largest:.2g} do not fit {precision}: ask for float64, or scale the target.")
+    return rounded

@@ -50,34 +50,6 @@ def residual(
 
 
 @dataclass(frozen=True, eq=False)
-class AboutMeans:
-    """Sums about the means of columns (n,) and values (n_outputs,), which are 0 without a bias.
-
-    products (n, n), cross (n, n_outputs), squares (n_outputs,)
-    """
-
-    products: NDArray[np.float64]
-    cross: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    value_mean: NDArray[np.float64]
-
-
-def about_means(gram: Gram, fit_intercept: bool) -> AboutMeans:
-    """Take the means out of the sums, where there is a bias."""
-    if not fit_intercept:
-        return AboutMeans(gram.products, gram.cross, gram.squares, 0.0 * gram.sums, 0.0 * gram.value_sums)
-    mean, value_mean = gram.sums / gram.count, gram.value_sums / gram.count
-    return AboutMeans(
-        gram.products - gram.count * np.outer(mean, mean),
-        gram.cross - gram.count * np.outer(mean, value_mean),
-        gram.squares - gram.count * value_mean**2,
-        mean,
-        value_mean,
-    )
-
-
-@dataclass(frozen=True, eq=False)
 class Direct:
     """Weights (n, n_outputs) of the columns, offsets (n_outputs,), and the proof that they are the optimum's."""
 
@@ -91,8 +63,8 @@ def solve_directly(turn: Turn, gram: Gram, penalty: float, fit_intercept: bool) 
 
     None where rounding is in the way: landmarks that are nearly alike under a small penalty. turn : of the basis
     """
-    about, scale = about_means(gram, fit_intercept), gram.count * penalty
-    pull = scale * (np.eye(len(gram.sums)) if turn.matrix is None else turn.matrix)
+    about, scale = gram if fit_intercept else gram.about_origin(), gram.count * penalty
+    pull = scale * (np.eye(len(gram.mean)) if turn.matrix is None else turn.matrix)
     with one_blas_thread():
         try:
             factor = cho_factor(about.products + pull, lower=True, overwrite_a=True, check_finite=False)

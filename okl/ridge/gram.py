@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dger, dsyr, dsyrk
 
 from okl.compiled.door import one_blas_thread
 from okl.execution.protocol import Rows
@@ -56,61 +56,100 @@ class Outputs:
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """Sums over rows with columns z, values y and weights v, in float64.
+    """Sums over rows with columns z, values y, weights v, about their means: rows far from 0 would lose their digits.
 
-    count : sum of v; sums : of v z, (n_columns,); products : of v z z', (n_columns, n_columns)
-    value_sums : of v y, (n_outputs,); cross : of v z y', (n_columns, n_outputs); squares : of v y^2, (n_outputs,)
+    count : sum of v; mean : of z, (n_columns,); value_mean : of y, (n_outputs,)
+    products : of v z z', (n_columns, n_columns), symmetric; cross : of v z y', (n_columns, n_outputs); squares : of
+        v y^2, (n_outputs,); z and y less their means. All float64
+
+    Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, (2.1).
     """
 
     count: float
-    sums: NDArray[np.float64]
+    mean: NDArray[np.float64]
     products: NDArray[np.float64]
-    value_sums: NDArray[np.float64]
+    value_mean: NDArray[np.float64]
     cross: NDArray[np.float64]
     squares: NDArray[np.float64]
 
     def merged(self, other: Gram) -> Gram:
         """Of both sets of rows."""
-        return Gram(
-            self.count + other.count,
-            self.sums + other.sums,
-            self.products + other.products,
-            self.value_sums + other.value_sums,
-            self.cross + other.cross,
-            self.squares + other.squares,
-        )
+        count = self.count + other.count
+        share = other.count / count
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
+            apart, values_apart = other.mean - self.mean, other.value_mean - self.value_mean
+            along, values_along = (np.sqrt(self.count * share) * step for step in (apart, values_apart))
+            products = np.asfortranarray(self.products + other.products)
+            return Gram(
+                count,
+                self.mean + share * apart,
+                dger(1.0, along, along, a=products, overwrite_a=1),
+                self.value_mean + share * values_apart,
+                self.cross + other.cross + np.outer(along, values_along),
+                self.squares + other.squares + values_along**2,
+            )
 
-    @property
-    def finite(self) -> bool:
-        """Whether no sum ran over."""
-        return all(bool(np.isfinite(sums).all()) for sums in (self.products, self.cross, self.squares))
+    def about_origin(self) -> Gram:
+        """The same sums of z and y as they are; both means are 0."""
+        return Gram(
+            self.count,
+            0.0 * self.mean,
+            self.products + self.count * np.outer(self.mean, self.mean),
+            0.0 * self.value_mean,
+            self.cross + self.count * np.outer(self.mean, self.value_mean),
+            self.squares + self.count * self.value_mean**2,
+        )
 
 
 def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
     """Sums over blocks of rows, each cut into pieces of BLOCK rows, in their order."""
     n, k = basis.n_columns, outputs.n_outputs
-    products = np.zeros((n, n), order="F")
-    sums, cross = np.zeros(n), np.zeros((n, k))
-    value_sums, squares, count = np.zeros(k), np.zeros(k), 0.0
+    products, cross, squares = np.zeros((n, n), order="F"), np.zeros((n, k)), np.zeros(k)
+    mean, value_mean, count = np.zeros(n), np.zeros(k), 0.0
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
         for rows in blocks:
             for first in range(0, len(rows.targets), BLOCK):
                 cut = slice(first, first + BLOCK)
-                columns = np.asarray(basis.columns(rows.inputs[cut]), dtype=np.float64)
-                values, weights = outputs.of(rows.targets[cut]), outputs.weights(rows.targets[cut])
-                weighted = values
-                count += float(len(values) if weights is None else weights.sum())
-                if weights is not None:
-                    weighted = values * weights[:, np.newaxis]
-                sums += columns.sum(axis=0) if weights is None else weights @ columns
-                value_sums += weighted.sum(axis=0)
-                squares += (weighted * values).sum(axis=0)
-                cross += columns.T @ weighted
-                if weights is not None:
-                    columns = columns * np.sqrt(weights)[:, np.newaxis]
-                products = dsyrk(1.0, columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
+                one = _about_means(basis, outputs, Rows(rows.inputs[cut], rows.targets[cut]))
+                products = dsyrk(1.0, one.columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
+                cross += one.columns.T @ one.values
+                squares += (one.values**2).sum(axis=0)
+                share = one.count / (count + one.count)
+                apart, values_apart = one.mean - mean, one.value_mean - value_mean
+                along, values_along = (np.sqrt(count * share) * step for step in (apart, values_apart))
+                products = dsyr(1.0, along, a=products, overwrite_a=1, lower=1)
+                cross += np.outer(along, values_along)
+                squares += values_along**2
+                count, mean, value_mean = count + one.count, mean + share * apart, value_mean + share * values_apart
     products += np.tril(products, -1).T  # only what is below the diagonal was summed
-    return Gram(count, sums, products, value_sums, cross, squares)
+    return Gram(count, mean, products, value_mean, cross, squares)
+
+
+@dataclass(frozen=True, eq=False)
+class _AboutMeans:
+    """Weight of some rows, means of columns and values, and both about these, times the roots of the rows' weights."""
+
+    count: float
+    mean: NDArray[np.float64]
+    value_mean: NDArray[np.float64]
+    columns: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def _about_means(basis: Basis, outputs: Outputs, rows: Rows) -> _AboutMeans:
+    columns = np.asarray(basis.columns(rows.inputs), dtype=np.float64)
+    values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
+    if weights is None:
+        count, mean, value_mean = float(len(values)), columns.mean(axis=0), values.mean(axis=0)
+    else:
+        count = float(weights.sum())
+        mean, value_mean = weights @ columns / count, weights @ values / count
+    columns -= mean
+    values = values - value_mean
+    if weights is not None:
+        columns *= np.sqrt(weights)[:, np.newaxis]
+        values *= np.sqrt(weights)[:, np.newaxis]
+    return _AboutMeans(count, mean, value_mean, columns, values)
 
 
 @dataclass(frozen=True)

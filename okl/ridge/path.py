@@ -12,7 +12,7 @@ from okl.compiled.door import one_blas_thread
 from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.ridge.basis import Basis, Turn
-from okl.ridge.direct import Proof, about_means, proof_of, residual
+from okl.ridge.direct import Proof, proof_of, residual
 from okl.ridge.gram import BLOCK, Gram, Outputs
 
 PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
@@ -72,7 +72,7 @@ def centred(turn: Turn, gram: Gram, fit_intercept: bool = True) -> Centred:
 
     turn : of the basis that the sums are of
     """
-    about = about_means(gram, fit_intercept)
+    about = gram if fit_intercept else gram.about_origin()
     with one_blas_thread():
         products, cross = turn.of_products(about.products), turn.of_columns(about.cross.T).T
         values, vectors = np.linalg.eigh(products)

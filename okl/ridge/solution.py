@@ -60,10 +60,7 @@ def solve(
     ------
     DataError : sums that are not finite
     """
-    if not gram.finite:
-        raise DataError(
-            "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."
-        )
+    _refuse_infinite(gram)
     turn, sums = basis.turn(), None
     tried: list[Tried] = []
     if penalty is None:
@@ -80,6 +77,17 @@ def solve(
     weights = sums.turn.back(turned)
     offsets = sums.value_mean - sums.mean @ weights
     return RidgeSolution(weights.T.copy(), offsets, penalty, prove(sums, turned, penalty), tuple(tried))
+
+
+def _refuse_infinite(gram: Gram) -> None:
+    if not np.isfinite(gram.products).all():
+        raise DataError(
+            "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."
+        )
+    if not (np.isfinite(gram.cross).all() and np.isfinite(gram.squares).all()):
+        raise DataError(
+            "Sums of squares of the target are not finite: it has values of 1e150 or so. Give it in a larger unit."
+        )
 
 
 def fit_rows(

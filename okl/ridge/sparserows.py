@@ -14,6 +14,7 @@ from okl.ridge.basis import MapBasis
 from okl.ridge.gram import Gram, Outputs, cuts
 from okl.ridge.solution import RidgeSolution, solve
 from okl.ridge.solver import plain_inputs
+from okl.types import FloatArray
 
 MOST_COLUMNS = 8192  # products of more would take above half a gigabyte
 _MOST_STRETCHES, _LEAST_ROWS = 8, 4096  # fixed, so that bits depend on nothing else
@@ -65,10 +66,36 @@ def _gram(
     n_threads: int,
 ) -> Gram:
     """Sums over rows in a few stretches, added in their order. n : columns, of which the map may have added some"""
+    counted = np.ones(len(values)) if weights is None else weights
+    with np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
+        shift = _shift(rows)
+        data = rows.data - shift[rows.indices] if shift.any() else as_compiled(rows.data, rows.dtype)
+        products, sums = _sums(rows, data, n, counted, n_threads)
+        count, value_mean = float(counted.sum()), counted @ values / counted.sum()
+        mean = sums / count
+        products -= count * np.outer(mean, mean)
+        mean[: rows.shape[1]] += shift
+        values = values - value_mean
+        weighted, cross = values * counted[:, np.newaxis], np.zeros((n, values.shape[1]))
+        cross[: rows.shape[1]] = sparse.csr_matrix((data, rows.indices, rows.indptr), rows.shape).T @ weighted
+        return Gram(count, mean, products, value_mean, cross, (weighted * values).sum(axis=0))
+
+
+def _shift(rows: sparse.csr_matrix) -> NDArray[np.float64]:
+    """The mean of each column that has a value in every row, else 0; sums of a column far from 0 would lose digits.
+
+    A column that has zeros, too, spreads about as far as its mean is from 0.
+    """
+    full = np.bincount(rows.indices, minlength=rows.shape[1]) == rows.shape[0]
+    return np.where(full, np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel(), 0.0)
+
+
+def _sums(
+    rows: sparse.csr_matrix, data: FloatArray, n: int, counted: NDArray[np.float64], n_threads: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums of products (n, n), symmetric, and of rows (n,) with data for values and weights counted (rows,)."""
     stretches = cuts(max(1, rows.shape[0] // _LEAST_ROWS), _MOST_STRETCHES)
     ends = np.linspace(0, rows.shape[0], len(stretches) + 1).astype(int)
-    counted = np.ones(len(values)) if weights is None else weights
-    data = as_compiled(rows.data, rows.dtype)
     n_threads = max(1, min(n_threads, len(stretches)))
 
     def of_stretch(index: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -80,14 +107,10 @@ def _gram(
     parts = run_threads(
         n_threads, lambda thread: [of_stretch(index) for index in range(len(stretches))[thread::n_threads]]
     )
-    products, sums, cross = np.zeros((n, n)), np.zeros(n), np.zeros((n, values.shape[1]))
-    with np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
-        for index in range(len(stretches)):
-            part = parts[index % n_threads][index // n_threads]
-            products += part[0]
-            sums += part[1]
-        products += np.tril(products, -1).T  # only what is below the diagonal was summed
-        weighted = values * counted[:, np.newaxis]
-        cross[: rows.shape[1]] = rows.T @ weighted
-        squares = (weighted * values).sum(axis=0)
-        return Gram(float(counted.sum()), sums, products, weighted.sum(axis=0), cross, squares)
+    products, sums = np.zeros((n, n)), np.zeros(n)
+    for index in range(len(stretches)):
+        part = parts[index % n_threads][index // n_threads]
+        products += part[0]
+        sums += part[1]
+    products += np.tril(products, -1).T  # only what is below the diagonal was summed
+    return products, sums

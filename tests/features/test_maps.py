@@ -8,8 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
-from okl.errors import DataError, ModelError
-from okl.features.bandwidth import median_distance
+from okl.errors import ConfigError, DataError, ModelError
+from okl.features.bandwidth import kernel_of_bandwidth, median_distance
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
@@ -131,3 +131,10 @@ def test_equal_rows_say_nothing_about_the_bandwidth() -> None:
     assert median_distance(two) == pytest.approx(5.0)
     with pytest.raises(DataError, match=r"\(0, 3\)"):
         median_distance(np.empty((0, 3)))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "polynomial"])
+@pytest.mark.parametrize("bandwidth", [1e-160, 1e160])
+def test_a_bandwidth_whose_square_is_no_number_is_refused(kernel: str, bandwidth: float) -> None:
+    with pytest.raises(ConfigError, match=r"it takes one from 1e-100 to 1e\+100"):
+        kernel_of_bandwidth(kernel, bandwidth)

@@ -11,10 +11,11 @@ from sklearn.kernel_ridge import KernelRidge
 from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Rows
 from okl.kernels import Gaussian, Polynomial
-from okl.ridge.basis import LandmarkBasis
-from okl.ridge.gram import Outputs, gram_of
+from okl.ridge.basis import LandmarkBasis, MapBasis
+from okl.ridge.gram import BLOCK, Outputs, gram_of
 from okl.ridge.path import best_of, centred, leave_one_out, prove
 from okl.ridge.solution import fit_rows
+from okl.ridge.solver import plain_inputs
 from tests.naive import ridge as naive
 from tests.ridge.conftest import Problem, curved_rows, problem
 
@@ -166,6 +167,31 @@ def test_a_constant_target_is_its_own_model() -> None:
     np.testing.assert_allclose(found.predictor(basis).scores(rows.inputs), 0.1, atol=1e-12)
 
 
+@pytest.mark.parametrize("far", [1e6, 1e9])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_rows_and_targets_far_from_zero_are_learnt_like_those_near_it(far: float, fit_intercept: bool) -> None:
+    posed = problem("regression", "inputs", 3 * BLOCK)
+    moved = Rows(posed.rows.inputs + far, posed.rows.targets + far) if fit_intercept else posed.rows
+    basis = MapBasis(plain_inputs(2, "float64"))
+    near, away = (fit_rows(basis, rows, posed.outputs, None, fit_intercept, 2) for rows in (posed.rows, moved))
+    assert away.penalty == near.penalty
+    np.testing.assert_allclose(away.weights, near.weights, rtol=1e-5)
+    assert away.proof.objective == pytest.approx(near.proof.objective, rel=1e-5)
+    assert away.proof.relative_gap < 1e-12
+    scale = near.penalty * float(posed.weights.sum())
+    inputs = posed.rows.inputs.astype(np.float64)
+    expected, _ = naive.ridge(inputs, posed.values, posed.weights, scale, np.eye(2), fit_intercept)
+    np.testing.assert_allclose(near.weights[:, :2].T, expected, rtol=1e-9)
+
+
+def test_weights_that_the_precision_cannot_hold_are_refused() -> None:
+    rows = curved_rows("regression")
+    basis = LandmarkBasis(Gaussian(0.8), rows.inputs[:12].astype(np.float32))
+    found = fit_rows(basis, Rows(rows.inputs, rows.targets * 1e60), Outputs("regression", 1))
+    with pytest.raises(DataError, match="do not fit float32: ask for float64, or scale the target"):
+        found.predictor(basis)
+
+
 def test_huge_values_are_refused_and_say_what_to_do() -> None:
     rows = curved_rows("regression")
     wild = rows.inputs.copy()
@@ -173,6 +199,9 @@ def test_huge_values_are_refused_and_say_what_to_do() -> None:
     basis = LandmarkBasis(Polynomial(3), wild[:12])
     with pytest.raises(DataError, match=r"not finite\. Scale the columns"):
         fit_rows(basis, Rows(wild, rows.targets), Outputs("regression", 1))
+    near = LandmarkBasis(Gaussian(0.8), rows.inputs[:12])
+    with pytest.raises(DataError, match=r"squares of the target are not finite"):
+        fit_rows(near, Rows(rows.inputs, rows.targets * 1e200), Outputs("regression", 1))
 
 
 def test_a_kernel_matrix_that_is_none_is_refused() -> None:

@@ -51,6 +51,27 @@ def test_classes_with_weights_are_those_of_dense_rows(n_classes: int, dtype: Any
     assert scores.shape == ((ROWS,) if n_classes == 2 else (ROWS, 3))
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_column_far_from_zero_is_learnt_like_one_near_it(fit_intercept: bool) -> None:
+    rows, targets = sparse_rows()
+    full = np.random.default_rng(4).normal(size=(ROWS, 1))
+    near = sparse.csr_array(sparse.hstack([rows, full]))
+    far = sparse.csr_array(sparse.hstack([rows, full + (1e8 if fit_intercept else 0.0)]))
+    weights = {0: 1.0, 1: 3.0}
+    models = [
+        KernelRidgeClassifier(kernel="linear", penalty=1e-3, class_weight=weights, fit_intercept=fit_intercept)
+        for _ in range(3)
+    ]
+    labels = (targets + full[:, 0] > 0).astype(int)
+    scores = [
+        model.fit(inputs, labels).decision_function(inputs)
+        for model, inputs in zip(models, (near, far, near.toarray()), strict=True)
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-6)
+    np.testing.assert_allclose(scores[2], scores[0], atol=1e-9)
+    assert models[1].certificate_.objective == pytest.approx(models[0].certificate_.objective, rel=1e-6)
+
+
 def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     rows, targets = sparse_rows()
     found = [KernelRidgeRegressor(kernel="linear", penalty=1e-3, n_jobs=n).fit(rows, targets) for n in (1, 2, 3)]
@@ -86,3 +107,10 @@ def test_what_it_cannot_take_is_refused() -> None:
 def _few() -> tuple[Any, NDArray[np.int64]]:
     rows, targets = sparse_rows()
     return rows[:50], (targets[:50] > 0).astype(int)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
+def test_class_weights_that_are_no_weights_are_named(weight: float) -> None:
+    rows, targets = sparse_rows()
+    with pytest.raises(ConfigError, match="weight of a class is a finite number above 0"):
+        KernelRidgeClassifier(kernel="linear", class_weight={0: weight, 1: 1.0}).fit(rows, (targets > 0).astype(int))
