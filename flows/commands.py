@@ -45,7 +45,7 @@ Registered = Annotated[
         "--registry", metavar="URL", help="Folder or URL of registered models; none: OKL_REGISTRY, or okl's home."
     ),
 ]
-SOURCE_HELP = "Parquet file, directory or glob; CSV; or svmlight text; a path, or a URL as s3://BUCKET/FOLDER."
+SOURCE_HELP = "Parquet, CSV or svmlight text, compressed or not: a file, folder or quoted glob; a path, or a URL as s3://BUCKET/FOLDER."
 
 
 def _show_version(wanted: bool) -> None:

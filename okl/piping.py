@@ -12,6 +12,7 @@ import pyarrow.csv as pacsv
 
 from okl.errors import DataError
 from okl.scoring import ScorePiece, ScoreSettings, check_score
+from okl.store.packing import packed_ending
 from okl.store.places import place_of
 
 PARQUET = b"PAR1"  # how such a file begins
@@ -61,7 +62,8 @@ def _kept(rows: BinaryIO, folder: Path) -> Path:
     beginning = rows.read(len(PARQUET))
     if not beginning:
         raise DataError("Standard input is empty; expected CSV with a header line, or a Parquet file.")
-    file = folder / f"standard-input.{'parquet' if beginning == PARQUET else 'csv'}"
+    ending = ".parquet" if beginning == PARQUET else f".csv{packed_ending(beginning)}"
+    file = folder / f"standard-input{ending}"
     with file.open("wb") as stream:
         stream.write(beginning)
         shutil.copyfileobj(rows, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def test_piped_rows_have_the_scores_of_a_recorded_run(rows: pa.Table, tmp_path: 
     okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "scores")
     expected = pq.read_table(tmp_path / "scores")
     assert len(set(expected["prediction"].to_pylist())) == 3
-    for content in (as_csv, as_parquet):
+    with_commas = rows.to_pandas().to_csv(sep=";", decimal=",", index=False).encode()
+    as_gzip = io.BytesIO(gzip.compress(with_commas))
+    for content in (as_csv, as_parquet, as_gzip):
         found = piped(tmp_path / "model", content.getvalue())
         assert found.column_names == expected.column_names
         assert found["id"].equals(expected["id"])
@@ -72,7 +75,7 @@ def test_options_of_recorded_runs_are_refused(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"height;width\n1;2\n", "separated by ';', but okl reads commas"),
+        (b"\x1f\x8b\x08cut off", "standard input cannot be unpacked as gzip"),
         (b"height,width\n1,2\n3,wide\n", "standard input: column 'width' is of type string"),
         (b"height,width\n1\n", r"standard input is not a CSV file with a header line: .*Expected 2 columns"),
     ],

@@ -13,7 +13,7 @@ from typing import Any
 
 from okl.errors import ConfigError, DataError
 from okl.store.digests import file_digest
-from okl.store.listing import ENDINGS
+from okl.store.listing import kind_by_name
 from okl.store.places import Place, RemotePath, place_of
 
 SETTLED_NANOSECONDS = 2 * 10**9
@@ -55,7 +55,7 @@ def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], l
 
 def _is_data(arrival: Arrival) -> bool:
     parts = arrival.name.split("/")
-    return Path(parts[-1]).suffix.lower() in ENDINGS and not any(part[:1] in "._" for part in parts)
+    return kind_by_name(parts[-1]) is not None and not any(part[:1] in "._" for part in parts)
 
 
 def _local(path: Path) -> Iterable[Arrival]:

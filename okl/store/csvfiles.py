@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from shlex import quote
 
 import pyarrow as pa
@@ -13,27 +13,29 @@ from okl.errors import DataError
 from okl.store import csvblocks
 from okl.store.csvblocks import bytes_of, headless
 from okl.store.csvtypes import MISSING_WORDS
+from okl.store.dialects import COMMAS, Dialect
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place
 
 
 def read(
     file: Place, schema: pa.Schema, columns: list[str], batch_rows: int, exact: Collection[str],
-    span: tuple[int, int] | None = None, first_row: int = 0,
+    span: tuple[int, int] | None = None, first_row: int = 0, dialect: Dialect = COMMAS,
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Rows in order as batches of the columns in the given order; whole numbers become float64 unless exact.
 
     span : bytes to read, as `stretches` cuts them, None for all; first_row : number of the first row there
+    dialect : how its text is values
     """
     types = {
         field.name: pa.float64() if pa.types.is_integer(field.type) and field.name not in exact else field.type
         for field in schema
     }
-    options = pacsv.ConvertOptions(column_types=types, include_columns=columns, null_values=MISSING_WORDS)
+    options = dialect.converting(column_types=types, include_columns=columns, null_values=MISSING_WORDS)
     without_header = span is not None and span[0] > 0
     reading = headless(schema.names) if without_header else csvblocks.READING
     try:
-        with bytes_of(file, span) as stream, pacsv.open_csv(stream, reading, convert_options=options) as reader:
+        with bytes_of(file, span) as stream, pacsv.open_csv(stream, reading, dialect.parsing, options) as reader:
             for block in reader:
                 for start in range(0, block.num_rows, batch_rows):
                     yield block.slice(start, batch_rows)
@@ -42,19 +44,19 @@ def read(
         raise DataError(_explained(file, schema, first_line(error), types, before)) from None
 
 
-def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None = None) -> int:
+def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None, dialect: Dialect) -> int:
     """Rows of a file, or of a stretch of it, whatever they hold."""
     first = schema.names[0]
     uncast = pa.schema([field.with_type(pa.binary()) if field.name == first else field for field in schema])
-    return sum(batch.num_rows for batch in read(file, uncast, [first], csvblocks.BLOCK_BYTES, (), span))
+    return sum(batch.num_rows for batch in read(file, uncast, [first], csvblocks.BLOCK_BYTES, (), span, 0, dialect))
 
 
-def explain_words(files: Sequence[Place], schema: pa.Schema, name: str) -> None:
+def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
     """Raise DataError that names the first value of a column that is no number; return if there is none."""
     numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
     try:
-        for file in files:
-            for _ in read(file, numbers, [name], csvblocks.BLOCK_BYTES, ()):
+        for file, dialect in files.items():
+            for _ in read(file, numbers, [name], csvblocks.BLOCK_BYTES, (), dialect=dialect):
                 pass
     except DataError as error:
         raise DataError(f"{error} If these are names rather than numbers, use --category {quote(name)}.") from None
@@ -73,4 +75,7 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
         if value
         else f"fails: {found[3]}"
     )
-    return f"{file}: column {name!r}{row} {why}. Mend the value, or leave the column out."
+    mend = (
+        "Write decimals with a point, and no mark between thousands" if value and "," in value[1] else "Mend the value"
+    )
+    return f"{file}: column {name!r}{row} {why}. {mend}, or leave the column out."

@@ -11,8 +11,9 @@ from okl.errors import DataError
 from okl.store import csvblocks
 from okl.store.csvblocks import bytes_of, headless, whole
 from okl.store.dateparts import is_date, zone_of
+from okl.store.dialects import BESIDE_DECIMAL_COMMAS, Dialect, has_decimal_commas, separator_of
 from okl.store.listing import check_unique
-from okl.store.opening import readable
+from okl.store.packing import open_text
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place, size_of
 
@@ -21,8 +22,15 @@ MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
 """Words that stand for no value among numbers and dates, such as NA; among text they are values like any other."""
 
 
-def inspect(file: Place) -> pa.Schema:
-    """Column names and the types that the first 2 MiB suggest; null for a column without any value there.
+class Inspected(NamedTuple):
+    """Names and types of columns as the first 2 MiB suggest them, null where there is no value; how text is values."""
+
+    schema: pa.Schema
+    dialect: Dialect
+
+
+def inspect(file: Place) -> Inspected:
+    """Look at the header line and the first 2 MiB of a file.
 
     Raises
     ------
@@ -31,30 +39,32 @@ def inspect(file: Place) -> pa.Schema:
     if size_of(file) == 0:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
     try:
-        with readable(file) as stream, _typed(stream) as reader:
-            if reader.read_next_batch().num_rows == 0:
-                raise DataError(f"{file} holds no rows; expected at least one.")
-            check_unique(reader.schema, file)
-            return _separated(reader.schema, file)
+        with open_text(file) as stream:
+            dialect = Dialect(separator_of(whole(stream, csvblocks.BLOCK_BYTES)))
+        schema = _first_types(file, dialect)
+        if dialect.separator in BESIDE_DECIMAL_COMMAS:
+            commas = dialect._replace(decimal=",")
+            if has_decimal_commas(schema, found := _first_types(file, commas)):
+                return Inspected(found, commas)
+        return Inspected(schema, dialect)
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} is not a CSV file with a header line: {first_line(error)}.") from None
 
 
-def _separated(schema: pa.Schema, file: Place) -> pa.Schema:
-    """The schema, unless its one column is several that something else than commas separates."""
-    if len(schema) == 1 and (other := next((mark for mark in ";\t|" if mark in schema.names[0]), None)):
-        raise DataError(
-            f"{file} has one column, {schema.names[0]!r}: its values are separated by {other!r}, but okl reads commas. "
-            "Write it with commas."
-        )
-    return schema
+def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
+    """Names and types by the first block."""
+    with bytes_of(file, None) as stream, pacsv.open_csv(stream, csvblocks.READING, **_typing(dialect)) as reader:
+        if reader.read_next_batch().num_rows == 0:
+            raise DataError(f"{file} holds no rows; expected at least one.")
+        check_unique(reader.schema, file)
+        return reader.schema
 
 
-def _typed(stream: Any) -> pacsv.CSVStreamingReader:
-    """A reader that finds types itself."""
-    return pacsv.open_csv(stream, csvblocks.READING, convert_options=pacsv.ConvertOptions(null_values=MISSING_WORDS))
+def _typing(dialect: Dialect) -> dict[str, Any]:
+    """How Arrow finds types itself."""
+    return {"parse_options": dialect.parsing, "convert_options": dialect.converting(null_values=MISSING_WORDS)}
 
 
 def settled(schema: pa.Schema) -> pa.Schema:
@@ -69,34 +79,33 @@ class Looked(NamedTuple):
     rows: int
 
 
-def look_through(file: Place, names: list[str], span: tuple[int, int]) -> Looked | None:
+def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> Looked | None:
     """Read a stretch block by block to learn its types and rows; None where it cannot be read, as reading it tells."""
     schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
     begun = span[0] > 0
     with bytes_of(file, span) as stream:
         while block := whole(stream, csvblocks.BLOCK_BYTES):
             lines, newline, rest = (rest + block).rpartition(b"\n")
-            found = _types_of(lines + newline, names, begun) if newline else None
+            found = _types_of(lines + newline, names, begun, dialect) if newline else None
             if newline and found is None:
                 return None
             if found is not None:
                 schema, rows, begun = merged_types(schema, found.schema), rows + found.rows, True
     if rest.strip(b"\r\n"):
-        found = _types_of(rest, names, begun)
+        found = _types_of(rest, names, begun, dialect)
         if found is None:
             return None
         schema, rows = merged_types(schema, found.schema), rows + found.rows
     return Looked(schema, rows)
 
 
-def _types_of(lines: bytes, names: list[str], without_header: bool) -> Looked | None:
+def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dialect) -> Looked | None:
     if not without_header:
         lines = lines.partition(b"\n")[2]
     if not lines.strip(b"\r\n"):
         return Looked(pa.schema([(name, pa.null()) for name in names]), 0)
     try:
-        options = pacsv.ConvertOptions(null_values=MISSING_WORDS)
-        table = pacsv.read_csv(pa.BufferReader(lines), headless(names), convert_options=options)
+        table = pacsv.read_csv(pa.BufferReader(lines), headless(names), **_typing(dialect))
     except pa.ArrowException:
         return None
     return Looked(table.schema, len(table))

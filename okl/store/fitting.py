@@ -32,7 +32,8 @@ from okl.store.values import is_number, numbers
 
 MOST_VALUES = 50_000  # of a text column; beyond that they are no longer counted
 
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+|\d[\d.']*(,\d+)+(\.\d+)?)([eE][-+]?\d+)?\s*$"
+"""What reads like a number, with commas as spreadsheets write them, too: 1,5 and 1.234,5 and 1,234.5."""
 
 Sums = NDArray[np.float64]
 

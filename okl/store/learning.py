@@ -15,6 +15,7 @@ from okl.store.csvfiles import explain_words
 from okl.store.encodings import Encoding
 from okl.store.fitting import MOST_VALUES, ColumnPlan, Found, column_plans, look_at_columns
 from okl.store.order import MOST_INPUTS
+from okl.store.places import place_of
 from okl.store.sources import Source
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
@@ -143,4 +144,5 @@ def _check_words(source: Source, name: str, found: Found, settings: IngestSettin
     """Raise DataError for a CSV column of numbers in which a few words stand, and name the first of them."""
     likely = found.rows > 0 and found.numeric >= NUMBERS_SHARE * found.rows
     if source.kind == "csv" and name not in settings.categories and likely:
-        explain_words(source.files, source.schema, name)
+        files = {place_of(piece.path): piece.dialect for piece in source.pieces()}
+        explain_words(files, source.schema, name)

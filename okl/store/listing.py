@@ -14,17 +14,26 @@ from okl.errors import DataError
 from okl.store import parquetfiles
 from okl.store.dataset import MANIFEST
 from okl.store.opening import open_binary
+from okl.store.packing import PACKED, ending_of, packing_of, unpacked_ending
 from okl.store.places import Place, RemotePath
 
 Kind = Literal["parquet", "csv", "svmlight"]
 ENDINGS: dict[str, Kind] = {
     ".parquet": "parquet",
     ".csv": "csv",
+    ".tsv": "csv",
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
     ".txt": "svmlight",
 }
+EXPECTED = f"{', '.join(ENDINGS)}, or text compressed as {', '.join(PACKED)}"
+
+
+def kind_by_name(name: str) -> Kind | None:
+    """What a file of this name is, by its ending; None if that says nothing of data."""
+    kind = ENDINGS.get(unpacked_ending(name))
+    return None if kind == "parquet" and packing_of(name) else kind
 
 
 def list_files(location: Place) -> list[Place]:
@@ -53,9 +62,9 @@ Kept = TypeVar("Kept", Path, RemotePath)
 
 def _data_files(location: Place, files: Iterable[Kept]) -> list[Kept]:
     """Those of a directory that are data, by name; DataError if there is none."""
-    kept = [file for file in files if file.suffix.lower() in ENDINGS and file.name[0] not in "._"]
+    kept = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
     if not kept:
-        raise DataError(f"{location} is a directory without data files; expected {', '.join(ENDINGS)} files in it.")
+        raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
     return sorted(kept, key=lambda file: file.name)
 
 
@@ -78,7 +87,7 @@ def _local_files(path: Path) -> list[Path]:
 
 def kind_of(file: Place) -> Kind:
     """What a file is, by its ending; Parquet also by its first bytes."""
-    kind = ENDINGS.get(file.suffix.lower())
+    kind = kind_by_name(file.name)
     try:
         with open_binary(file) as stream:
             magic = stream.read(4)
@@ -87,7 +96,7 @@ def kind_of(file: Place) -> Kind:
     if magic == parquetfiles.MAGIC:
         return "parquet"
     if kind is None:
-        raise DataError(f"{file}: the ending {file.suffix!r} is unknown; expected {', '.join(ENDINGS)}.")
+        raise DataError(f"{file}: the ending {ending_of(file.name)!r} is unknown; expected {EXPECTED}.")
     return kind
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from okl.execution.protocol import Execution
 from okl.store import csvblocks, csvtypes
 from okl.store.piecereading import Piece, count_rows
-from okl.store.places import place_of, size_of
+from okl.store.places import place_of
 from okl.store.sources import Source, in_stretches
 
 MOST_THREADS = 4
@@ -28,7 +28,7 @@ def looked_through(source: Source, execution: Execution | None, types: Collectio
     """
     if source.kind != "csv":
         return source
-    if execution is None and all(size_of(file) <= csvblocks.BLOCK_BYTES for file in source.files):
+    if execution is None and all(csvblocks.of_one_block(file) for file in source.files):
         return source
     pieces = in_stretches(source)
     looks = _in_threads(pieces) if execution is None else list(execution.map(_look_through, pieces))
@@ -59,4 +59,4 @@ def _in_threads(pieces: list[Piece]) -> list[csvtypes.Looked | None]:
 
 def _look_through(piece: Piece) -> csvtypes.Looked | None:
     assert piece.span is not None
-    return csvtypes.look_through(place_of(piece.path), piece.schema.names, piece.span)
+    return csvtypes.look_through(place_of(piece.path), piece.schema.names, piece.span, piece.dialect)

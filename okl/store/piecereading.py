@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from okl.store import csvfiles, parquetfiles, svmlightfiles
+from okl.store.dialects import COMMAS, Dialect
 from okl.store.encodings import SvmlightColumns
 from okl.store.listing import Kind
 from okl.store.places import place_of
@@ -33,6 +34,7 @@ class Piece:
     row_groups : of a Parquet file; schema : columns and their types; svmlight : how its indices are columns
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
+    dialect : of a CSV file, how its text is values
     """
 
     path: str
@@ -45,6 +47,7 @@ class Piece:
     size_bytes: int = 0
     sha256: str = ""
     span: tuple[int, int] | None = None
+    dialect: Dialect = COMMAS
 
 
 def read_piece(
@@ -64,7 +67,7 @@ def read_piece(
     if piece.kind == "parquet":
         stream = parquetfiles.read(place, piece.row_groups, names, limit, piece.size_bytes, piece.sha256)
     elif piece.kind == "csv":
-        stream = csvfiles.read(place, piece.schema, names, limit, exact, piece.span, piece.first_row)
+        stream = csvfiles.read(place, piece.schema, names, limit, exact, piece.span, piece.first_row, piece.dialect)
     else:
         assert piece.svmlight is not None, "as open_source makes such pieces"
         stream = svmlightfiles.read(place, piece.schema, piece.svmlight, names, limit)
@@ -78,4 +81,4 @@ def count_rows(piece: Piece) -> int:
     """Rows of a piece."""
     if piece.rows is not None:
         return piece.rows
-    return csvfiles.count_rows(place_of(piece.path), piece.schema, piece.span)
+    return csvfiles.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)

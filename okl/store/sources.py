@@ -126,12 +126,14 @@ def _parquet_pieces(file: Place) -> list[Piece]:
 
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
-    schemas = [csvtypes.inspect(file) for file in files]
+    inspected = [csvtypes.inspect(file) for file in files]
+    schemas = [one.schema for one in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csvtypes.merged_types, schemas)] * len(schemas)
     schemas = [csvtypes.settled(one) for one in schemas]
     schemas = [pa.schema([field.with_type(_told(field, types)) for field in one]) for one in schemas]
-    return [Piece(str(file), "csv", schema, 0, None) for file, schema in zip(files, schemas, strict=True)]
+    found = zip(files, schemas, inspected, strict=True)
+    return [Piece(str(file), "csv", schema, 0, None, dialect=one.dialect) for file, schema, one in found]
 
 
 def _told(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from okl.errors import DataError
 from okl.store.encodings import SvmlightColumns
 from okl.store.hashing import mixed
-from okl.store.opening import open_binary
 from okl.store.order import MOST_INPUTS
+from okl.store.packing import open_text
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place
 
@@ -140,7 +140,7 @@ def _parsed(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtype[np.floa
 def _chunks(file: Place) -> Iterator[bytes]:
     """The bytes of a file, cut at line ends."""
     rest = b""
-    with open_binary(file) as stream:
+    with open_text(file) as stream:
         while block := stream.read(CHUNK_BYTES):
             whole, newline, tail = (rest + block).rpartition(b"\n")
             if newline:

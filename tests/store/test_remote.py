@@ -74,14 +74,15 @@ def raw_folder(folder: Path, kind: str) -> Path:
     for index, part in enumerate((content.slice(0, 400), content.slice(400))):
         if kind == "parquet":
             pq.write_table(part, folder / f"{index}.parquet", row_group_size=150)
-        elif kind == "csv":
-            pacsv.write_csv(part, folder / f"{index}.csv")
+        elif kind.startswith("csv"):
+            with pa.output_stream(str(folder / f"{index}.{kind}")) as stream:
+                pacsv.write_csv(part, stream)
         else:
             dump_svmlight_file(inputs_of(part), part["y"].to_numpy(), str(folder / f"{index}.svm"))
     return folder
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "svm"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "svm"])
 def test_a_source_under_a_url_makes_the_data_set_that_the_folder_makes(
     kind: str, bucket: RemotePath, server: Faulty, tmp_path: Path
 ) -> None:

@@ -55,8 +55,11 @@ def write_source(folder: Path, kind: str) -> Path:
         rows = table(number)
         if kind == "parquet":
             pq.write_table(rows, place / f"{number}.parquet", row_group_size=(300, 700, 70)[number])
-        else:
+        elif kind == "csv":
             pacsv.write_csv(rows, place / f"{number}.csv")
+        else:
+            with pa.output_stream(str(place / f"{number}.csv.gz")) as stream:
+                stream.write(rows.to_pandas().to_csv(sep=";", decimal=",", index=False).encode())
     return place
 
 
@@ -78,6 +81,7 @@ CASES = {
     "a scaled target": ("parquet", settings("level", missing="drop", scale="minmax", scale_target=True, holdout=0.1)),
     "text, and means for gaps": ("parquet", settings("y", "word", "gaps", missing="mean", split_column="part")),
     "csv with text": ("csv", settings("y", "word", max_categories=2, holdout=0.2)),
+    "compressed, as spreadsheets write": ("packed", settings("word", "gaps", missing="drop", holdout=0.2)),
     "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id",))),
 }
 
@@ -85,7 +89,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("sources")
-    return {kind: write_source(folder, kind) for kind in ("parquet", "csv")}
+    return {kind: write_source(folder, kind) for kind in ("parquet", "csv", "packed")}
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -1,0 +1,128 @@
+"""CSV as spreadsheets and exports write it: other separators, decimal commas, compressed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+from okl.errors import DataError
+from okl.retraining.landing import arrivals
+from okl.store import csvblocks
+from okl.store.ingest import ingest
+from okl.store.packing import packing_of
+from okl.store.sources import open_source
+from tests.store.mixed import mixed
+from tests.store.sources import settings, table
+
+ROWS = mixed(600)
+ASKED = settings(target="label", missing="mean", dates="parts")
+
+
+def written(path: Path, separator: str = ",", decimal: str = ".") -> Path:
+    """The rows as a file, compressed as its ending says."""
+    with pa.output_stream(str(path), compression=packing_of(path.name)) as stream:
+        stream.write(ROWS.to_csv(sep=separator, decimal=decimal, index=False).encode())
+    return path
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The shards of the rows."""
+    folder = tmp_path_factory.mktemp("plain")
+    return shards(written(folder / "s.csv"), folder / "data")
+
+
+def shards(source: Path, folder: Path) -> dict[str, bytes]:
+    ingest(source, folder, ASKED)
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+@pytest.mark.parametrize("blocks", ["one block", "many"])
+@pytest.mark.parametrize(
+    ("name", "separator", "decimal"),
+    [
+        ("s.csv", ";", ","),
+        ("s.csv", ";", "."),
+        ("s.tsv", "\t", "."),
+        ("s.csv", "|", "."),
+        ("S.CSV.GZ", ",", "."),
+        ("s.csv.bz2", ";", ","),
+        ("s.tsv.zst", "\t", "."),
+    ],
+)
+def test_shards_do_not_depend_on_how_the_rows_are_written(
+    name: str, separator: str, decimal: str, blocks: str, plain: dict[str, bytes], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    source = written(tmp_path / name, separator, decimal)
+    if blocks == "many":
+        monkeypatch.setattr(csvblocks, "BLOCK_BYTES", 4000)
+        monkeypatch.setattr(csvblocks, "STRETCH_BYTES", 8000)
+        monkeypatch.setattr(csvblocks, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
+    assert shards(source, tmp_path / "data") == plain
+
+
+def test_files_of_one_source_may_be_written_differently(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    written(tmp_path / "in" / "1.csv.gz")
+    written(tmp_path / "in" / "2.csv", ";", ",")
+    written(tmp_path / "in" / "3.tsv", "\t")
+    ages = [part.batch.column("age").to_numpy(zero_copy_only=False) for part in open_source(tmp_path / "in").batches()]
+    assert len(ages) == 3
+    np.testing.assert_array_equal(ages[0], ROWS["age"])
+    np.testing.assert_array_equal(ages[1], ages[0])
+    np.testing.assert_array_equal(ages[2], ages[0])
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "value"),
+    [
+        ("a\tb\ty", "1,5\t2\t0", "1,5"),
+        ("a,b,y", '"1,234.5",2,0', "1,234.5"),
+        ("a;b;y", "1.234,5;2;0", "1.234,5"),
+        ("a;b;y", "1,5;2.5;0", "1,5"),
+    ],
+)
+def test_numbers_that_are_read_as_text_are_an_error_unless_they_were_asked_for(
+    header: str, line: str, value: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("\n".join([header, *[line] * 50, line[:-1] + "1"]))
+    told = rf"column 'a', row 0 .* holds '{value}', .* Write decimals with a point, .* use --category a\."
+    with pytest.raises(DataError, match=told):
+        ingest(tmp_path / "s.csv", tmp_path / "data", settings())
+    data = ingest(tmp_path / "s.csv", tmp_path / "data", settings(categories=("a",))).dataset
+    assert data.schema.features == (f"a={value}", "b")
+
+
+def test_compressed_svmlight_text_is_read(tmp_path: Path) -> None:
+    with pa.output_stream(str(tmp_path / "s.svm.bz2")) as stream:
+        stream.write(b"1 1:0.5 3:2\n-1 2:1\n")
+    source = open_source(tmp_path / "s.svm.bz2")
+    assert source.kind == "svmlight"
+    assert [part.batch.column("f2").to_pylist() for part in source.batches()] == [[2.0, 0.0]]
+
+
+@pytest.mark.parametrize("name", ["s.csv.gz", "s.csv.bz2", "s.csv.zst", "s.svm.gz"])
+def test_a_compressed_file_that_is_not_whole_is_an_error(name: str, tmp_path: Path) -> None:
+    path, text = tmp_path / name, table(3000).to_pandas().to_csv(index=False).encode()
+    with pa.output_stream(str(path)) as stream:
+        stream.write(b"".join(b"%d 1:%d\n" % (i % 2, i) for i in range(3000)) if ".svm" in name else text)
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"a,y\n1,0\n" * 40, b"\x1f\x8b" + whole[2:400][::-1]):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=rf"{name} cannot be unpacked as \w+: .* Is it whole\?"):
+            ingest(path, tmp_path / "data", settings())
+        assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_files_that_are_data_are_told_by_both_their_endings(tmp_path: Path) -> None:
+    for name in ("a.csv.gz", "b.parquet.gz", "c.gz", "d.svm.zst", "e.zip", "f.tsv"):
+        (tmp_path / name).write_bytes(b"")
+    assert [one.name for one in arrivals(str(tmp_path))[0]] == ["a.csv.gz", "d.svm.zst", "f.tsv"]
+    for name, ending in (("b.parquet.gz", r"\.parquet\.gz"), ("c.gz", r"\.gz"), ("e.zip", r"\.zip")):
+        with pytest.raises(DataError, match=rf"the ending '{ending}' is unknown; .* compressed as \.gz, \.bz2, \.zst"):
+            open_source(tmp_path / name)
