@@ -16,6 +16,7 @@ from okl.store.columns import Roles, assign_roles
 from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.store.destination import check_destination, written_beside
 from okl.store.findings import find_warnings
+from okl.store.gaps import check_first_rows
 from okl.store.identifiers import identifier_notes
 from okl.store.learning import learn_encodings
 from okl.store.looking import looked_through
@@ -98,10 +99,12 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
         first = None if settings.svmlight_index == "auto" else _FIRST[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0)
         opened = open_source(source, svmlight, dict.fromkeys(settings.categories, pa.string()))
-    _, reader = _roles_and_reader(opened, settings, reference)
+    roles, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)
     if settings.hash_columns and opened.kind != "svmlight":
         raise ConfigError(f"{opened.location} is {opened.kind}, but hash_columns folds columns of svmlight text.")
+    if reference is None:
+        check_first_rows(opened, roles, settings)
     return opened
 
 

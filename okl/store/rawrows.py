@@ -113,7 +113,7 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
         absent = np.isnan(values)
         index = stored_index(values, schema.stored_labels) if schema.labels else np.zeros(len(values), dtype=np.int64)
     if absent.any() and schema.missing != "drop":
-        raise DataError(missing_message(rows.file, schema.target, rows.first_row + int(absent.argmax()), zero=False))
+        raise DataError(missing_message(rows.file, schema.target, rows.first_row + int(absent.argmax())))
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         targets = (values - shift) * factor

@@ -165,6 +165,6 @@ def _kept(
     if not absent.any():
         return complete
     if settings.missing != "drop":
-        raise DataError(missing_message(rows.file, name, rows.first_row + int(absent.argmax()), zero=False))
+        raise DataError(missing_message(rows.file, name, rows.first_row + int(absent.argmax())))
     present: Mask = ~absent
     return present if complete is None else complete & present

@@ -84,10 +84,7 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
         )
     absent = np.isnan(inputs)
     if missing == "error":
-        column, row = _first(absent)
-        others = dict.fromkeys(names[place] for place in np.flatnonzero(absent.any(axis=1)).tolist())
-        others.pop(names[column])
-        raise DataError(missing_message(file, names[column], first_row + row, others=tuple(others)))
+        raise DataError(missing_in_rows(file, names, absent, first_row))
     if missing in ("zero", "mean"):  # of the mean only what was missing in every training row, too
         inputs[absent] = 0.0
         return None
@@ -95,17 +92,34 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
     return complete
 
 
-def missing_message(file: str, column: str, row: int, zero: bool = True, others: Sequence[str] = ()) -> str:
-    """What to say about a missing value.
+def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: int) -> str:
+    """What to say about missing inputs, with the share of each column that misses some.
 
-    zero : whether reading it as 0 is a way out; others : columns that miss values in the rows that were read with it
+    names : of the columns that the inputs come from, some of them several times; absent (n_features, rows) : at least
+        one is; first_row : number of the first of these rows in the file
     """
-    shown = ", ".join(map(repr, others[:MOST_NAMED])) + (", ..." if len(others) > MOST_NAMED else "")
-    ways = "--missing drop (leave such rows out)" + (", --missing zero (read 0) or --missing mean" if zero else "")
+    column, row = _first(absent)
+    places = [column, *np.flatnonzero(absent.any(axis=1)).tolist()]
+    shares = {names[place]: float(absent[place].mean()) for place in places}
+    told = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
+    more = ", ..." if len(told) > MOST_NAMED else ""
     return (
-        f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0)"
-        f"{f', and further ones in {shown}' if others else ''}; fill {'them' if others else 'it'}, or ingest or train "
-        f"with {ways}."
+        f"{file}: column {names[column]!r} has no value (null or NaN) in row {first_row + row} (counted from 0); of "
+        f"{absent.shape[1]:,} rows read, {', '.join(told[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
+        "--missing mean (the training mean, and an input that says so), --missing zero (read 0) or --missing drop "
+        "(leave such rows out)."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
+def missing_message(file: str, column: str, row: int) -> str:
+    """What to say about a missing target."""
+    return (
+        f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0); fill it, or ingest or "
+        "train with --missing drop (leave such rows out)."
     )
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from okl.errors import ConfigError, DataError, OklError
@@ -26,6 +27,7 @@ def test_bad_input_is_one_clear_sentence_and_leaves_nothing_behind(tmp_path: Pat
 
 
 EARLY = ["missing file", "not Parquet", "truncated file", "no target column", "a column of dates", "zero rows",
+         "NaN", "null", "null in CSV",
          "duplicate columns", "shards of differing types", "a text target for regression"]  # fmt: skip
 
 
@@ -34,6 +36,19 @@ def test_what_can_be_seen_early_is_seen_before_rows_are_read(tmp_path: Path, nam
     prepare, values, message = CASES[name]
     with pytest.raises(DataError, match=message):
         check_source(prepare(tmp_path), settings(**values))
+
+
+def test_missing_values_are_told_by_column_with_their_shares(tmp_path: Path) -> None:
+    gaps = {"on": pa.array([None, *range(99)], pa.date32()), "flag": pa.array([True, False, None, None] * 25)}
+    words = pa.array([None, "x"] * 50)  # there is an input for a word that is missing
+    source = parquet(tmp_path, table(100, 2, **gaps, words=words))
+    told = r"'flag' has no value .* in row 2 .*; of 100 rows read, 50% miss 'flag'\. Fill them, or .* --missing mean"
+    with pytest.raises(DataError, match=told):
+        check_source(source, settings(dates="drop"))
+    with pytest.raises(DataError, match=r"'on' has no value .* row 0 .* 1% miss 'on', 50% miss 'flag'\. "):
+        check_source(source, settings(dates="parts"))
+    check_source(source, settings(dates="drop", drop=("flag",)))
+    check_source(source, settings(dates="parts", missing="mean"))
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,9 @@ def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None
     with pytest.raises(DataError, match=r"new\.parquet: column 'b' has no value \(null or NaN\) in row 43 "):
         prepared(data, holed())
     more = replaced(holed(), "c", [*table(100).column("c").to_pylist()[:99], None])
-    with pytest.raises(DataError, match=r"column 'b' has .* row 43 .* further ones in 'c'; fill .* --missing drop"):
+    with pytest.raises(
+        DataError, match=r"column 'b' has .* row 43 .* rows read, .*% miss 'b', .*% miss 'c'\. Fill .* --missing drop"
+    ):
         prepared(data, more)
     zero = replace(data, schema=replace(data.schema, missing="zero"))
     shift, factor = data.schema.shift_and_factor
