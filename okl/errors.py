@@ -63,6 +63,6 @@ class ExecutionError(OklError, RuntimeError):
 
 
 class DivergedError(OklError, ArithmeticError):
-    """A learner whose weights are no longer finite; there is no model to save."""
+    """A learner whose weights are no longer finite, or worse than none; there is no model to save."""
 
     exit_code = 1

@@ -78,7 +78,7 @@ def learn(
     if outcome.kind == "diverged":
         raise DivergedError(
             f"The solver diverged: {outcome.reason}. Scale the columns of the data set (okl ingest --scale standard), "
-            "or take a smaller C."
+            "or let it fit less closely (a smaller C, a larger penalty)."
         )
     seconds = time.perf_counter() - begun
     return Learnt(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)

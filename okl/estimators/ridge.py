@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.checks import check_choice
+from okl.errors import DivergedError
 from okl.estimators.parameters import (
     Auto,
     RandomState,
@@ -94,6 +95,11 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
             sample = Rows(np.ascontiguousarray(inputs[taken]), targets[taken])
             basis, chosen = self._basis(sample.inputs, inputs, seed)
             found = fit_rows(basis, rows, outputs, penalty, fit_intercept, jobs, sample)
+        if not found.solved:
+            raise DivergedError(
+                f"{type(self).__name__}: columns of such size leave rounding alone. Put a StandardScaler before it, or "
+                "take a larger penalty."
+            )
         self.predictor_, self.chosen_ = found.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
         self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof
@@ -180,7 +186,8 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
         Raises
         ------
         ConfigError, a ValueError : a parameter is out of its range
-        DataError, a ValueError : y holds one class only
+        DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """
         inputs, labels = self._checked(X, y)
         self.classes_, indices = classes_of(self, labels)
@@ -222,6 +229,8 @@ class KernelRidgeRegressor(RegressorMixin, KernelRidgeEstimator):  # type: ignor
         Raises
         ------
         ConfigError, a ValueError : a parameter is out of its range
+        DataError, a ValueError : sums of squares, or weights, leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """
         inputs, targets = self._checked(X, y, y_numeric=True)
         self._learn(inputs, np.asarray(targets, dtype=np.float64), Outputs("regression", 1))

@@ -13,11 +13,12 @@ from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.predictors import Predictor
 from okl.ridge.basis import Basis
-from okl.ridge.direct import Proof, solve_directly
+from okl.ridge.direct import Direct, Proof, solve_directly
 from okl.ridge.gram import BLOCK, MOST_STRETCHES, Gram, Outputs, cuts, gram_of
-from okl.ridge.path import PENALTIES, Tried, best_of, centred, leave_one_out, prove
+from okl.ridge.path import PENALTIES, Centred, Tried, best_of, centred, leave_one_out, prove
 
 SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
+_ROUNDED = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +26,7 @@ class RidgeSolution:
     """Weights (n_outputs, n_columns) of the basis' columns and offsets (n_outputs,), float64; how they were found.
 
     proof : of the optimum; tried : penalties and their leave-one-out errors, () where it was given
+    solved : False where rounding has left weights that are worse than none
     """
 
     weights: NDArray[np.float64]
@@ -32,6 +34,7 @@ class RidgeSolution:
     penalty: float
     proof: Proof
     tried: tuple[Tried, ...] = ()
+    solved: bool = True
 
     @property
     def best(self) -> Tried | None:
@@ -39,7 +42,12 @@ class RidgeSolution:
         return next((one for one in self.tried if one.penalty == self.penalty), None)
 
     def predictor(self, basis: Basis) -> Predictor:
-        """What scores rows by it."""
+        """What scores rows by it.
+
+        Raises
+        ------
+        DataError : weights beyond what the precision of the basis holds
+        """
         return basis.predictor(self.weights, self.offsets)
 
 
@@ -60,7 +68,7 @@ def solve(
     ------
     DataError : sums that are not finite
     """
-    _refuse_infinite(gram)
+    refuse_infinite(gram)
     turn, sums = basis.turn(), None
     tried: list[Tried] = []
     if penalty is None:
@@ -69,17 +77,27 @@ def solve(
         above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
         tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
-    direct = solve_directly(turn, gram, penalty, fit_intercept)
-    if direct is not None:
-        return RidgeSolution(direct.weights.T.copy(), direct.offsets, penalty, direct.proof, tuple(tried))
-    sums = sums or centred(turn, gram, fit_intercept)
+    found = solve_directly(turn, gram, penalty, fit_intercept)
+    if found is None:
+        found = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
+    solved = found.proof.objective <= _without_weights(gram, fit_intercept)
+    return RidgeSolution(found.weights.T.copy(), found.offsets, penalty, found.proof, tuple(tried), solved)
+
+
+def _by_eigenvalues(sums: Centred, penalty: float) -> Direct:
     turned = sums.weights(penalty)
     weights = sums.turn.back(turned)
-    offsets = sums.value_mean - sums.mean @ weights
-    return RidgeSolution(weights.T.copy(), offsets, penalty, prove(sums, turned, penalty), tuple(tried))
+    return Direct(weights, sums.value_mean - sums.mean @ weights, prove(sums, turned, penalty))
 
 
-def _refuse_infinite(gram: Gram) -> None:
+def _without_weights(gram: Gram, fit_intercept: bool) -> float:
+    """Objective of weights that are 0, and what rounding of the values may add to it."""
+    spread, mean = float(gram.squares.sum()) / gram.count, float((gram.value_mean**2).sum())
+    return 0.5 * (spread if fit_intercept else spread + mean) + _ROUNDED * (spread + mean)
+
+
+def refuse_infinite(gram: Gram) -> None:
+    """Raise DataError that says which of the sums are not finite."""
     if not np.isfinite(gram.products).all():
         raise DataError(
             "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."

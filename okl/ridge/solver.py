@@ -145,11 +145,13 @@ class RidgeSolver:
         return replace(state, gram=None, solution=solution)
 
     def finished(self, state: RidgeState) -> Outcome | None:
-        """Done once it is solved; diverged where the solution is not finite."""
+        """Done once it is solved; diverged where the solution is not finite, or worse than weights that are 0."""
         if state.solution is None:
             return None
         if not np.isfinite(state.solution.weights).all():
             return Outcome("diverged", "the solution is not finite")
+        if not state.solution.solved:
+            return Outcome("diverged", f"{state.basis.n_columns:,} columns of such size leave rounding alone")
         return Outcome("done", f"solved; relative gap {state.solution.proof.relative_gap:.2g}")
 
     def standing(self, state: RidgeState) -> Convergence:

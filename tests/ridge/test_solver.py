@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.checkpoints.tree import PutTogether, TakenApart
-from okl.errors import ConfigError, DataError
+from okl.errors import ConfigError, DataError, DivergedError
+from okl.estimators import KernelRidgeRegressor
 from okl.execution import open_execution
 from okl.execution.batches import pack
 from okl.execution.protocol import Rows
@@ -131,3 +132,22 @@ def test_a_class_of_a_single_row_is_learnt(solver: RidgeSolver, tmp_path: Path) 
     assert scores.shape == (60, 3)
     assert np.isfinite(scores).all()
     assert (scores.argmax(axis=1) == labels).mean() > 0.6
+
+
+def test_columns_that_leave_rounding_alone_are_no_model(tmp_path: Path) -> None:
+    rows = curved_rows("regression", 600)
+    table = pa.table({"a": 1e5 + rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    wide = ingest(tmp_path / "rows.parquet", tmp_path / "set", ingest_settings(task="regression")).dataset
+    solver = RidgeSolver(kernel="polynomial", n_landmarks=64, bandwidth=1.5)
+    with open_execution() as execution:
+        outcome = solver.finished(last_state(solver, wide, execution))
+    assert outcome is not None
+    assert outcome.kind == "diverged"
+    assert "64 columns of such size leave rounding alone" in outcome.reason
+    estimator = KernelRidgeRegressor(kernel="polynomial", n_landmarks=64, bandwidth=1.5, random_state=0)
+    inputs = rows.inputs + np.array([1e5, 0.0])
+    with pytest.raises(DivergedError, match="Put a StandardScaler before it"):
+        estimator.fit(inputs, rows.targets)
+    near = inputs - inputs.mean(axis=0)
+    assert estimator.fit(near, rows.targets).score(near, rows.targets) > 0.6
