@@ -32,6 +32,10 @@ class Sigmoid:
         return found
 
 
+LOG_ODDS = Sigmoid(-1.0, 0.0)
+"""Of scores that are the logarithm of the odds, as the logistic loss makes them."""
+
+
 def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> Sigmoid:
     """Fit a sigmoid by maximum likelihood, to targets a little inside 0 and 1.
 

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from okl.accelerated.calibration import LOG_ODDS, normalised
 from okl.errors import ConfigError, DataError
 from okl.estimators.base import OnlineEstimator
 from okl.losses import Loss, make_loss
@@ -82,6 +84,20 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
         labels: Labels = self.classes_[chosen]
         return labels
+
+    @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities (rows, 2) of two classes, from scores that are the logarithm of the odds: loss = "logistic"."""
+        return normalised(LOG_ODDS.probabilities(self._scores(X).astype(np.float64)))
+
+    @property
+    def _tells_probabilities(self) -> bool:
+        return self._scores_are_log_odds and len(getattr(self, "classes_", (0, 1))) == 2
+
+    @property
+    def _scores_are_log_odds(self) -> bool:
+        """Whether scores of two classes are the logarithm of the odds, and no more than that was made of them."""
+        return False
 
     def _settle_classes(self, labels: Labels) -> None:
         self.classes_ = np.unique(labels)

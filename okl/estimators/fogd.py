@@ -29,7 +29,8 @@ class FOGDClassifier(OnlineClassifier):
     kernel : "gaussian", "laplacian", "matern32" or "matern52"
     map : how frequencies are drawn: "independent", "orthogonal", "quasi", "structured" or "auto"
     bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
-    loss : "hinge" or "logistic" for two classes; several classes always take the multi-class hinge
+    loss : "hinge" or "logistic" for two classes, which with "logistic" have probabilities, unless track is on; several
+        classes always take the multi-class hinge
     step_size : float > 0 on the map, whose rows have norm 1, or "auto" for the best of a race on the sample
     class_weight : factor of the steps of each class, by label; "balanced" for rows / (classes * rows of the class)
     average : predict with the average of the weights on the way, not the last ones
@@ -73,6 +74,10 @@ class FOGDClassifier(OnlineClassifier):
 
     def _binary_loss(self) -> str:
         return check_choice("loss", self.loss, ("hinge", "logistic"))
+
+    @property
+    def _scores_are_log_odds(self) -> bool:
+        return self.loss == "logistic" and not self.track  # what is mixed for rows that change is too sure of itself
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

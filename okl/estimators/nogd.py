@@ -76,6 +76,10 @@ class NOGDClassifier(OnlineClassifier):
     def _binary_loss(self) -> str:
         return check_choice("loss", self.loss, ("hinge", "logistic"))
 
+    @property
+    def _scores_are_log_odds(self) -> bool:
+        return self.loss == "logistic"
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NOGDRegressor(OnlineRegressor):

@@ -20,7 +20,7 @@ from okl.accelerated.stochastic import StochasticStart
 from okl.checks import check_choice
 from okl.errors import ConfigError
 from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, classes_of, draw_seed, number_or_auto
-from okl.estimators.unifiedcalibration import Calibration, calibrate
+from okl.estimators.unifiedcalibration import Calibration, calibrate, of_log_odds
 from okl.estimators.unifiedchoice import MapGiven, SpaceChoice
 from okl.estimators.unifiedfit import Bias, ClassFit, Fitting
 from okl.estimators.unifiedspaces import Inputs, KernelSpace
@@ -49,7 +49,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         okl.features
     n_columns : int >= 1, of a map that is named
     fit_intercept : whether there is a bias
-    probability : whether to calibrate probabilities, by five more fits
+    probability : whether to calibrate probabilities, by five more fits; the logistic model has some without
     tol : float > 0, of the duality gap, relative to the objective
     max_iter : int >= 1
     method : "practical", or "proven" for the one with a bound on its iterations
@@ -108,6 +108,10 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _memory_budget(self) -> int:
         return 1
 
+    @property
+    def _scores_are_log_odds(self) -> bool:
+        return self._model_name == "logistic" and self._bias == "own"
+
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
 
@@ -154,12 +158,18 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         labels: NDArray[Any] = self.classes_[chosen]
         return labels
 
-    @available_if(lambda self: self.probability)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.probability or self._scores_are_log_odds)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Calibrated probabilities (rows, n_classes); monotone in the scores, of two classes exactly."""
-        check_is_fitted(self, "calibration_")
-        calibration: Calibration = self.calibration_
-        return calibration.probabilities(self.decision_function(X))
+        """Probabilities (rows, n_classes); monotone in the scores, of two classes exactly.
+
+        With `probability` they are calibrated. Without, the logistic model with its own bias has them, too: its scores
+        are the logarithm of the odds, of several classes one against the rest.
+        """
+        check_is_fitted(self, "calibration_" if self.probability else None)
+        scores = self.decision_function(X)
+        n_scores = 1 if scores.ndim == 1 else scores.shape[1]
+        calibration: Calibration = self.calibration_ if self.probability else of_log_odds(n_scores)
+        return calibration.probabilities(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.accelerated.calibration import Sigmoid, cross_validated_scores, fit_sigmoid, normalised
+from okl.accelerated.calibration import LOG_ODDS, Sigmoid, cross_validated_scores, fit_sigmoid, normalised
 from okl.accelerated.multiclass import signs_by_class
 from okl.estimators.unifiedfit import Fitting, scores_of
 from okl.estimators.unifiedspaces import Space
@@ -30,6 +30,11 @@ class Calibration:
             return normalised(self.sigmoids[0].probabilities(scores))
         columns = [sigmoid.probabilities(column) for sigmoid, column in zip(self.sigmoids, scores.T, strict=True)]
         return normalised(np.maximum(np.stack(columns, axis=1), _LEAST))
+
+
+def of_log_odds(n_scores: int) -> Calibration:
+    """What takes each score for the logarithm of the odds of its class, as a model of the logistic loss means it."""
+    return Calibration((LOG_ODDS,) * n_scores)
 
 
 def calibrate(fitting: Fitting, space: Space, labelled: Labelled, seed: int, n_threads: int) -> Calibration:

@@ -9,7 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -54,6 +56,32 @@ from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, seve
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        FOGDClassifier(loss="logistic", random_state=0),
+        NOGDClassifier(loss="logistic", random_state=0),
+        CalibratedClassifierCV(KernelRidgeClassifier(n_landmarks=100, random_state=0)),
+    ],
+)
+def test_probabilities_are_shares_of_rows(made: Any) -> None:
+    inputs, labels = load_breast_cancer(return_X_y=True)
+    inputs = StandardScaler().fit_transform(inputs)
+    found = made.fit(inputs[::2], labels[::2]).predict_proba(inputs[1::2])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert (made.classes_[found.argmax(axis=1)] == made.predict(inputs[1::2])).all()
+    assert log_loss(labels[1::2], found) < 0.2  # that of the shares of the classes is .66
+    for part in np.array_split(np.argsort(found[:, 1]), 5):
+        assert abs(labels[1::2][part].mean() - found[part, 1].mean()) < 0.1
+
+
+def test_scores_that_are_no_odds_have_no_probabilities() -> None:
+    for made in (FOGDClassifier(), FOGDClassifier(loss="logistic", track=True), KernelRidgeClassifier()):
+        assert not hasattr(made, "predict_proba")
+    inputs, labels = several()
+    assert not hasattr(FOGDClassifier(loss="logistic", random_state=0).fit(inputs, labels), "predict_proba")
 
 
 @CASE

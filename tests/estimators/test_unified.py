@@ -196,6 +196,21 @@ def test_probabilities_rise_with_scores_and_say_more_than_shares(data: Any) -> N
     assert not hasattr(CSVMClassifier(), "predict_proba")
 
 
+@pytest.mark.parametrize("data", [cancer, iris])
+def test_scores_of_the_logistic_model_are_the_logarithm_of_the_odds(data: Any) -> None:
+    inputs, labels = data()
+    fitted, twin = LogisticClassifier(C=1.0).fit(inputs, labels), LogisticRegression(tol=1e-9, max_iter=1000)
+    expected = np.stack(
+        [twin.fit(inputs, labels == code).predict_proba(inputs)[:, 1] for code in range(labels.max() + 1)], axis=1
+    )
+    found = fitted.predict_proba(inputs)
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-3)
+    assert (fitted.classes_[found.argmax(axis=1)] == fitted.predict(inputs)).all()
+    shifted = UnifiedClassifier(model="logistic", bias="error-minimising")
+    assert not hasattr(shifted, "predict_proba")
+    assert hasattr(shifted.set_params(probability=True), "predict_proba")
+
+
 def test_default_of_dwd_does_not_depend_on_the_unit_of_the_inputs() -> None:
     inputs, labels = cancer(200)
     plain, scaled = (DWDClassifier().fit(factor * inputs, labels) for factor in (1.0, 1e3))
