@@ -98,14 +98,15 @@ def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
 def _as_onnx(model: Model) -> tuple[bytes, Scorer]:
     from onnxruntime import InferenceSession, SessionOptions
 
-    from okl.exporting.onnxmodel import SCORES, to_onnx
+    from okl.exporting.onnxmodel import to_onnx
 
     content: bytes = to_onnx(model).SerializeToString()
     options = SessionOptions()
     options.intra_op_num_threads = 1
     session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    session.run([SCORES], feeds_of(model.schema, made_up(model.schema, 1)))  # what it prepares once is not timed
-    return content, lambda feeds: np.asarray(session.run([SCORES], feeds)[0])
+    scores = session.get_outputs()[0].name
+    session.run([scores], feeds_of(model.schema, made_up(model.schema, 1)))  # what it prepares once is not timed
+    return content, lambda feeds: np.asarray(session.run([scores], feeds)[0])
 
 
 def _as_skops(model: Model) -> tuple[bytes, Scorer]:

@@ -14,6 +14,7 @@ from okl.store.dataset import Schema
 from okl.store.encodings import Encoding
 
 LABELS_DOMAIN = "ai.onnx.ml"
+_OF_COLUMNS = ("number", "category")  # encodings whose tensor has the name of their column
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,14 @@ class Inputs:
 
     value: str
     given: list[ValueInfoProto]
+
+
+def input_names(schema: Schema) -> set[str]:
+    """Names of the tensors that a graph takes; see `input_nodes`."""
+    if not schema.encodings:
+        return {MATRIX}
+    parts = {name for encoding in schema.encodings for name in encoding.inputs if encoding.kind not in _OF_COLUMNS}
+    return {*schema.source_columns, *parts}
 
 
 def input_nodes(graph: Graph, schema: Schema) -> Inputs:

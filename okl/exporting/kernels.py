@@ -56,22 +56,25 @@ def _laplacian(graph: Graph, kernel: Laplacian, inputs: str, vectors: FloatArray
     shape = graph.add("Concat", n_rows, graph.constant(np.array([len(vectors)])), axis=0)
     zeros = graph.add("ConstantOfShape", shape, value=helper.make_tensor("zero", _kind(dtype), [1], [0.0]))
     columns = graph.add("Transpose", inputs, perm=[1, 0])
+    total, column, entries, more = (graph.free(name) for name in ("sum", "column", "entries", "more"))
+    standing, lying, difference, size = (graph.free(name) for name in ("standing", "lying", "difference", "size"))
+    last, first = graph.free("last"), graph.free("first")
     body = helper.make_graph(
         [
-            _node("Unsqueeze", ["column", "last"], "standing"),
-            _node("Unsqueeze", ["entries", "first"], "lying"),
-            _node("Sub", ["standing", "lying"], "difference"),
-            _node("Abs", ["difference"], "size"),
-            _node("Add", ["sum", "size"], "more"),
+            _node("Unsqueeze", [column, last], standing),
+            _node("Unsqueeze", [entries, first], lying),
+            _node("Sub", [standing, lying], difference),
+            _node("Abs", [difference], size),
+            _node("Add", [total, size], more),
         ],
         "one_input",
         [
-            values_of("sum", dtype, ["rows_here", len(vectors)]),
-            values_of("column", dtype, ["rows_here"]),
-            values_of("entries", dtype, [len(vectors)]),
+            values_of(total, dtype, ["rows_here", len(vectors)]),
+            values_of(column, dtype, ["rows_here"]),
+            values_of(entries, dtype, [len(vectors)]),
         ],
-        [values_of("more", dtype, ["rows_here", len(vectors)])],
-        [helper.make_tensor("last", _kind(np.int64), [1], [1]), helper.make_tensor("first", _kind(np.int64), [1], [0])],
+        [values_of(more, dtype, ["rows_here", len(vectors)])],
+        [helper.make_tensor(last, _kind(np.int64), [1], [1]), helper.make_tensor(first, _kind(np.int64), [1], [0])],
     )
     sums = graph.add("Scan", zeros, columns, graph.constant(vectors.T), body=body, num_scan_inputs=2)
     return graph.add("Exp", _times(graph, sums, -1.0 / kernel.bandwidth, dtype))

@@ -10,7 +10,7 @@ from onnx import ModelProto, checker, helper
 
 from okl.errors import ModelError
 from okl.exporting.graph import ROWS, Graph, values_of
-from okl.exporting.inputs import LABELS_DOMAIN, input_nodes
+from okl.exporting.inputs import LABELS_DOMAIN, input_names, input_nodes
 from okl.exporting.predictors import score_nodes
 from okl.store.dataset import Schema
 from okl.store.model import Model
@@ -27,28 +27,29 @@ def to_onnx(model: Model) -> ModelProto:
     Its input `rows` is (n, n_features), double, raw values in the order of schema.features; for mixed tables, see
     `okl.exporting.inputs`. Scaling and encoding are done inside. Its outputs are `scores` before the link, (n,) or
     (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,), double, in the
-    target's own unit. A value that is not finite is no error there, as it is in okl: it makes scores that are no
-    numbers.
+    target's own unit; where a column of a mixed table has that name, the output has an underscore more. A value that
+    is not finite is no error there, as it is in okl: it makes scores that are no numbers.
 
     Raises
     ------
     ModelError, ConfigError : ONNX has no way to say what the model computes
     """
-    schema, graph = model.schema, Graph()
+    schema = model.schema
     if model.predictor.n_inputs != schema.n_features:
         raise ModelError(f"The model scores {model.predictor.n_inputs} inputs, but its schema has {schema.n_features}.")
+    graph = Graph(input_names(schema))
     raw = input_nodes(graph, schema)
     scores = score_nodes(graph, model.predictor, _scaled(graph, schema, raw.value, model.precision))
     single = model.predictor.n_outputs == 1
     if single:
         scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
-    graph.add("Identity", scores, name=SCORES)
-    told = _said(graph, schema)
+    scores = graph.add("Identity", scores, name=SCORES)
+    told = _said(graph, schema, scores)
     shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
     finished = graph.finished(
         "okl",
         raw.given,
-        [values_of(SCORES, model.precision, shape), told],
+        [values_of(scores, model.precision, shape), told],
     )
     return _sealed(finished, model)
 
@@ -62,27 +63,24 @@ def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
     return graph.cast(values, precision)
 
 
-def _said(graph: Graph, schema: Schema) -> Any:
+def _said(graph: Graph, schema: Schema, scores: str) -> Any:
     """What scores say, as `okl.store.model.predictions` has it."""
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
-        wide = graph.cast(SCORES, np.float64)
+        wide = graph.cast(scores, np.float64)
         own = graph.add("Div", wide, graph.constant(np.array(factor or 1.0)))
-        graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
-        return values_of(PREDICTIONS, np.float64, [ROWS])
+        told = graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
+        return values_of(told, np.float64, [ROWS])
     if schema.task == "multiclass":
-        chosen = graph.add("ArgMax", SCORES, axis=1, keepdims=0)
+        chosen = graph.add("ArgMax", scores, axis=1, keepdims=0)
     else:
-        chosen = graph.cast(graph.add("Not", graph.add("Less", SCORES, _zero(graph))), np.int64)
+        zero = graph.add("CastLike", graph.constant(np.array(0.0)), scores)
+        chosen = graph.cast(graph.add("Not", graph.add("Less", scores, zero)), np.int64)
     labels = np.array(schema.labels)
     if labels.dtype.kind == "U":
         labels = labels.astype(object)
-    graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
-    return values_of(LABELS, labels.dtype, [ROWS])
-
-
-def _zero(graph: Graph) -> str:
-    return graph.add("CastLike", graph.constant(np.array(0.0)), SCORES)
+    told = graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
+    return values_of(told, labels.dtype, [ROWS])
 
 
 def _sealed(graph: Any, model: Model) -> ModelProto:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 import pyarrow as pa
@@ -70,6 +72,20 @@ def test_a_missing_category_has_no_score_where_such_rows_are_dropped(model: Mode
     scores = session.run(["scores"], feeds)[0]
     assert np.isnan(scores[7]) == (model.schema.missing == "drop")
     assert np.isfinite(np.delete(scores, 7)).all()
+
+
+def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:
+    own = dict(zip(["scores", "labels", "constant_0", "sum", "y"], table().to_pydict().values(), strict=True))
+    pq.write_table(pa.table(own), tmp_path / "rows.parquet")
+    okl.ingest(
+        tmp_path / "rows.parquet", tmp_path / "data", target="y", missing="mean", dates="parts", scale="standard"
+    )
+    made = okl.train(tmp_path / "data", solver="ridge", kernel="laplacian", n_landmarks=20, out=str(tmp_path / "run"))
+    written = okl.export(made["model"], tmp_path / "model.onnx")
+    assert written["largest_difference"] < 1e-9
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert {one.name for one in session.get_inputs()} > {"scores", "labels", "sum"}
+    assert [one.name for one in session.get_outputs()] == ["scores_", "labels_"]
 
 
 def test_a_pipeline_of_numbers_is_refused(model: Model) -> None:
