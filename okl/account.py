@@ -27,6 +27,8 @@ from okl.runfolder import RunFolder
 from okl.store.dataset import Dataset, Shard
 from okl.store.publishing import PublishedFolder
 
+GIVEN, RACED = "as given", "by the race"
+
 
 @dataclass(eq=False)
 class Account:
@@ -50,6 +52,12 @@ class Account:
     kept_to: Mapping[str, list[dict[str, Any]] | None] = field(init=False)
     traffic: Traffic = field(init=False)
     weights_sha256: str = field(init=False)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What the solver used, each with its reason; what a race settled was given to the solver, but by nobody."""
+        told = self.learnt.solver.chosen(self.learnt.state)
+        return told if not self.choice else {name: RACED if why == GIVEN else why for name, why in told.items()}
 
     @property
     def constant(self) -> str:
@@ -117,7 +125,7 @@ class Account:
             "rounds": self.traffic.rounds,
             "bytes_sent": self.traffic.bytes_sent,
             "bytes_received": self.traffic.bytes_received,
-            "chosen": learnt.solver.chosen(learnt.state),
+            "chosen": self.chosen,
             **how_it_went(learnt, self.proof),
             **constraint_figures(learnt, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from glob import has_magic
 from pathlib import Path
+from shlex import quote
+from typing import Any
 
 from okl.errors import ConfigError
 
@@ -41,3 +44,12 @@ def runs_named(name: str) -> list[Path]:
         return []
     named = {folder.name.removeprefix(name): folder for folder in runs.iterdir() if folder.name.startswith(name)}
     return [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]
+
+
+def typed_model(result: Mapping[str, Any]) -> str:
+    """The model of a run as a command takes it: by the run's name, where that lies in okl's home, otherwise its place.
+
+    result : of the run, whose `run` and `model` are where these are
+    """
+    folder = Path(result.get("run") or ".")
+    return quote(folder.name if folder in runs_named(folder.name) else str(result.get("model")))

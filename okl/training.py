@@ -193,7 +193,7 @@ class TrainingRun:
             learnt.predictor,
             self.settings.model_dump(mode="json"),
             provenance(self.data, self.settings.seed)
-            | {"processors": list(self._running().processors), "chosen": self.solver.chosen(learnt.state)}
+            | {"processors": list(self._running().processors), "chosen": self._account.chosen}
             | ({"extensions": used} if used else {}),
         )
         self._account.weights_sha256 = save_model(model, self._place.beside / "model")

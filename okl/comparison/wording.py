@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from okl.home import typed_model
 from okl.store.texttables import aligned
 from okl.store.wording import number, seconds
 
@@ -119,7 +120,8 @@ def text_summary(result: Mapping[str, Any]) -> str:
     """Aligned lines for a terminal."""
     lines = aligned([list(HEADER), *(table_row(row) for row in result["models"])])
     said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
-    return "\n".join([*lines, *said, f"Model: {result['model']}", f"Report: {result['run']}/report.html"])
+    files = [f"Model: {result['model']}", f"Report: {result['run']}/report.html"]
+    return "\n".join([*lines, *said, *files, f"To use it: okl predict {typed_model(result)} ROWS --out SCORES"])
 
 
 def winner_sentence(result: Mapping[str, Any]) -> str:

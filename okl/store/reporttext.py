@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from okl.home import typed_model
 from okl.store.choices import TERMINAL, chosen_facts
 from okl.store.constraintwords import constraint_facts
 from okl.store.driftwording import drift_facts
@@ -25,8 +26,9 @@ def text_summary(result: Mapping[str, Any]) -> str:
     facts = [
         ["Model", number(result.get("model"))],
         ["Report", f"{result.get('run') or '.'}/report.html"],
+        ["To use it", f"okl predict {typed_model(result)} ROWS --out SCORES"],
         ["Learnt", _pace(result)],
-        ["Total time", seconds(result.get("total_seconds"))],
+        ["Total time", _total(result)],
         *_race(result),
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
         *timeline_facts(result),
@@ -58,6 +60,11 @@ def _race(result: Mapping[str, Any]) -> list[list[str]]:
     """What was chosen and why, a sentence a line."""
     why = (result.get("choice") or {}).get("why") or []
     return [["" if line else "Chosen", sentence] for line, sentence in enumerate(why)]
+
+
+def _total(result: Mapping[str, Any]) -> str:
+    total, race = seconds(result.get("total_seconds")), (result.get("choice") or {}).get("seconds")
+    return total if race is None else f"{total}, {seconds(race)} of them to choose"
 
 
 def _pace(result: Mapping[str, Any]) -> str:

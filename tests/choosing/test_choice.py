@@ -232,6 +232,7 @@ def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], 
     assert result["weights_sha256"] == whole["weights_sha256"]
     assert result["choice"]["why"] == whole["choice"]["why"]
     assert result["test"]["accuracy"] > 0.95
+    assert result["chosen"]["bandwidth_reason"] == "by the race"
     summary = text_summary(result)
     assert "\nChosen  " in summary
     assert all(f"  {sentence}\n" in summary for sentence in result["choice"]["why"])

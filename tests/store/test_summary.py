@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,25 @@ def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
     assert len(table) >= 5
     assert len({len(line) for line in table}) == 1
     assert number(RESULTS[name]["test"].get("mistake_rate", RESULTS[name]["test"].get("mse"))) in text
+
+
+def test_the_summary_says_what_to_type_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    for run, typed in (
+        (f"{tmp_path}/runs/churn-20261122-163747-31028", "churn-20261122-163747-31028"),
+        (f"{tmp_path}/my runs/churn", f"'{tmp_path}/my runs/churn/model'"),
+        ("s3://bucket/churn", "s3://bucket/churn/model"),
+    ):
+        if "://" not in run:
+            Path(run, "model").mkdir(parents=True)
+        text = text_summary(RESULTS["binary"] | {"run": run, "model": f"{run}/model"})
+        assert f"  okl predict {typed} ROWS --out SCORES\n" in text
+
+
+def test_the_time_of_a_race_is_told_beside_that_of_learning() -> None:
+    raced = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
+    assert "7.8 s, 4.5 s of them to choose\n" in text_summary(raced)
+    assert "7.8 s\n" in text_summary(RESULTS["binary"])
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
