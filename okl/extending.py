@@ -86,8 +86,10 @@ def add_model(model: Model) -> Model:
 
     Raises
     ------
-    ConfigError : the name is taken, or the class lacks something
+    ConfigError : the name is taken, or it is no Classifier, or lacks something
     """
+    if not (isinstance(model, type) and issubclass(model, Classifier)):
+        raise ConfigError(f"{model!r:.80} is no class derived from okl.extending.Classifier, as a model has to be.")
     missing = [part for part in ("NAME", "PARAMETER", "EQUATION") if not hasattr(model, part)]
     missing += sorted(getattr(model, "__abstractmethods__", ()))
     if missing:

@@ -138,7 +138,7 @@ def _import(module: str, place: str) -> None:
         importlib.import_module(module)
     except OklError as error:
         raise ConfigError(str(error) if place in str(error) else f"The extension {place}: {error}") from None
-    except Exception as error:  # whatever a user's file does wrong
+    except (Exception, SystemExit) as error:  # whatever a user's file does wrong
         raise ConfigError(
             f"The extension {place} fails when it is imported: {type(error).__name__}: {error}."
         ) from error

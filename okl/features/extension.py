@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from okl import extensions
 from okl.checks import check_at_least
-from okl.errors import ConfigError, ModelError
+from okl.errors import ConfigError, ModelError, OklError
 from okl.features.protocol import check_inputs
 from okl.kernels import Kernel
 from okl.types import FloatArray, Precision
@@ -53,11 +53,18 @@ class ExtensionFeatures:
     stored: dict[str, NDArray[Any]]
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Features (rows, n_columns), or ConfigError if the extension makes something else."""
-        inputs = np.asarray(inputs, dtype=self.precision)
+        """Features (rows, n_columns), or ConfigError if the extension fails, or makes something else."""
+        inputs = np.asarray(inputs, dtype=self.precision).view()
         check_inputs(self, inputs)
+        inputs.flags.writeable = False  # they are the caller's, and may be read again
         own: OwnMap = extensions.exactly("map", self.name, self.origin)
-        features = np.ascontiguousarray(own.transform(self.stored, inputs), dtype=self.precision)
+        made = _called(self.name, self.origin, own.transform, self.stored, inputs)
+        if not isinstance(made, np.ndarray) or made.dtype.kind not in "bif":
+            told = f"{made.dtype} numbers" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
+            raise ConfigError(f"The map {self.name!r} of {self.origin} makes {told}, but it takes an array of floats.")
+        features: FloatArray = np.ascontiguousarray(made, dtype=self.precision)
+        if np.may_share_memory(features, inputs):
+            features = features.copy()  # as every map's, whoever asked for them may write into them
         if features.shape != (len(inputs), self.n_columns):
             raise ConfigError(
                 f"The map {self.name!r} of {self.origin} makes features of shape {features.shape}, but {len(inputs)} "
@@ -82,16 +89,17 @@ def draw_extension_map(
 
     Raises
     ------
-    ConfigError : no extension has declared it; what it draws are no arrays; features of another shape
+    ConfigError : no extension has declared it; it fails; what it draws are no arrays; features of another shape
     """
     declared = extensions.find("map", name)
     if declared is None:
         raise ConfigError(f"map = {name!r} is none of okl's own, and no extension has declared it.")
     check_at_least("n_columns", n_columns, 1)
     own: OwnMap = declared.thing
-    drawn = own.draw(kernel, n_inputs, n_columns, np.random.default_rng((seed, 0xE87)))
-    if not isinstance(drawn, dict):
-        kind = type(drawn).__name__
+    random = np.random.default_rng((seed, 0xE87))
+    drawn = _called(name, declared.origin, own.draw, kernel, n_inputs, n_columns, random)
+    if not isinstance(drawn, dict) or not all(isinstance(key, str) for key in drawn):
+        kind = f"{type(drawn).__name__}" if not isinstance(drawn, dict) else "dict with keys that are no names"
         raise ConfigError(f"The map {name!r} of {declared.origin} draws a {kind}, but it takes NumPy arrays by name.")
     if bad := [
         key for key, array in drawn.items() if not isinstance(array, np.ndarray) or array.dtype.kind not in "bif"
@@ -125,6 +133,16 @@ def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, 
     sizes = int(description["n_inputs"]), int(description["n_columns"])
     precision: Precision = "float64" if description["precision"] == "float64" else "float32"
     return ExtensionFeatures(name, declared.origin, version, *sizes, precision, arrays)
+
+
+def _called(name: str, origin: str, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function of an extension returns, or ConfigError with its own words."""
+    try:
+        return function(*given)
+    except OklError:
+        raise
+    except Exception as error:  # whatever a user's function does wrong
+        raise ConfigError(f"The map {name!r} of {origin} fails: {type(error).__name__}: {error}.") from error
 
 
 def _in(array: NDArray[Any], precision: Precision) -> NDArray[Any]:

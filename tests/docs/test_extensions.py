@@ -158,7 +158,12 @@ def test_inner_products_of_binned_rows_are_those_of_the_laplacian_kernel() -> No
 
 
 def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
-    draws = {"tuple": "(1.0,)", "list": "[]", "'shift'": "{'shift': 'far'}"}
+    draws = {
+        "tuple": "(1.0,)",
+        "list": "[]",
+        "'shift'": "{'shift': 'far'}",
+        "no names": "{3: __import__('numpy').ones(2)}",
+    }
     for number, (told, drawn) in enumerate(draws.items()):
         (tmp_path / f"drawing_{number}.py").write_text(
             "from okl.extending import add_map\n"
@@ -167,6 +172,50 @@ def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
         use_extension(tmp_path / f"drawing_{number}.py")
         with pytest.raises(ConfigError, match=rf"drawing-{number}' of .* draws .*{told}.*NumPy arrays"):
             draw_extension_map(f"drawing-{number}", Gaussian(1.0), 2, 64, 0)
+
+
+TRANSFORMS = {
+    "inputs @ arrays['gone']": "fails: KeyError: 'gone'",
+    "inputs.__imul__(2.0)": "fails: ValueError: output array is read-only",
+    "'text'": "makes a str, but it takes an array",
+    "inputs @ arrays['w'] + 1j": "makes complex128 numbers, but it takes an array of floats",
+    "inputs @ arrays['w'][:, :3]": r"makes features of shape \(1, 3\), but 1 rows of 8 columns",
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_map_that_fails_is_told_in_its_own_words(transform: str, tmp_path: Path) -> None:
+    number = [*TRANSFORMS].index(transform)
+    (tmp_path / f"failing_{number}.py").write_text(
+        "from okl.extending import add_map\n"
+        f"add_map('failing-{number}', draw=lambda kernel, n, m, random: {{'w': random.normal(size=(n, m))}}, "
+        f"transform=lambda arrays, inputs: {transform})\n"
+    )
+    use_extension(tmp_path / f"failing_{number}.py")
+    with pytest.raises(ConfigError, match=rf"failing-{number}' of failing_{number}\.py \w+ {TRANSFORMS[transform]}"):
+        draw_extension_map(f"failing-{number}", Gaussian(1.0), 2, 8, 0, "float64")
+
+
+def test_a_map_that_fails_to_draw_is_told_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "undrawn.py").write_text(
+        "from okl.extending import add_map\n"
+        "add_map('undrawn', draw=lambda kernel: {}, transform=lambda arrays, inputs: inputs)\n"
+    )
+    use_extension(tmp_path / "undrawn.py")
+    with pytest.raises(ConfigError, match=r"undrawn\.py \w+ fails: TypeError: .*positional argument"):
+        draw_extension_map("undrawn", Gaussian(1.0), 2, 8, 0)
+
+
+def test_inputs_that_a_map_hands_back_stay_the_callers(tmp_path: Path) -> None:
+    (tmp_path / "itself.py").write_text(
+        "from okl.extending import add_map\n"
+        "add_map('itself', draw=lambda *sizes: {}, transform=lambda arrays, inputs: inputs)\n"
+    )
+    use_extension(tmp_path / "itself.py")
+    inputs = np.ones((3, 2))
+    features = draw_extension_map("itself", Gaussian(1.0), 2, 2, 0, "float64").transform(inputs)
+    features += 1.0
+    assert inputs.sum() == 6.0
 
 
 LOSS = "from okl.extending import add_loss\nadd_loss({}, value={}, derivative={})"
@@ -181,7 +230,11 @@ BAD = {
     LOSS.format(
         "'huber', task='binary'", "lambda s, t: s", "lambda s, t: 1.0"
     ): r"'huber' comes from huber\.py .* and from bad",
-    "from okl.extending import add_model\n@add_model\nclass My:\n    pass": "model My lacks NAME, PARAMETER, EQUATION",
+    "from okl.extending import add_model\n@add_model\nclass My:\n    pass": "no class derived from okl.extending",
+    "from okl.extending import Classifier, add_model\n@add_model\nclass My(Classifier):\n    pass": (
+        "model My lacks NAME, PARAMETER, EQUATION, of"
+    ),
+    "raise SystemExit(3)": "fails when it is imported: SystemExit: 3",
 }
 
 
