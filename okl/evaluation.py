@@ -74,7 +74,8 @@ def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
     """
     if report.get("squared_loss") is None:
         return report
-    return report | {"squared_loss": report["squared_loss"] * schema.target_shift_and_factor[1] ** 2}
+    factor = schema.target_shift_and_factor[1]
+    return report | {"squared_loss": report["squared_loss"] * factor * factor}  # the square alone may leave floats
 
 
 def constant_scores(schema: Schema, rows: int) -> FloatArray:

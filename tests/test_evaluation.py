@@ -121,3 +121,16 @@ def test_the_constant_predictor_knows_the_training_targets_only(task: str, runs:
         assert metrics["r2"] == pytest.approx(0.0, abs=1e-6)
     else:
         assert metrics["accuracy"] == pytest.approx(max(schema.class_counts) / sum(schema.class_counts))
+
+
+def test_a_scaled_target_may_be_as_small_as_floats_are(tmp_path: Path) -> None:
+    rows = curved(300, "regression")
+    tiny = rows.set_column(rows.column_names.index("y"), "y", pc.multiply(rows.column("y"), 1e-160))
+    scaled = {"scale": "standard", "scale_target": True}
+    found = [
+        train(train_settings(write(tmp_path, content, f"{name}.parquet"), tmp_path / name, scaled, bandwidth=2.0))
+        for name, content in (("own", rows), ("tiny", tiny))
+    ]
+    losses = [result["test"]["squared_loss"] for result in found]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)  # squares of 1e-160 have few digits
+    assert losses[0] > 0.01
