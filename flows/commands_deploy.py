@@ -125,7 +125,7 @@ def deploy(
         )  # fmt: skip
         schedule, url = schedule_of(cron, timezone), None if configured else address()
     found = {"deployments": names, "pool": pool, "schedule": schedule}
-    show(found, json, deployed_text(names, schedule, url))
+    show(found, json, deployed_text(names, schedule, url, scoring))
 
 
 def _training(

@@ -121,10 +121,13 @@ def publish(
     run = None if place.exists() else run_named(trained)
     version, new = publish_trained(model, run or place, promote=promote, why=why)
     found = {"model": name, "version": version.number, "new": new, "folder": str(version.folder)}
-    text = f"{version} {'published' if new else 'was there already'}: {version.folder}"
-    if model.state().champion != version.number:
-        text += f"\nchampion of {name} is {model.state().champion or 'none yet'}; "
-        text += f"to make it this one: okl models promote {name} {version.number}"
+    text, champion = (
+        f"{version} {'published' if new else 'was there already'}: {version.folder}",
+        model.state().champion,
+    )
+    text += f"\nchampion of {name} is {champion or 'none yet'}"
+    if champion != version.number:
+        text += f"; to make it this one: okl models promote {name} {version.number}"
     show(found, json, text)
 
 

@@ -28,10 +28,13 @@ def address() -> str | None:
     return None if value is None else str(value)
 
 
-def deployed_text(names: list[str], schedule: dict[str, Any] | None, url: str | None) -> str:
+def deployed_text(
+    names: list[str], schedule: dict[str, Any] | None, url: str | None, scoring: dict[str, str] | None = None
+) -> str:
     """Names of deployments, the first of which fires by the schedule, and the commands that go with them.
 
     url : of the server where `prefect` would not find it by itself
+    scoring : source and out of the deployment that scores with each new champion, if there is one
     """
     first = names[0]
     own = [name for name in names if not name.endswith("/default")] or [first]
@@ -42,6 +45,11 @@ def deployed_text(names: list[str], schedule: dict[str, Any] | None, url: str | 
     lines = [
         *names,
         f"{first} runs {when}",
+        *(
+            f"{name} scores {scoring['source']} with each new champion; scores go to {scoring['out']}"
+            for name in own
+            if scoring is not None and name != first
+        ),
         f"run it now:   {prefect} deployment run {first} --watch",
         "what became of it: okl status",
         *(["end its schedule: okl deploy again, without --cron"] if schedule is not None else []),

@@ -52,12 +52,14 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
     """The same for people."""
     lines = [f"deployments that run by a schedule, or have run: {len(deployments) or 'none'}"]
     for one in deployments:
-        cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"]) or "when asked"
-        lines.append(f"  {one['name']}  {cron}" + (f"  next {_moment(one['next'], one)}" if one["next"] else ""))
+        cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"])
+        when = cron or ("with each new champion" if one["scores_to"] else "when asked")
+        lines.append(f"  {one['name']}  {when}" + (f"  next {_moment(one['next'], one)}" if one["next"] else ""))
         if last := one["last"]:
             why = f": {_short(last['message'])}" if last["message"] and last["type"] not in WELL else ""
             lines.append(f"    last {last['state']} {_moment(last['at'])}{why}")
-            lines += [f"    {_short(last['outcome'])}"] if last["outcome"] else []
+            lines += [f"    {last['outcome']}"] if last["outcome"] else []
+        lines += [f"    scores go to {one['scores_to']}"] if one["scores_to"] else []
     lines += [
         f"  notice {_moment(one['time'])}  {one.get('event')}: {one.get('about')}  {_short(one.get('said'))}".rstrip()
         for one in notices
@@ -76,6 +78,7 @@ def _told(url: str, name: str, deployment: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "schedules": schedules,
+        "scores_to": _scores_to(name, deployment.get("parameters") or {}),
         "next": waiting["next_scheduled_start_time"] if waiting else None,
         "last": None if last is None else {
             "run": last["name"], "state": last["state_name"], "type": last["state_type"],
@@ -86,14 +89,23 @@ def _told(url: str, name: str, deployment: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _scores_to(name: str, parameters: dict[str, Any]) -> str | None:
+    """Where scores with each new champion go; None of a deployment that does not make them (see infra/prefect.yaml)."""
+    flow, _, model = name.partition("/")
+    settings = parameters.get("settings") or {}
+    wanted = flow == "okl-score" and settings.get("model") == f"{model}@champion"
+    return str(settings.get("out")) if wanted else None
+
+
 def _outcome(url: str, run: str) -> str:
     """What a retraining came to, by the row that it left (see `flows.announcing`); "" of other runs."""
     wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"like_": "okl-arrivals-%"}}, "limit": 1}
     found = get_json(f"{url}/artifacts/filter", wanted)
     try:
         (row,) = json.loads(found[0]["data"])
-        counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected."
-        return f"{row.get('reason') or row['outcome']} {counts}"
+        counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected"
+        why = f" (why: okl models show {row['model']})" if row["rejected"] else ""
+        return f"{_short(row.get('reason') or row['outcome'])} {counts}{why}."
     except (LookupError, TypeError, ValueError):
         return ""
 

@@ -30,6 +30,7 @@ from flows.announcing import announce
 from flows.deploy import deploy
 from flows.deployplan import packaged_plan
 from flows.records import wait_for_records
+from flows.schedule import deployed_text
 from flows.server import OwnServer
 from flows.service import RetrainService
 from flows.stack.deployed import deployments_of
@@ -189,7 +190,11 @@ def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
     assert folder.name.endswith("-version-1")
     assert list(folder.glob("*.parquet"))
     assert "okl-arrivals-hours" in records(server, run)[1]
-    lasts = {one["name"]: one["last"] for one in deployments_of(server.url)}
+    told = deployments_of(server.url)
+    scores_to = {one["name"]: one["scores_to"] for one in told}
+    assert scores_to["okl-score/hours"] == f"{place}/scores/{{date}}-version-{{version}}"
+    assert scores_to["okl-retrain/hours"] is None
+    lasts = {one["name"]: one["last"] for one in told}
     assert lasts["okl-retrain/hours"]["outcome"].startswith("Published: ")
     assert lasts["okl-score/hours"]["outcome"] == ""
 
@@ -323,3 +328,13 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
 
 def test_the_plan_lies_in_infra_of_a_checkout() -> None:
     assert packaged_plan() == Path(__file__).parents[2] / "infra" / "prefect.yaml"
+
+
+def test_what_runs_when_is_told_with_what_to_type() -> None:
+    scoring = {"source": "/new.csv", "out": "/scores/{time}"}
+    names = ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
+    told = deployed_text(names, None, None, scoring).splitlines()
+    assert "okl-retrain/hours runs only when asked" in told
+    assert "okl-score/hours scores /new.csv with each new champion; scores go to /scores/{time}" in told
+    assert "remove it:    prefect deployment delete okl-score/hours" in told
+    assert not any("scores go to" in line for line in deployed_text(["okl-train/default"], None, None).splitlines())

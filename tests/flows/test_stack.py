@@ -255,7 +255,16 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
     }
     zurich = [{"cron": "0 3 * * *", "timezone": "Europe/Zurich"}]
     one = {"name": "okl-retrain/churn", "schedules": zurich, "next": "2026-03-10T02:00:00Z", "last": last}
-    told = "\n".join(deployed_lines([one], notices))
+    schedules: list[Any] = []
+    scoring = {
+        "name": "okl-score/churn",
+        "schedules": schedules,
+        "next": None,
+        "last": None,
+        "scores_to": "/scores/{time}",
+    }
+    told = "\n".join(deployed_lines([one | {"scores_to": None}, scoring], notices))
+    assert "  okl-score/churn  with each new champion\n    scores go to /scores/{time}\n" in told
     assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in told
     assert "last Failed" in told
     assert ": No file can be read." in told

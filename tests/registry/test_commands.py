@@ -93,6 +93,8 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal:
         "2 runs are named first. Give the whole name of one, such as first-20260102"
         in terminal.okl("evaluate", "first", rows).sentence
     )
+    told = terminal.okl("models", "publish", "other", "first-20260101-101010-7", "--promote").out
+    assert told.endswith("\nchampion of other is 1\n")
     told = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
     assert "champion of churn is none yet; to make it this one: okl models promote churn 1" in told
     refused = terminal.okl("evaluate", "churn", rows).sentence
