@@ -80,7 +80,7 @@ INGEST = Options(
 TRAIN = Options(
     TrainSettings,
     (*("solver", "kernel", "bandwidth", "frequencies", "map", "budget", "rank", "landmarks", "loss", "step_size"),
-     *("n_landmarks", "penalty", "rescale", "budget_seconds"),
+     *("n_landmarks", "penalty", "rescale", "budget_seconds", "validation"),
      *("C", "nu", "kappa", "tol", "lam", "gap", "confidence", "fit_intercept", "bias"),
      *("class_weights", "radius", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive",
       "certify"),

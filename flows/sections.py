@@ -22,7 +22,10 @@ DATA: Section = (
 )  # fmt: skip
 SECTIONS: tuple[Section, ...] = (
     DATA,
-    ("What to learn", ("solver", "kernel", "bandwidth", "loss", "class_weights", "rescale", "seed", "precision")),
+    (
+        "What to learn",
+        ("solver", "kernel", "bandwidth", "loss", "class_weights", "rescale", "validation", "seed", "precision"),
+    ),
     ("How long", ("budget_seconds", "passes", "order")),
     ("Where results go", ("out", "name", "overwrite")),
     FROM_FILES,

@@ -14,6 +14,10 @@ OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
 OF_FOURIER_MAPS = ("frequencies", "map")
 NOT_OF_CUTS = ("passes", "rounds", "order")
 NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
+OF_A_RACE = {
+    "budget_seconds": "takes as long as it takes: auto looks at the time",
+    "validation": "is not raced against others: auto is",
+}
 MOST_TOLD = 6
 LOSSES_OF_STRATEGIES = (
     "auto",
@@ -35,11 +39,12 @@ def check_options(settings: TrainSettings) -> None:
     ConfigError : an option that the solver, the kernel or the mode does not take, or a rank above the budget
     """
     solver, taken = settings.solver, options_of(settings.solver)
-    if solver != "auto" and _changed(settings, "budget_seconds"):
-        raise ConfigError(
-            f"{_told(settings, 'budget_seconds')}, but the solver {solver} takes as long as it takes: auto looks at "
-            "the time. Leave it out, or give no solver and no option of one."
-        )
+    for name, why in OF_A_RACE.items():
+        if solver != "auto" and _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the solver {solver} {why}. Leave it out, or give no solver and no "
+                "option of one."
+            )
     for name in TrainSettings.model_fields:
         others = [other for other, options in OPTIONS.items() if name in options]
         if others and name not in taken and _changed(settings, name):

@@ -18,7 +18,8 @@ from okl.choosing.costs import (
     most_landmarks,
     rounds_of_race,
 )
-from okl.choosing.race import Race, Ran, Track, race
+from okl.choosing.neighbours import LEAST_ROWS, are_test_rows_given, likeness
+from okl.choosing.race import Left, Race, Ran, Track, race
 from okl.configuration import TrainSettings
 from okl.errors import ConfigError
 from okl.execution.local import default_threads
@@ -29,9 +30,14 @@ from okl.ridge.path import apart
 from okl.ridge.solver import SAMPLE_GROUPS
 from okl.store.dataset import Dataset, Scale, Schema
 from okl.store.reading import sample_rows
+from okl.types import IntArray
 
 ENOUGH_LANDMARKS = 2048  # where twice as many made the sampled rows no better
 WORTH = 0.02  # of the error: what twice as many landmarks have to gain for more than that
+_LEFT_OUT: dict[Left, str] = {
+    "rows": "each predicted by a model of the others",
+    "blocks": "each fifth of them, as they lie, predicted by a model of the others",
+}
 _SAME = 0.5  # of what chance makes of it: a linear model that close to the best is taken, as it is simpler
 
 
@@ -59,34 +65,55 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
         raise ConfigError(f"{data.folder} has {rows} training rows, but a choice takes two at least. Name a solver.")
     begun, observer = time.perf_counter(), observer or NullObserver()
     shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
-    rounds = rounds_of_race(settings.budget_seconds, rows)
-    sample = _sample(data, rounds[-1][0], settings.seed)
-    track = Track(data.schema, sample, Outputs(data.schema.task, data.schema.n_outputs), _threads(settings))
-    scales = _scales(settings, data.schema)
-    result = race(
-        track, field(scales), rounds, lambda done, total, best: observer.advance(done, total, {"score": best})
-    )
-    update, why = _sized(result, shape, settings.budget_seconds, data.schema)
+    result, by, said = _raced(settings, data, observer)
+    update, why = _sized(result, by, shape, settings.budget_seconds, data.schema)
     if update["solver"] == "ridge":
         update["precision"] = "float64"  # as TrainSettings has it where ridge is asked for
-    # whoever trains with these settings again learns the same, without a race that a budget would belong to
-    update["budget_seconds"] = TrainSettings.model_fields["budget_seconds"].default
+        if by == "blocks":  # the solver's own would be that of least leave-one-out error
+            update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
+    # whoever trains with these settings again learns the same, without a race that these would belong to
+    for name in ("budget_seconds", "validation"):
+        update[name] = TrainSettings.model_fields[name].default
     record = {
+        "validation": by,
         "rows": result.winner.rows,
         "budget_seconds": settings.budget_seconds,
         "seconds": time.perf_counter() - begun,
         "candidates": [one.as_json() for one in result.ran],
-        "why": why,
+        "why": why + said,
     }
     return Choice(settings.model_copy(update=update), record)
 
 
-def _sample(data: Dataset, n: int, seed: int) -> Rows:
-    """Raw rows, shuffled."""
+def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[Race, Left, list[str]]:
+    """The race that decides, what its candidates were judged by, and what there is to say of it."""
+    rounds = rounds_of_race(settings.budget_seconds, data.rows("train"))
+    sample, places = _sample(data, rounds[-1][0], settings.seed)
+    by: Left = "blocks" if settings.validation == "blocks" else "rows"
+    outputs = Outputs(data.schema.task, data.schema.n_outputs)
+    track = Track(data.schema, sample, places, outputs, _threads(settings), by)
+    starters = field(_scales(settings, data.schema))
+
+    def tell(done: int, total: int, best: float) -> None:
+        observer.advance(done, total, {"score": best})
+
+    result = race(track, starters, rounds, tell)
+    if settings.validation != "auto" or rounds[-1][0] < LEAST_ROWS:
+        return result, by, []
+    found = likeness(track, result.winner, rounds[min(1, len(rounds) - 1)])
+    if not found.told:
+        return result, by, []
+    if not (found.decides and are_test_rows_given(data)):
+        return result, by, [found.words(blocks=False)]
+    return race(track.judging("blocks"), starters, rounds, tell), "blocks", [found.words(blocks=True)]
+
+
+def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
+    """Raw rows, shuffled, and their places in the order of the data set."""
     raw = replace(data, schema=replace(data.schema, scale="none"))
     rows = sample_rows(raw, "train", n, seed, "float64", SAMPLE_GROUPS)
     order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
-    return Rows(rows.inputs[order], rows.targets[order])
+    return Rows(rows.inputs[order], rows.targets[order]), order
 
 
 def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scale, ...]:
@@ -100,11 +127,13 @@ def _threads(settings: TrainSettings) -> int:
     return default_threads() if settings.threads == "auto" else settings.threads
 
 
-def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) -> tuple[dict[str, Any], list[str]]:
+def _sized(
+    result: Race, by: Left, shape: Shape, budget_seconds: float, schema: Schema
+) -> tuple[dict[str, Any], list[str]]:
     """What the winner changes of the settings, and sentences that say why."""
     winner, linear = result.winner, result.best_linear
     taken = linear if _as_good(result, schema) else winner
-    why = [_how_good(taken, len(result.ran), schema)]
+    why = [_how_good(taken, len(result.ran), by, schema)]
     if taken is linear:
         curved = next(one for one in result.ran if one.candidate.kernel != "linear")
         why.append(f"The best kernel there, {curved.candidate.name} ({curved.error:.2%}), is no better but by chance.")
@@ -133,11 +162,11 @@ def _sized(result: Race, shape: Shape, budget_seconds: float, schema: Schema) ->
     return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
 
 
-def _how_good(taken: Ran, of: int, schema: Schema) -> str:
+def _how_good(taken: Ran, of: int, by: Left, schema: Schema) -> str:
     unit = "mistakes" if schema.task != "regression" else "of the variance is left"
     return (
         f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: {taken.error:.2%} {unit} on "
-        f"{taken.rows:,} sampled rows, each predicted by a model of the others."
+        f"{taken.rows:,} sampled rows, {_LEFT_OUT[by]}."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,12 +13,16 @@ from okl.choosing.candidates import Candidate
 from okl.execution.protocol import Rows
 from okl.features.bandwidth import suit_kernel
 from okl.ridge.basis import Basis, LandmarkBasis, MapBasis
+from okl.ridge.folds import folds_of, leave_folds_out
 from okl.ridge.gram import Outputs
-from okl.ridge.path import apart
+from okl.ridge.path import apart, best_of
 from okl.ridge.solution import fit_rows
 from okl.ridge.solver import plain_inputs
 from okl.store.dataset import Schema, scaling_of
-from okl.types import FloatArray, Task
+from okl.types import FloatArray, IntArray, Task
+
+Left = Literal["rows", "blocks", "fifths"]
+"""What is left out at a time: a row, a fifth that lies together, or one drawn at random."""
 
 KEPT = (8, 3)  # of the first round, of the second; neighbours of the best join the last one
 _TELL = Callable[[int, int, float], None]
@@ -28,8 +32,9 @@ _TELL = Callable[[int, int, float], None]
 class Ran:
     """How a candidate did in its last round.
 
-    error : leave-one-out mistake rate, or squared error over that of the mean; squared_error : the latter for classes,
-        too; rows, landmarks : of the round; bandwidth : in scaled units, None for a linear one; kept : was in the last
+    error : mistake rate of rows by models of others, or squared error over that of the mean; squared_error : the
+        latter, for classes, too; rows, landmarks : of the round; bandwidth : in scaled units, None for a linear one;
+        kept : was in the last
     """
 
     candidate: Candidate
@@ -76,19 +81,35 @@ class Race:
 
 
 class Track:
-    """Where candidates run: sampled raw rows, shuffled, and their targets. n_threads : bits do not depend on it"""
+    """Where candidates run: sampled raw rows, shuffled, and their targets.
 
-    def __init__(self, schema: Schema, sample: Rows, outputs: Outputs, n_threads: int) -> None:
-        self._schema, self._sample, self.outputs, self._threads = schema, sample, outputs, n_threads
+    places : (rows,), those of the sampled rows in the data set's order; n_threads : bits do not depend on it
+    by : rows are predicted by models of all others, or of those of the other fifths of the data set
+    """
+
+    def __init__(
+        self, schema: Schema, sample: Rows, places: IntArray, outputs: Outputs, n_threads: int, by: Left = "rows"
+    ) -> None:
+        self._schema, self._sample, self._places, self._threads = schema, sample, places, n_threads
+        self.outputs, self.by = outputs, by
+
+    def judging(self, by: Left) -> Track:
+        """The same rows, where candidates are told apart by other errors."""
+        return Track(self._schema, self._sample, self._places, self.outputs, self._threads, by)
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
-        """Fit a candidate to the first rows, and take the penalty of least leave-one-out error."""
+        """Fit a candidate to the first rows, and take the penalty of least error."""
         begun = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         basis, bandwidth = basis_of(candidate, inputs, landmarks)
-        found = fit_rows(basis, Rows(inputs, self._sample.targets[:rows]), self.outputs, n_threads=self._threads)
-        best = found.best
-        assert best is not None, "no penalty was given"
+        sample = Rows(inputs, self._sample.targets[:rows])
+        if self.by == "rows":
+            best = fit_rows(basis, sample, self.outputs, n_threads=self._threads).best
+            assert best is not None, "no penalty was given"
+        else:
+            places = self._places[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
+            folds = folds_of(sample.targets, places, self.outputs.task)
+            best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
         return Ran(
             candidate,
             best.error,

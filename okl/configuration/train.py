@@ -14,7 +14,7 @@ from okl.types import Precision
 
 _TRUE = ("true", "1", "yes", "on")
 NOT_OF_LEARNERS = frozenset(
-    {"data", "ingest", "solver", "rescale", "budget_seconds", "seed", "precision", "checkpoint_seconds"}
+    {"data", "ingest", "solver", "rescale", "budget_seconds", "validation", "seed", "precision", "checkpoint_seconds"}
     | {"checkpoint_rounds", "out", "name"}
 )
 """Options of a run that a race takes as well."""
@@ -102,6 +102,12 @@ class TrainSettings(WhereSettings):
         allow_inf_nan=False,
         description="auto: seconds that the race and the learning may take on a machine of two cores, counted in "
         "operations, so that the model does not depend on the clock",
+    )
+    validation: Literal["auto", "rows", "blocks"] = Field(
+        "auto",
+        description="auto: what the race's candidates are judged by; rows: each row by a model of the others; blocks: "
+        "each fifth of the rows, as they lie, by a model of the others, for rows that are like their neighbours; auto: "
+        "rows, or blocks where these are much harder and test rows were given, not drawn",
     )
     regularisation: Positive | Literal["auto"] = Field(
         "auto", description="of bogd, bogd++, norma, bsgd: weight of the squared norm; auto: the solver's own"

@@ -110,6 +110,22 @@ def leave_one_out(
     Source: Cook & Weisberg, Residuals and Influence in Regression, 1982, (2.2.8); Rifkin & Lippert,
     MIT-CSAIL-TR-2007-025.
     """
+    return errors_of(totals_of(basis, sums, outputs, sample, penalties, n_threads, among=True), penalties, outputs)
+
+
+def totals_of(
+    basis: Basis,
+    sums: Centred,
+    outputs: Outputs,
+    sample: Rows,
+    penalties: tuple[float, ...],
+    n_threads: int,
+    among: bool,
+) -> NDArray[np.float64]:
+    """Weights of rows, their squares about the mean, and of each penalty the squares and the mistakes that are left.
+
+    among : whether the rows are among those of the sums, which are then to be without each; (2 + 2 len(penalties),)
+    """
     inverses = 1.0 / (sums.values[:, np.newaxis] + sums.count * np.array(penalties))
     constant = 1.0 / sums.count if sums.fit_intercept else 0.0
     firsts = range(0, len(sample.targets), BLOCK)
@@ -118,13 +134,14 @@ def leave_one_out(
         turn = sums.turn.back(sums.vectors)
 
         def of_block(first: int) -> NDArray[np.float64]:
-            """Weights of rows, their squares about the mean, and of each penalty squares and mistakes left."""
             targets = sample.targets[first : first + BLOCK]
             values, weights = outputs.of(targets), outputs.weights(targets)
             counted = np.ones(len(values)) if weights is None else weights
             columns = np.asarray(basis.columns(sample.inputs[first : first + BLOCK]), dtype=np.float64) - sums.mean
             turned = columns @ turn
-            slacks = 1.0 - counted[:, np.newaxis] * (turned**2 @ inverses + constant)
+            slacks = np.ones((len(values), len(penalties)))
+            if among:
+                slacks -= counted[:, np.newaxis] * (turned**2 @ inverses + constant)
             errors = [float(counted.sum()), float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))]
             for k in range(len(penalties)):
                 about_mean, slack = values - sums.value_mean, slacks[:, k, np.newaxis]
@@ -136,11 +153,18 @@ def leave_one_out(
 
         n_threads = max(1, min(n_threads, len(firsts)))
         parts = run_threads(n_threads, lambda thread: [of_block(first) for first in firsts[thread::n_threads]])
-    total = np.sum([parts[index % n_threads][index // n_threads] for index in range(len(firsts))], axis=0)
-    count, spread = total[0], max(total[1], np.finfo(np.float64).tiny)
+    totals: NDArray[np.float64] = np.sum(
+        [parts[index % n_threads][index // n_threads] for index in range(len(firsts))], axis=0
+    )
+    return totals
+
+
+def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs: Outputs) -> list[Tried]:
+    """What totals say of each penalty."""
+    count, spread = totals[0], max(totals[1], np.finfo(np.float64).tiny)
     return [
         Tried(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
-        for penalty, squares, wrong in zip(penalties, total[2::2], total[3::2], strict=True)
+        for penalty, squares, wrong in zip(penalties, totals[2::2], totals[3::2], strict=True)
     ]
 
 

@@ -189,7 +189,7 @@ def test_many_rows_are_learnt_online_where_landmarks_would_be_too_few(
     rows: int, coarse: float, task: Task, solver: str, data: dict[str, Dataset]
 ) -> None:
     schema = data["wave" if task == "regression" else "circles"].schema
-    update, why = _sized(race_of(coarse), Shape(rows, 50, 1), 60.0, schema)
+    update, why = _sized(race_of(coarse), "rows", Shape(rows, 50, 1), 60.0, schema)
     assert (update["solver"], update["kernel"], update["bandwidth"]) == (solver, "gaussian", 0.4)
     assert ("online" in why[-1]) == (solver == "fogd") == ("frequencies" in update)
     if solver == "fogd":

@@ -54,6 +54,10 @@ from tests.recipes.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "ridge", "mode": "mix"}, "mode = 'mix', but ridge .* its mode is sum"),
         ({"solver": "ridge", "passes": 3}, "passes = 3 was given, but ridge is no online learner"),
         ({"solver": "ridge", "budget_seconds": 9.0}, "budget_seconds = 9.0 was given, but the solver ridge takes as"),
+        (
+            {"solver": "ridge", "validation": "blocks"},
+            "validation = 'blocks' was given, but the solver ridge is not ra",
+        ),
         ({"solver": "fogd", "step_rule": "plain"}, "step_rule = 'plain' belongs to the mode sum; this run's is stream"),
     ],
 )
