@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -173,7 +174,7 @@ def sets_there(names: Iterable[str], folder: str | Path) -> list[str]:
 
     Raises
     ------
-    DataError : a set that was named, or all of them, are not there
+    DataError : a set that was named, or all of them, are not there; a file that is no table of numbers with a y
     """
     asked = list(names)
     for name in asked:
@@ -185,4 +186,20 @@ def sets_there(names: Iterable[str], folder: str | Path) -> list[str]:
         raise DataError(
             f"{folder} holds none of {', '.join(SETS)} as NAME.parquet. Give the folder that does by --data."
         )
+    for name in there:
+        _refuse_other_tables(Path(folder) / f"{name}.parquet")
     return there
+
+
+def _refuse_other_tables(path: Path) -> None:
+    """Before every configuration fails on it, and is kept as failed."""
+    try:
+        schema = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read as Parquet ({error}). Put the whole file there.") from None
+    kinds = {field.name: field.type for field in schema}
+    inputs = {name: kind for name, kind in kinds.items() if name not in APART}
+    others = [name for name, kind in inputs.items() if not (pa.types.is_floating(kind) or pa.types.is_integer(kind))]
+    if "y" not in kinds or not inputs or others:
+        told = f"{others[0]!r} of {kinds[others[0]]}" if others else ", ".join(kinds)
+        raise DataError(f"{path} holds {told}, but a set takes columns of numbers, a target y and perhaps split.")

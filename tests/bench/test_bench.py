@@ -188,6 +188,21 @@ def test_bad_words_are_refused_before_anything_is_measured(data: Path, tmp_path:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_file_that_is_no_set_is_refused_before_anything_is_kept_as_failed(data: Path, tmp_path: Path) -> None:
+    damaged = (data / "german.parquet").read_bytes()[:200]
+    (tmp_path / "german.parquet").write_bytes(damaged)
+    for table, told in (
+        (None, "cannot be read as Parquet"),
+        ({"a": ["x"], "y": [1.0]}, "'a' of string"),
+        ({"a": [1.0]}, "a target y"),
+    ):
+        if table is not None:
+            pq.write_table(pa.table(table), tmp_path / "german.parquet")
+        with pytest.raises(DataError, match=told):
+            bench(BenchSettings(data=str(tmp_path), sets=("german",), out=str(tmp_path / "out")), print)
+    assert not (tmp_path / "out").exists()
+
+
 def _no_machine(configuration: Any, part: Any) -> Any:
     raise AssertionError("nothing is made of it")
 
