@@ -75,7 +75,6 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
         if value
         else f"fails: {found[3]}"
     )
-    mend = (
-        "Write decimals with a point, and no mark between thousands" if value and "," in value[1] else "Mend the value"
-    )
+    plain = value and re.search(r"\d,\d|[%$€£]", value[1])
+    mend = "Write numbers plainly, such as 1234.5" if plain else "Mend the value"
     return f"{file}: column {name!r}{row} {why}. {mend}, or leave the column out."

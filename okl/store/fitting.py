@@ -32,8 +32,12 @@ from okl.store.values import is_number, numbers
 
 MOST_VALUES = 50_000  # of a text column; beyond that they are no longer counted
 
-NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+|\d[\d.']*(,\d+)+(\.\d+)?)([eE][-+]?\d+)?\s*$"
-"""What reads like a number, with commas as spreadsheets write them, too: 1,5 and 1.234,5 and 1,234.5."""
+NUMBER = r"^\s*[-+]?[$€£]?\s?(\d+\.?\d*|\.\d+|\d[\d.']*(,\d+)+(\.\d+)?)([eE][-+]?\d+)?\s?[%$€£]?\s*$"
+"""What reads like a number, as spreadsheets write them, too: 1,5 and 1.234,5 and $1,234.5 and 7%."""
+DATE = (
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}([-/.])\d{1,2}[-/.]\d{4}|\d{1,2}/\d{1,2}/\d{2})([ T]\s?\d{1,2}:.*)?\s*$"
+)
+"""What reads like a date, of whose parts nobody says which is the month, or which is kept as text."""
 
 Sums = NDArray[np.float64]
 
@@ -60,7 +64,7 @@ class Found:
 
     rows : with a value; missing : without one; values : rows by value, None where there are more than MOST_VALUES
     sums : of the parts of a number or date, float64
-    numeric : of a text column, rows whose value reads like a number, as far as values are counted
+    numeric, dated : of a text column, rows whose value reads like a number or a date, as far as values are counted
     """
 
     rows: int = 0
@@ -68,6 +72,7 @@ class Found:
     values: Counter[str] | None = None
     sums: Sums | None = None
     numeric: int = 0
+    dated: int = 0
 
     def plus(self, later: Found) -> Found:
         """Of both, later rows last; the values of the later ones are counted in this one's counter."""
@@ -77,7 +82,7 @@ class Found:
             values = None if len(self.values) > MOST_VALUES else self.values
         sums = None if self.sums is None or later.sums is None else self.sums + later.sums
         rows, missing = self.rows + later.rows, self.missing + later.missing
-        return Found(rows, missing, values, sums, self.numeric + later.numeric)
+        return Found(rows, missing, values, sums, self.numeric + later.numeric, self.dated + later.dated)
 
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
@@ -144,14 +149,17 @@ def _look(plan: ColumnPlan, column: pa.Array) -> Found:
 def _count_words(column: pa.Array) -> Found:
     words, index = words_and_index(column)
     counts = np.bincount(index % len(words), minlength=len(words))  # -1 is the last one
-    like_numbers = pc.fill_null(pc.match_substring_regex(words, NUMBER), False).to_numpy(zero_copy_only=False)
     named = Counter[str]()
     for word, count in zip(words.to_pylist(), counts.tolist(), strict=True):
         if word is not None and count:
             named[word] += count
-    rows, numeric = named.total(), int(counts[like_numbers].sum())
+    numeric, dated = (
+        int(counts[pc.fill_null(pc.match_substring_regex(words, like), False).to_numpy(zero_copy_only=False)].sum())
+        for like in (NUMBER, DATE)
+    )
+    rows = named.total()
     values = None if len(named) > MOST_VALUES else named
-    return Found(rows, len(column) - rows, values, numeric=numeric)
+    return Found(rows, len(column) - rows, values, numeric=numeric, dated=dated)
 
 
 def look_at_columns(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
@@ -13,7 +14,7 @@ from okl.execution.protocol import Execution
 from okl.store.columns import Roles
 from okl.store.csvfiles import explain_words
 from okl.store.encodings import Encoding
-from okl.store.fitting import MOST_VALUES, ColumnPlan, Found, column_plans, look_at_columns
+from okl.store.fitting import DATE, MOST_VALUES, ColumnPlan, Found, column_plans, look_at_columns
 from okl.store.order import MOST_INPUTS
 from okl.store.places import place_of
 from okl.store.sources import Source
@@ -141,8 +142,17 @@ def _left_out(name: str, found: Found, settings: IngestSettings, where: str) -> 
 
 
 def _check_words(source: Source, name: str, found: Found, settings: IngestSettings) -> None:
-    """Raise DataError for a CSV column of numbers in which a few words stand, and name the first of them."""
-    likely = found.rows > 0 and found.numeric >= NUMBERS_SHARE * found.rows
-    if source.kind == "csv" and name not in settings.categories and likely:
+    """Raise DataError for text that are dates, or numbers of a CSV file among which a few words stand."""
+    if name in settings.categories or found.rows == 0:
+        return
+    if found.dated >= NUMBERS_SHARE * found.rows:
+        flag, likely = quote(name), (word for word in sorted(found.values or ()) if re.match(DATE, word))
+        such = f", such as {word!r}" if (word := next(likely, "")) else ""
+        raise DataError(
+            f"{source.location}: column {name!r} is text that reads like dates{such}. Write them as 2026-12-31, in "
+            f"Parquet as dates, for --dates; or use --category {flag} to take them for names, --key {flag} to carry "
+            f"them along, or --drop {flag} to leave them out."
+        )
+    if source.kind == "csv" and found.numeric >= NUMBERS_SHARE * found.rows:
         files = {place_of(piece.path): piece.dialect for piece in source.pieces()}
         explain_words(files, source.schema, name)
