@@ -170,6 +170,15 @@ def test_warm_start_changes_rounding_only(kind: str) -> None:
     assert again.passes < first.passes or kind == "nu-svm"  # there boxes are narrower than what Newton's steps tell
 
 
+@pytest.mark.parametrize("guess", [-1e6, 1e6])
+def test_a_guess_far_from_all_bends_does_no_harm(guess: float) -> None:
+    for case in CASES[:150]:
+        if not case.empty:
+            out = np.empty_like(case.point)
+            project_box_hyperplane(out, case.point, case.signs, case.lower, case.upper, case.total, guess)
+            assert_optimal(out, case, np.ones(len(case.point), dtype=bool), case.signs * 1.0, case.total)
+
+
 def test_projection_is_idempotent_and_shortens_no_distance_beyond_its_own() -> None:
     for first, second in pairwise(CASES[:200]):
         if not first.empty:

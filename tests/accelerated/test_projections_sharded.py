@@ -124,15 +124,27 @@ def test_lines_are_the_sum_of_clipped_terms() -> None:
     assert lines.secant(0, 0.25) == 0.25
 
 
+def test_a_round_is_counted_once_and_repeated_if_numbers_were_larger_than_thought() -> None:
+    case = CASES[7]
+    first = MultiplierSearch(len(case.point), case.total)
+    sums = multiplier_sums(case.point, case.signs, case.lower, case.upper, first.question)
+    second = first.answered(sums)
+    assert (second.rounds, second.theta) == (1, None)
+    assert second.magnitude > sums.magnitude > 0.0
+    sums = multiplier_sums(case.point, case.signs, case.lower, case.upper, second.question)
+    assert second.answered(sums).rounds == 2
+
+
 def test_set_out_of_reach_and_points_that_are_not_finite_are_errors() -> None:
     case = large_case("normal")
+    case = case._replace(point=case.point[:300], signs=case.signs[:300])
     for sign, whose in ((0, "the sum of signs"), (1, "entries sum")):
         with pytest.raises(ConfigError, match=f"total = 1e\\+06 is out of reach: {whose}.*at most"):
-            searched(case, 2, MultiplierSearch(SIZE, 1e6, sign))
+            searched(case, 2, MultiplierSearch(300, 1e6, sign))
         with pytest.raises(ConfigError, match=f"total = -1e\\+06 is out of reach: {whose}.*at least"):
-            searched(case, 2, MultiplierSearch(SIZE, -1e6, sign))
+            searched(case, 2, MultiplierSearch(300, -1e6, sign))
     for bad in (math.nan, math.inf):
         point = case.point.copy()
         point[7] = bad
         with pytest.raises(DataError, match="finite numbers"):
-            searched(case._replace(point=point), 2, MultiplierSearch(SIZE))
+            searched(case._replace(point=point), 2, MultiplierSearch(300))

@@ -77,7 +77,7 @@ def test_clipped_entries_match_naive(precision: Precision, arrays: bool) -> None
     assert len(np.unique(out)) > 5
 
 
-@pytest.mark.parametrize("guess", [-0.7, 0.0, math.nan, math.inf])
+@pytest.mark.parametrize("guess", [-0.7, 0.0, -1e6, 1e6, math.nan, math.inf])
 def test_root_matches_naive(guess: float) -> None:
     sides = []
     for seed in range(300):

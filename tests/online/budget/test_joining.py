@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.compiled.budget import ADDED, FIRST_FLOAT, NUMBER
+from okl.compiled.budget import ADDED, FIRST_FLOAT, NUMBER, SCALE
 from okl.errors import ConfigError, DataError, DivergedError
 from okl.execution.protocol import Rows
 from okl.kernels import CustomKernel, Gaussian, Polynomial
@@ -77,6 +77,24 @@ def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
         joined = learner.join(base, parts)
         newest = {row.tobytes() for part in parts for row in part.rows[np.argsort(part.marks[NUMBER, :20])[-5:]]}
         assert newest <= {row.tobytes() for row in joined.rows}
+
+
+@pytest.mark.parametrize("rescale", [False, True])
+def test_supports_that_stay_grow_by_those_that_leave_only_if_they_are_to(rescale: bool) -> None:
+    stream = hard_stream("binary")
+    learner = budget_learner(BoundedGradientDescent(0.3, 0.01, rescale=rescale), stream)
+    base = learner.start()
+    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in ((0, 60), (60, 240))]
+    joined = learner.join(base, parts)
+    shares = {
+        row.tobytes(): share * coefficient * part.floats[SCALE]
+        for share, part in zip((0.25, 0.75), parts, strict=True)
+        for row, coefficient in zip(part.rows, part.coefficients[0], strict=False)
+    }
+    assert len(shares) == 2 * BUDGET == 2 * joined.n_supports
+    growth = len(shares) / BUDGET if rescale else 1.0
+    stayed = [growth * shares[row.tobytes()] for row in joined.rows]
+    np.testing.assert_allclose(joined.coefficients[0, :BUDGET] * joined.floats[SCALE], stayed, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["budget-perceptron", "bogd++"])
