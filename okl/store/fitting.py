@@ -135,7 +135,7 @@ def _over(found: Found) -> bool:
 def _look(plan: ColumnPlan, column: pa.Array) -> Found:
     n = len(column)
     if plan.kind == "category":
-        return _count_words(column)
+        return count_words(column)
     if plan.kind == "number":
         with np.errstate(over="ignore", invalid="ignore"):
             parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
@@ -146,7 +146,8 @@ def _look(plan: ColumnPlan, column: pa.Array) -> Found:
     return Found(rows, n - rows, sums=parts[:, present].sum(axis=1))
 
 
-def _count_words(column: pa.Array) -> Found:
+def count_words(column: pa.Array) -> Found:
+    """What a column holds that is taken for text."""
     words, index = words_and_index(column)
     counts = np.bincount(index % len(words), minlength=len(words))  # -1 is the last one
     named = Counter[str]()

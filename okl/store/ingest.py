@@ -16,7 +16,7 @@ from okl.store.columns import Roles, assign_roles
 from okl.store.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.store.destination import check_destination, written_beside
 from okl.store.findings import find_warnings
-from okl.store.gaps import check_first_rows
+from okl.store.firstrows import check_first_rows
 from okl.store.identifiers import identifier_notes
 from okl.store.learning import learn_encodings
 from okl.store.looking import looked_through

@@ -53,7 +53,7 @@ def learn_encodings(source: Source, roles: Roles, settings: IngestSettings, exec
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
         if plan.kind == "category":
-            _check_words(source, plan.name, found[plan], settings)
+            check_words(source, plan.name, found[plan], settings)
             note = _left_out(plan.name, found[plan], settings, source.location)
             if note:
                 notes.append(note)
@@ -141,7 +141,7 @@ def _left_out(name: str, found: Found, settings: IngestSettings, where: str) -> 
     return ""
 
 
-def _check_words(source: Source, name: str, found: Found, settings: IngestSettings) -> None:
+def check_words(source: Source, name: str, found: Found, settings: IngestSettings) -> None:
     """Raise DataError for text that are dates, or numbers of a CSV file among which a few words stand."""
     if name in settings.categories or found.rows == 0:
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from okl.errors import ConfigError, DataError, OklError
@@ -49,6 +50,9 @@ def test_missing_values_are_told_by_column_with_their_shares(tmp_path: Path) -> 
         check_source(source, settings(dates="parts"))
     check_source(source, settings(dates="drop", drop=("flag",)))
     check_source(source, settings(dates="parts", missing="mean"))
+    parquet(tmp_path, pq.read_table(source).slice(0, 0), "a.parquet")  # which comes first
+    with pytest.raises(DataError, match=r"source\.parquet: column 'flag' has no value"):
+        check_source(tmp_path, settings(dates="drop"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from okl.errors import DataError
 from okl.retraining.landing import arrivals
 from okl.store import csvblocks
-from okl.store.ingest import ingest
+from okl.store.ingest import check_source, ingest
 from okl.store.packing import packing_of
 from okl.store.sources import open_source
 from tests.store.mixed import mixed
@@ -96,7 +96,7 @@ def test_numbers_that_are_read_as_text_are_an_error_unless_they_were_asked_for(
     (tmp_path / "s.csv").write_text("\n".join([header, *[line] * 50, line[:-1] + "1"]))
     told = rf"column 'a', row 0 .* holds '{re.escape(value)}', .* Write numbers plainly, .* use --category a\."
     with pytest.raises(DataError, match=told):
-        ingest(tmp_path / "s.csv", tmp_path / "data", settings())
+        check_source(tmp_path / "s.csv", settings())
     data = ingest(tmp_path / "s.csv", tmp_path / "data", settings(categories=("a",))).dataset
     assert data.schema.features == (f"a={value}", "b")
 
@@ -106,7 +106,7 @@ def test_text_that_reads_like_dates_is_an_error_unless_it_was_asked_for(value: s
     (tmp_path / "s.csv").write_text("\n".join(["on day,b,y", *[f"{value},2,0", f"{value},3,1"] * 50, "'later',1,0"]))
     told = rf"column 'on day' is text that reads like dates, such as '{value}'\. .* or use --category 'on day'"
     with pytest.raises(DataError, match=told):
-        ingest(tmp_path / "s.csv", tmp_path / "data", settings(dates="parts"))
+        check_source(tmp_path / "s.csv", settings(dates="parts"))
     asked = settings(categories=("on day",))
     assert f"on day={value}" in ingest(tmp_path / "s.csv", tmp_path / "data", asked).dataset.schema.features
 
