@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,6 @@ from okl.errors import ConfigError
 from okl.store.places import absolute_location
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".json")
-AS_CSV = "for a file of CSV: okl predict MODEL - < rows.csv > scores.csv"
 MOST_LABELS = 10
 
 
@@ -79,10 +79,11 @@ def predict(
     if source == "-":
         _pipe(model, registry, given | where, out, json)
         return
-    if out is None:
-        raise ConfigError(f"okl predict takes --out DIR, the folder to make for the scores; {AS_CSV}.")
-    if out.endswith(TEXT_ENDINGS):
-        raise ConfigError(f"--out {out} looks like a file, but scores go to a folder of Parquet files; {AS_CSV}.")
+    if out is None or out.endswith(TEXT_ENDINGS):
+        told = "okl predict takes --out DIR" if out is None else f"--out {out} looks like a file"
+        wanted = "the folder to make for the scores" if out is None else "but scores go to a folder of Parquet files"
+        as_csv = f"okl predict {quote(model)} - < {quote(source)} > {quote(out or 'scores.csv')}"
+        raise ConfigError(f"{told}, {wanted}; for a file of CSV: {as_csv}.")
     from okl.scoring import ScoreSettings, check_score
 
     paths = {"source": data_location(source), "out": absolute_location(out)}

@@ -50,6 +50,11 @@ def deployed_text(
             for name in own
             if scoring is not None and name != first
         ),
+        *(
+            ["no rows are scored with new champions: --score SOURCE does that, and what did it before is removed"]
+            if scoring is None and first.startswith("okl-retrain/")
+            else []
+        ),
         f"run it now:   {prefect} deployment run {first} --watch",
         "what became of it: okl status",
         *(["end its schedule: okl deploy again, without --cron"] if schedule is not None else []),

@@ -53,7 +53,8 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
     lines = [f"deployments that run by a schedule, or have run: {len(deployments) or 'none'}"]
     for one in deployments:
         cron = ", ".join(f'"{each["cron"]}" {each["timezone"]}' for each in one["schedules"])
-        when = cron or ("with each new champion" if one["scores_to"] else "when asked")
+        asked = "by events" if one["name"].startswith("okl-notice/") else "when asked"
+        when = cron or ("with each new champion" if one["scores_to"] else asked)
         lines.append(f"  {one['name']}  {when}" + (f"  next {_moment(one['next'], one)}" if one["next"] else ""))
         if last := one["last"]:
             why = f": {_short(last['message'])}" if last["message"] and last["type"] not in WELL else ""

@@ -217,12 +217,12 @@ def test_words_of_another_place_are_told_what_to_type(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     run, rows = trained / "run", trained / "run" / "data"
-    as_csv = "for a file of CSV: okl predict MODEL - < rows.csv > scores.csv."
+    as_csv, file = f"for a file of CSV: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
     told: dict[str, list[str | Path]] = {
-        f"scores.csv looks like a file, but scores go to a folder of Parquet files; {as_csv}": [
-            *("predict", run, rows, "--out", tmp_path / "scores.csv"),
+        f"{file} looks like a file, but scores go to a folder of Parquet files; {as_csv} {file}.": [
+            *("predict", run, rows, "--out", file),
         ],
-        f"takes --out DIR, the folder to make for the scores; {as_csv}": ["predict", run, rows],
+        f"takes --out DIR, the folder to make for the scores; {as_csv} scores.csv.": ["predict", run, rows],
         f"is the folder of a run, and not of data. Its data are in {rows}. To set runs": ["train", run],
         "is the folder of a run, and not of data.": ["compare", run],
         f"is the folder of a run, and not of data. Its data are in {rows}.": ["evaluate", run, run],

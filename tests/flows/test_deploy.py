@@ -337,4 +337,6 @@ def test_what_runs_when_is_told_with_what_to_type() -> None:
     assert "okl-retrain/hours runs only when asked" in told
     assert "okl-score/hours scores /new.csv with each new champion; scores go to /scores/{time}" in told
     assert "remove it:    prefect deployment delete okl-score/hours" in told
-    assert not any("scores go to" in line for line in deployed_text(["okl-train/default"], None, None).splitlines())
+    told = deployed_text(names[::2], None, None).splitlines()
+    assert "no rows are scored with new champions: --score SOURCE does that, and what did it before is removed" in told
+    assert "scored" not in deployed_text(["okl-train/default"], None, None)
