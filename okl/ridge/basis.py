@@ -130,7 +130,9 @@ class LandmarkBasis:
 
     def turn(self) -> Turn:
         """The Cholesky factor of the landmarks' kernel matrix, with a little of its mean diagonal added."""
-        matrix = np.asarray(self.kernel.matrix(self.landmarks, self.landmarks), dtype=np.float64)
+        wide = np.ascontiguousarray(self.landmarks, dtype=np.float64)
+        # by differences, as columns are: squares of landmarks far from each other leave no digits of those close by
+        matrix = LandmarkBasis(self.kernel, wide).columns(wide)
         matrix = 0.5 * (matrix + matrix.T)
         mean = float(np.trace(matrix)) / len(matrix)
         with one_blas_thread():

@@ -184,6 +184,19 @@ def test_rows_and_targets_far_from_zero_are_learnt_like_those_near_it(far: float
     np.testing.assert_allclose(near.weights[:, :2].T, expected, rtol=1e-9)
 
 
+def test_landmarks_in_two_heaps_far_apart_are_told_from_each_other() -> None:
+    rows = curved_rows("regression")
+    heaps = rows.inputs + np.where(np.arange(150) % 2, 1e6, -1e6)[:, np.newaxis]
+    basis = LandmarkBasis(Gaussian(0.8), heaps[:40])
+    matrix = basis.turn().matrix
+    assert matrix is not None
+    found = fit_rows(basis, Rows(heaps, rows.targets), Outputs("regression", 1), 1e-5)
+    inner = np.abs(np.subtract.outer(np.arange(40) % 2, np.arange(40) % 2)) == 0
+    expected = Gaussian(0.8).matrix(rows.inputs[:40], rows.inputs[:40]) * inner
+    np.testing.assert_allclose(matrix, expected, atol=2e-8)
+    assert found.proof.relative_gap < 1e-3
+
+
 def test_weights_that_the_precision_cannot_hold_are_refused() -> None:
     rows = curved_rows("regression")
     basis = LandmarkBasis(Gaussian(0.8), rows.inputs[:12].astype(np.float32))
