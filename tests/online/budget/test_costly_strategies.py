@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from okl.compiled.budget import NUMBER
+from okl.compiled.budget import NUMBER, SCALE
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
 from okl.kernels import Gaussian, Laplacian
@@ -145,6 +145,33 @@ def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Tas
     expected = 0.4 * scores[0] + 0.6 * scores[1]
     assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(scores[2], expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_a_joined_support_too_many_is_projected_onto_its_nearest_neighbour(task: Task) -> None:
+    stream = hard_stream(task)
+
+    def joined(budget: int) -> tuple[BudgetState, FloatArray]:
+        learner = learner_of("bpa-nn", stream, budget=budget)
+        halves = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(0, 20), slice(20, 40))]
+        state = learner.join(learner.start(), [learner.learn(learner.start(), half) for half in halves])
+        return state, learner.predictor(state).scores(stream.inputs).reshape(len(stream.inputs), -1)
+
+    whole, before = joined(200)
+    kept, after = joined(whole.n_supports - 1)
+    assert kept.n_supports == whole.n_supports - 1
+    n = whole.n_supports
+    rows, coefficients = whole.rows, whole.coefficients[:, :n] * whole.floats[SCALE]
+    values = stream.kernel.matrix(rows, rows)
+    norms = np.diag(values)
+    nearest = np.argmin(np.where(np.eye(n) > 0, np.inf, norms[:, None] + norms - 2.0 * values), axis=1)
+    shares = values[np.arange(n), nearest] / norms[nearest]
+    lost = int(np.argmin((coefficients**2).sum(axis=0) * (norms - shares**2 * norms[nearest])))
+    moved = np.zeros_like(coefficients)
+    moved[:, nearest[lost]], moved[:, lost] = shares[lost] * coefficients[:, lost], -coefficients[:, lost]
+    expected = before + stream.kernel.matrix(stream.inputs, rows) @ moved.T
+    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-12)
+    assert np.abs(moved).max() > 1e-3
 
 
 def test_merging_takes_the_gaussian_kernel_only() -> None:
