@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from okl.accelerated.catalogue import is_model
-from okl.planning.beforehand import default_rounds, mode_of
+from okl.planning.meaning import default_rounds, mode_of
 from okl.planning.memory import MemoryPlan
 from okl.planning.network import HANDLER_DOWN, HANDLER_UP, TASK_DOWN, TASK_UP, on_the_wire
 from okl.planning.rounds import Cluster, Rounds, Setting, Totals

@@ -11,8 +11,8 @@ from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.execution.resident import process_cache
 from okl.online.budget.strategies import STRATEGIES
-from okl.planning.beforehand import mode_of
 from okl.planning.laws import law_of
+from okl.planning.meaning import mode_of
 from okl.planning.standin import Scene, scene_of
 from okl.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE
 from okl.store.dataset import Dataset

@@ -16,10 +16,10 @@ from okl.errors import ConfigError
 from okl.execution.local import default_threads
 from okl.execution.resident import process_cache
 from okl.home import okl_home
-from okl.planning.beforehand import learnt_columns, mode_of
 from okl.planning.forecast import Forecast, forecast
 from okl.planning.kinds import Kind, Rehearsed
 from okl.planning.machine import FOLDER, Machine, identity, machine, read_row_seconds
+from okl.planning.meaning import learnt_columns, mode_of
 from okl.planning.memory import MemoryPlan, plan_memory
 from okl.planning.network import Network, described_bytes
 from okl.planning.rehearsal import rehearse

@@ -24,10 +24,10 @@ from okl.errors import DivergedError
 from okl.execution.local import default_threads
 from okl.execution.resident import process_cache
 from okl.online.solver import OnlineSolver
-from okl.planning.beforehand import learnt_columns, make_solver, mode_of
 from okl.planning.kinds import LARGE, SMALL, Counts, Log, Rehearsed, counted, told
 from okl.planning.laws import law_of
 from okl.planning.machine import read_row_seconds
+from okl.planning.meaning import learnt_columns, make_solver, mode_of
 from okl.planning.recorder import Asked, HurriedRecorder, HurryError, Recorder
 from okl.planning.standin import N_SHARDS, Scene, rows_like, write_standin
 from okl.recipes import Certified
