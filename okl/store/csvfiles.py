@@ -13,6 +13,7 @@ from okl.errors import DataError
 from okl.store import csvblocks
 from okl.store.csvblocks import bytes_of, headless
 from okl.store.csvtypes import MISSING_WORDS
+from okl.store.dateparts import is_date
 from okl.store.dialects import COMMAS, Dialect
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place
@@ -75,6 +76,9 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
         if value
         else f"fails: {found[3]}"
     )
-    plain = value and re.search(r"\d,\d|[%$€£]", value[1])
-    mend = "Write numbers plainly, such as 1234.5" if plain else "Mend the value"
+    mend = "Mend the value"
+    if is_date(types[name]):
+        mend = "Write dates as 2026-12-31"
+    elif value and re.search(r"\d,\d|[%$€£]", value[1]):
+        mend = "Write numbers plainly, such as 1234.5"
     return f"{file}: column {name!r}{row} {why}. {mend}, or leave the column out."

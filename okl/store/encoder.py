@@ -155,9 +155,12 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
     for name in encoder_of(schema).columns:
         kind = columns.field(name).type
         if fault := _unfit(kinds.get(name), kind):
-            dates = where == "table" and is_text(kind) and "number" not in fault
-            parse = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime." if dates else ""
-            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.{parse}")
+            hint = ""
+            if is_text(kind) and "number" in fault:
+                hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
+            elif is_text(kind) and where == "table":
+                hint = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
+            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.{hint}")
 
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:

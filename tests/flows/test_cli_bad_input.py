@@ -100,7 +100,7 @@ BAD_ROWS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     ),
     "a column is text": (
         lambda rows: replaced(rows, "c", ["x"] * len(rows)),
-        r"column 'c' is of type string, but the model takes a number there",
+        r"column 'c' is of type string, but the model takes a number there\. Write numbers plainly",
     ),
     "zero rows": (lambda rows: rows.slice(0, 0), r"new\.parquet holds no rows"),
 }

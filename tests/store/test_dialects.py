@@ -139,3 +139,12 @@ def test_files_that_are_data_are_told_by_both_their_endings(tmp_path: Path) -> N
     for name, ending in (("b.parquet.gz", r"\.parquet\.gz"), ("c.gz", r"\.gz"), ("e.zip", r"\.zip")):
         with pytest.raises(DataError, match=rf"the ending '{ending}' is unknown; .* compressed as \.gz, \.bz2, \.zst"):
             open_source(tmp_path / name)
+
+
+def test_dates_that_a_model_cannot_read_are_told_as_they_should_be(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("on,y\n2026-12-31,0\n31.12.2026,1\n")
+    source = open_source(tmp_path / "s.csv", types={"on": pa.timestamp("us")})
+    with pytest.raises(
+        DataError, match=r"column 'on', row 1 .* holds '31\.12\.2026', .* Write dates as 2026-12-31, or"
+    ):
+        list(source.batches())
