@@ -16,14 +16,8 @@ import numpy as np
 from okl.errors import ConfigError
 from okl.oco.losses import QuadraticLosses
 from okl.oco.problem import Problem
-from okl.oco.schedules import (
-    KnownHorizon,
-    Schedule,
-    StronglyConvex,
-    covered,
-    penalties,
-    round_numbers,
-)
+from okl.oco.roundsteps import penalties, round_numbers
+from okl.oco.schedules import KnownHorizon, Schedule, StronglyConvex, covered
 from okl.oco.sets import Box, Simplex, Vector
 
 

@@ -20,7 +20,7 @@ from okl.oco import (
     run_many,
 )
 from okl.oco.methods.face import Method
-from okl.oco.schedules import round_numbers, tables
+from okl.oco.roundsteps import round_numbers, tables
 from tests.naive import ocosteps as naive
 from tests.oco.cases import online_programme
 

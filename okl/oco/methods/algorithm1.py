@@ -11,7 +11,8 @@ from okl.oco.constraints import Constraints, Matrix
 from okl.oco.learning import Stepper, run_rounds
 from okl.oco.losses import QuadraticLosses
 from okl.oco.problem import Problem
-from okl.oco.schedules import KnownHorizon, Schedule, check_schedule, round_numbers, schedule_rounds
+from okl.oco.roundsteps import round_numbers, schedule_rounds
+from okl.oco.schedules import KnownHorizon, Schedule, check_schedule
 from okl.oco.sets import Vector
 
 

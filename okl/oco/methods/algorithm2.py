@@ -15,7 +15,8 @@ from okl.oco.constraints import Constraints, Matrix
 from okl.oco.learning import Stepper, run_rounds
 from okl.oco.losses import QuadraticLosses
 from okl.oco.problem import Problem
-from okl.oco.schedules import Anytime, KnownHorizon, check_schedule, round_numbers, tables
+from okl.oco.roundsteps import round_numbers, tables
+from okl.oco.schedules import Anytime, KnownHorizon, check_schedule
 from okl.oco.sets import Vector
 
 

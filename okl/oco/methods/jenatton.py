@@ -10,7 +10,7 @@ from okl.checks import check_positive
 from okl.compiled.ocorivals import ASCENT
 from okl.oco.constraints import Matrix
 from okl.oco.methods.weighted import Weighted
-from okl.oco.schedules import round_numbers
+from okl.oco.roundsteps import round_numbers
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from okl.oco.cuts import solve_by_cuts
 from okl.oco.losses import QuadraticLosses
 from okl.oco.methods.weighted import WeightedState, as_slope
 from okl.oco.problem import Problem
-from okl.oco.schedules import round_numbers
+from okl.oco.roundsteps import round_numbers
 from okl.oco.sets import Vector
 
 
