@@ -47,7 +47,13 @@ def evaluate(
         result = evaluate_model(settings, observer)
     finally:
         observer.finish()
-    show(result, json, text_metrics(result["metrics"], result["rows"]))
+    text = text_metrics(result["metrics"], result["rows"])
+    if result["learnt_rows"] and split != "train":
+        text += (
+            f"\nWarning: The model learnt from {result['learnt_rows']:,} of these rows, and the figures flatter it. "
+            f"Those of rows held out, if there are any: okl explain {quote(model)}"
+        )
+    show(result, json, text)
 
 
 @app.command(cls=TakesFiles, short_help="Score rows with a model, in their order.")

@@ -196,6 +196,12 @@ def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_pa
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     again = terminal.okl_json("evaluate", tmp_path / "run" / "model", tmp_path / "run" / "data")
     assert again["metrics"] == result["test"]
+    assert again["learnt_rows"] == 0
+    assert "Warning" not in evaluated.out
+    for words in ([tmp_path / "rows.parquet"], [tmp_path / "run" / "data", "--split", "all"]):
+        flattered = terminal.okl("evaluate", tmp_path / "run" / "model", *words)
+        assert f"Warning: The model learnt from {result['rows']} of these rows" in flattered.out
+        assert flattered.out.startswith("Rows               600\n")
 
 
 def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(
