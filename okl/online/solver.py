@@ -10,6 +10,7 @@ import numpy as np
 from okl.errors import ConfigError
 from okl.execution.protocol import Execution, Rows
 from okl.online.constrained import ConstrainedLearner
+from okl.online.passes import SEGMENTS, Segment, segments_of, windows_of
 from okl.online.progress import Progress
 from okl.online.recipe import Mode, Recipe, Situation
 from okl.online.rounds import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
@@ -18,12 +19,11 @@ from okl.online.tracking.state import Tracked
 from okl.predictors import Predictor
 from okl.solvers import Outcome, Standing
 from okl.store.dataset import Dataset
-from okl.store.order import Order, Window, mixing_share, plan_windows
+from okl.store.order import Order, Window, mixing_share
 from okl.store.reading import sample_rows
 from okl.types import Precision
 
 SAMPLE_ROWS = 4096
-SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 262144, 256  # starting threads takes half a millisecond a segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class OnlineState:
     pass_index: int = 0
     step: int = 0
     windows: tuple[Window, ...] = ()
-    segments: tuple[tuple[int, slice], ...] = ()
+    segments: tuple[Segment, ...] = ()
     rounds_before: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
 
@@ -120,8 +120,10 @@ class OnlineSolver:
     def _laid_out(self, state: OnlineState, data: Dataset) -> OnlineState:
         """The passes over the rows of a data set, of which nothing is learnt yet."""
         rows = data.rows("train")
-        windows = self._windows(data) if self.mode == "stream" else ()
-        segments = _segments(windows, rows, self.segments)
+        windows: tuple[Window, ...] = ()
+        if self.mode == "stream":
+            windows = windows_of(data, self.order, self.passes, self.seed)
+        segments = segments_of(windows, rows, self.segments)
         progress: Progress = state.learned.progress
         return replace(
             state,
@@ -175,12 +177,6 @@ class OnlineSolver:
         learnt: dict[str, Any] = state.learner.chosen(state.learned)
         return state.chosen | learnt
 
-    def _windows(self, data: Dataset) -> tuple[Window, ...]:
-        """All passes one after the other, so that reading ahead goes on from one to the next."""
-        shards, n_features = data.split("train"), data.schema.n_features
-        passes = [plan_windows(shards, n_features, self.order, (self.seed, index)) for index in range(self.passes)]
-        return tuple(window for windows in passes for window in windows)
-
     def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Any:
         learned, step = state.learned, state.pass_index * state.steps_per_pass + state.step
         window, part = state.segments[step]
@@ -214,17 +210,6 @@ def check_mode(recipe: Recipe, mode: Mode) -> None:
             f"mode = {mode!r}, but {recipe.name} learns in {' or '.join(recipe.modes)} only: what its shards learn "
             f"apart cannot be put together. Set --mode {recipe.modes[0]}."
         )
-
-
-def _segments(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[tuple[int, slice], ...]:
-    """Windows cut at multiples of a block, so many a pass or so: the same bits, and progress within a window."""
-    wanted = max(1, min(rows // segments, MOST_SEGMENT_ROWS))
-    size = -(-wanted // BLOCK_ROWS) * BLOCK_ROWS
-    return tuple(
-        (index, slice(first, min(first + size, window.rows)))
-        for index, window in enumerate(windows)
-        for first in range(0, window.rows, size)
-    )
 
 
 def _mixed(sample: Rows, seed: int) -> Rows:

@@ -9,8 +9,9 @@ from okl.configuration import TrainSettings
 from okl.online.constraints.columns import check_columns, without_features
 from okl.online.constraints.grammar import parse_constraints
 from okl.online.constraints.quantities import columns_of
+from okl.online.passes import SEGMENTS
 from okl.online.recipe import Mode
-from okl.online.solver import SEGMENTS, OnlineSolver, check_mode
+from okl.online.solver import OnlineSolver, check_mode
 from okl.recipes import Certified, make_accelerated, make_recipe, make_ridge, make_subgradient
 from okl.store.dataset import Dataset
 from okl.subgradient.catalogue import CUTTING_NAMES

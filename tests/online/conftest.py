@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from okl.online import slices, solver
+from okl.online import passes, slices
 from okl.store.order import plan_windows
 
 SMALL_WINDOW = 4 * 4 * 700  # bytes: 700 rows of four float32 inputs
@@ -13,5 +13,5 @@ SMALL_WINDOW = 4 * 4 * 700  # bytes: 700 rows of four float32 inputs
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several windows a pass, and a shard, as a data set larger than memory has."""
-    for module, window_bytes in ((solver, SMALL_WINDOW), (slices, SMALL_WINDOW // 3)):
+    for module, window_bytes in ((passes, SMALL_WINDOW), (slices, SMALL_WINDOW // 3)):
         monkeypatch.setattr(module, "plan_windows", partial(plan_windows, window_bytes=window_bytes))
