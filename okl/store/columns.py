@@ -19,6 +19,7 @@ from okl.store.sources import Source
 from okl.store.values import is_number, is_text
 
 SPLIT = "split"
+VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     if settings.target not in columns:
         told = absent(settings.target, columns, source.location, "target")
-        raise DataError(f"{told} Name the column to predict: --target NAME.")
+        values = "" if not any(map(VALUE.match, columns)) else " If these are values, add a header line with names."
+        raise DataError(f"{told} Name the column to predict: --target NAME.{values}")
     for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
         for name in names:
             check_present(name, columns, source.location, what)

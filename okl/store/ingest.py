@@ -104,7 +104,7 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     if settings.hash_columns and opened.kind != "svmlight":
         raise ConfigError(f"{opened.location} is {opened.kind}, but hash_columns folds columns of svmlight text.")
     if reference is None:
-        check_first_rows(opened, roles, settings)
+        check_first_rows(opened, roles, settings, reader)
     return opened
 
 

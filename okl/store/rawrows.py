@@ -20,7 +20,7 @@ from okl.store.dataset import Schema
 from okl.store.encoder import check_kinds, encoder_of
 from okl.store.piecereading import SourceBatch
 from okl.store.targets import stored_index
-from okl.store.values import Mask, is_number, is_text, missing_message, numbers, settle_inputs
+from okl.store.values import Mask, is_number, is_text, missing_target, numbers, settle_inputs
 from okl.types import FloatArray, Precision
 
 
@@ -113,7 +113,7 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
         absent = np.isnan(values)
         index = stored_index(values, schema.stored_labels) if schema.labels else np.zeros(len(values), dtype=np.int64)
     if absent.any() and schema.missing != "drop":
-        raise DataError(missing_message(rows.file, schema.target, rows.first_row + int(absent.argmax())))
+        raise DataError(missing_target(rows.file, schema.target, absent, rows.first_row))
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         targets = (values - shift) * factor

@@ -21,7 +21,7 @@ from okl.store.piecereading import Piece, SourceBatch, read_piece
 from okl.store.shards import ShardWriter
 from okl.store.splitting import held_out
 from okl.store.targets import TargetReader, Targets
-from okl.store.values import Mask, missing_message, settle_inputs
+from okl.store.values import Mask, missing_target, settle_inputs
 from okl.types import FloatArray
 
 
@@ -165,6 +165,6 @@ def _kept(
     if not absent.any():
         return complete
     if settings.missing != "drop":
-        raise DataError(missing_message(rows.file, name, rows.first_row + int(absent.argmax())))
+        raise DataError(missing_target(rows.file, name, absent, rows.first_row))
     present: Mask = ~absent
     return present if complete is None else complete & present

@@ -115,11 +115,13 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
-def missing_message(file: str, column: str, row: int) -> str:
-    """What to say about a missing target."""
+def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
+    """What to say about missing targets; absent (rows,) : at least one is; first_row : number of the first of them."""
+    row, share = first_row + int(absent.argmax()), float(absent.mean())
     return (
-        f"{file}: column {column!r} has no value (null or NaN) in row {row} (counted from 0); fill it, or ingest or "
-        "train with --missing drop (leave such rows out)."
+        f"{file}: column {name!r} has no value (null or NaN) in row {row} (counted from 0), but it is the target; of "
+        f"{len(absent):,} rows read, {_percent(share)} miss it. Leave such rows out, or ingest or train with --missing "
+        "drop, which leaves out rows that miss any value."
     )
 
 

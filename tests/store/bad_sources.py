@@ -85,6 +85,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {"target": "Y"},
         r"has no target column 'Y'.*Its columns are a, b, y\. Name the column to predict: --target NAME\.",
     ),
+    "a file without a header line": (
+        lambda f: text(f, "s.csv", "1.5,yes\n2.5,no\n"),
+        {},
+        r"Its columns are 1\.5, yes\. .* If these are values, add a header line with names\.",
+    ),
     "a target with a typing error": (
         lambda f: parquet(f, table(100, label=np.arange(100) % 2)),
         {"target": "lable"},
@@ -133,7 +138,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "missing target": (
         lambda f: parquet(f, replaced(table(100), "y", [None, *[1, -1] * 50][:100])),
         {},
-        r"column 'y' has no value.*row 0 ",
+        r"column 'y' has no value.*row 0 .* target; of 100 rows read, 1% miss it\. .* --missing drop",
     ),
     "infinite target": (
         lambda f: parquet(f, replaced(table(100), "y", [0.5] * 99 + [float("inf")])),

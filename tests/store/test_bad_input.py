@@ -28,7 +28,7 @@ def test_bad_input_is_one_clear_sentence_and_leaves_nothing_behind(tmp_path: Pat
 
 
 EARLY = ["missing file", "not Parquet", "truncated file", "no target column", "a column of dates", "zero rows",
-         "NaN", "null", "null in CSV",
+         "NaN", "null", "null in CSV", "missing target", "a file without a header line",
          "duplicate columns", "shards of differing types", "a text target for regression"]  # fmt: skip
 
 
