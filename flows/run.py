@@ -39,7 +39,7 @@ def run_train(settings: TrainSettings, observer: Observer, resume: Path | None =
 
     Parameters
     ----------
-    settings : checked settings (okl.training.check): nothing that can be known to be wrong starts a server
+    settings : checked settings (okl.planning.check): nothing that can be known to be wrong starts a server
     observer : whoever watches the run
     resume : unfinished folder of a run of the same settings, to go on with
 

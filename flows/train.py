@@ -12,7 +12,8 @@ from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
 from okl.checkpoints.unfinished import begun_by
 from okl.configuration import TrainSettings
-from okl.training import TrainingRun, check_before, stages_of
+from okl.training import check_before, stages_of
+from okl.trainingrun import TrainingRun
 
 
 # "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from okl import extensions
 from okl.certificates import Proof, excess_proof, regret_proof, tracking_proof
 from okl.checkpoints.keeper import RunKeeper
 from okl.configuration import TrainSettings
@@ -21,10 +22,11 @@ from okl.planning import mode_of
 from okl.planning.memory import MemoryPlan
 from okl.predictors import Predictor
 from okl.progress import Observer
-from okl.provenance import peak_memory_bytes
+from okl.provenance import peak_memory_bytes, provenance
 from okl.results import Tallies, describe_data, figures, how_it_went
 from okl.runfolder import RunFolder
 from okl.store.dataset import Dataset, Shard
+from okl.store.model import Model
 from okl.store.publishing import PublishedFolder
 
 GIVEN, RACED = "as given", "by the race"
@@ -95,6 +97,13 @@ class Account:
         else:
             self.proof = regret_proof(learnt.solver, learnt.state, standings, data, execution, observer)
         return self.proof
+
+    def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:
+        """What is saved: what scores rows, and how it came about. processors : kinds of them that learnt"""
+        origin = provenance(self.data, settings.seed) | {"processors": list(processors), "chosen": self.chosen}
+        if used := extensions.origins(settings.solver, settings.loss, settings.map):
+            origin["extensions"] = used
+        return Model(self.data.schema, self.learnt.predictor, settings.model_dump(mode="json"), origin)
 
     def as_json(self, settings: TrainSettings, keeper: RunKeeper, execution: Execution) -> dict[str, Any]:
         """The result.

@@ -16,7 +16,8 @@ from okl.errors import ConfigError, DataError, DivergedError, OklError, PlaceErr
 from okl.progress import NullObserver
 from okl.store.manifest import open_dataset
 from okl.store.model import load_model
-from okl.training import TRAIN_STAGES, TrainingRun, train
+from okl.training import TRAIN_STAGES, train
+from okl.trainingrun import TrainingRun
 from tests.rows import curved, inputs_of, train_settings, write
 
 

@@ -24,7 +24,7 @@ COUNTS = """
 import json, sys
 from numba.core.dispatcher import Dispatcher
 from okl.configuration import TrainSettings
-from okl.training import TrainingRun
+from okl.trainingrun import TrainingRun
 from okl.warming import compile_ahead
 
 def compiled():

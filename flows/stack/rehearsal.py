@@ -19,7 +19,8 @@ def rehearse() -> None:
     """
     from okl.configuration import IngestSettings, TrainSettings
     from okl.progress import NullObserver
-    from okl.training import TrainingRun, stages_of
+    from okl.training import stages_of
+    from okl.trainingrun import TrainingRun
 
     try:
         with tempfile.TemporaryDirectory(prefix="okl-rehearsal-") as folder:

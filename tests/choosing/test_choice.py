@@ -22,8 +22,10 @@ from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
+from okl.store.model import load_model
 from okl.store.report import text_summary
-from okl.training import TRAIN_STAGES, TrainingRun, train
+from okl.training import TRAIN_STAGES, train
+from okl.trainingrun import TrainingRun
 from okl.types import Task
 from tests.store.sources import settings as ingest_settings
 
@@ -233,6 +235,7 @@ def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], 
     assert result["choice"]["why"] == whole["choice"]["why"]
     assert result["test"]["accuracy"] > 0.95
     assert result["chosen"]["bandwidth_reason"] == "by the race"
+    assert load_model(result["model"]).provenance["chosen"] == result["chosen"]
     summary = text_summary(result)
     assert "\nChosen  " in summary
     assert all(f"  {sentence}\n" in summary for sentence in result["choice"]["why"])
