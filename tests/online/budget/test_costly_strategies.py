@@ -177,6 +177,25 @@ def test_joined_supports_too_many_are_dropped_or_projected_onto_nearest_neighbou
     assert np.abs(after - before).max() > 1e-6
 
 
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("name", ["projectron", "bpa-p"])  # what Projectron++ learns depends on the budget
+def test_joined_supports_too_many_are_projected_onto_the_span_of_the_others(name: str, task: Task) -> None:
+    stream = hard_stream(task)
+    whole, _ = joined_halves(name, stream, 200)
+    budget = whole.n_supports - 4
+    kept, after = joined_halves(name, stream, budget)
+    assert kept.n_supports == budget
+    rows, coefficients = whole.rows, whole.coefficients[:, : whole.n_supports] * whole.floats[SCALE]
+    while len(rows) > budget:
+        inverse = np.linalg.inv(stream.kernel.matrix(rows, rows))
+        costs = (coefficients**2).sum(axis=0) / np.diag(inverse)
+        lost = int(np.argmin(costs)) if name == "bpa-p" else len(rows) - 1
+        coefficients -= np.outer(coefficients[:, lost], inverse[lost] / inverse[lost, lost])
+        rows, coefficients = np.delete(rows, lost, axis=0), np.delete(coefficients, lost, axis=1)
+    expected = stream.kernel.matrix(stream.inputs, rows) @ coefficients.T
+    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-8 * (1.0 + np.abs(expected).max()))
+
+
 def test_merging_takes_the_gaussian_kernel_only() -> None:
     stream = hard_stream("binary")
     with pytest.raises(ConfigError, match="bsgd-removal"):
