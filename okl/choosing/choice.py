@@ -98,9 +98,10 @@ def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[
         observer.advance(done, total, {"score": best})
 
     result = race(track, starters, rounds, tell)
-    if settings.validation != "auto" or rounds[-1][0] < LEAST_ROWS:
+    size = rounds[min(1, len(rounds) - 1)]
+    if settings.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, []
-    found = likeness(track, result.winner, rounds[min(1, len(rounds) - 1)])
+    found = likeness(track, result.winner, size)
     if not found.told:
         return result, by, []
     if not (found.decides and are_test_rows_given(data)):

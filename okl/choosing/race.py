@@ -97,6 +97,11 @@ class Track:
         """The same rows, where candidates are told apart by other errors."""
         return Track(self._schema, self._sample, self._places, self.outputs, self._threads, by)
 
+    def has_folds(self, rows: int) -> bool:
+        """Whether the first rows make folds: where every class has one row alone they do not."""
+        targets = self._sample.targets[:rows]
+        return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
+
     def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
         """Fit a candidate to the first rows, and take the penalty of least error."""
         begun = time.perf_counter()

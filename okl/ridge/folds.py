@@ -75,7 +75,9 @@ def leave_folds_out(
     """
     parts = [Rows(rows.inputs[folds == fold], rows.targets[folds == fold]) for fold in np.unique(folds)]
     if len(parts) < 2:
-        raise ConfigError("No class has two rows, one to learn from and one to predict. Validate by rows.")
+        raise ConfigError(
+            "No class has two rows, one to learn from and one to predict: choose by rows (--validation rows)."
+        )
     grams = _each(len(parts), n_threads, lambda k: gram_of(basis, outputs, (parts[k],)))
     turn = basis.turn()
 

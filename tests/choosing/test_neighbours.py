@@ -12,8 +12,9 @@ import pytest
 
 from okl.applicable import check_options
 from okl.choosing.choice import choose
-from okl.choosing.neighbours import Likeness, are_test_rows_given
+from okl.choosing.neighbours import LEAST_ROWS, Likeness, are_test_rows_given
 from okl.configuration import TrainSettings, settings_from
+from okl.errors import ConfigError
 from okl.store.dataset import Dataset
 from okl.store.ingest import ingest
 from okl.training import train
@@ -120,3 +121,14 @@ def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
 ) -> None:
     found = Likeness(together, apart, rows, rates)
     assert (found.told, found.decides) == (told, decides)
+
+
+def test_rows_of_which_each_has_a_class_of_its_own_are_learnt_all_the_same(tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).normal(size=(LEAST_ROWS, 1))
+    pq.write_table(pa.table({"a": inputs[:, 0], "y": [f"id {k}" for k in range(LEAST_ROWS)]}), tmp_path / "ids.parquet")
+    ids = ingest(tmp_path / "ids.parquet", tmp_path / "ids", ingest_settings()).dataset
+    choice = choose(asked(ids, budget_seconds=0.01), ids)
+    assert choice.record["validation"] == "rows"
+    assert not told(choice.record["why"])
+    with pytest.raises(ConfigError, match="No class has two rows"):
+        choose(asked(ids, budget_seconds=0.01, validation="blocks"), ids)
