@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from okl.store.packing import PACKED
 from tests.benchmarks.fuzz_bytes import damaged
 from tests.benchmarks.fuzz_columns import MAKERS, WORDS, Rng, any_column, target_column
 
@@ -57,12 +58,15 @@ def make_source(rng: Rng, folder: Path) -> Made:
     ending = {"parquet": "parquet", "csv": "csv", "svmlight": str(rng.choice(["svm", "txt"]))}[kind]
     shape, rows, columns = _shape(rng), 0, tuple[str, ...]()
     files = 2 if rng.random() < 0.1 else 1
+    packing = str(rng.choice([*PACKED])) if kind != "parquet" and rng.random() < 0.3 else ""
     harmed = False
     for number in range(files):
         again = np.random.default_rng(shape) if rng.random() < 0.8 else rng
         path = folder / f"s{number}.{ending}"
         made, columns = {"parquet": _parquet, "csv": _csv, "svmlight": _svmlight}[kind](again, path)
         rows += made
+        if packing:
+            path = _packed(path, packing)
         if rng.random() < 0.4:
             content = path.read_bytes()
             changed = damaged(content, rng, 600 if kind == "parquet" else 0)
@@ -70,6 +74,15 @@ def make_source(rng: Rng, folder: Path) -> Made:
             harmed |= changed != content
     known = rows if rows > 0 and not harmed and kind == "parquet" else None
     return Made(path if files == 1 else folder, columns, known, f"{kind}{' damaged' if harmed else ''}")
+
+
+def _packed(path: Path, ending: str) -> Path:
+    """The file, compressed as a further ending of its name says."""
+    packed = path.with_name(path.name + ending)
+    with pa.output_stream(str(packed)) as stream:
+        stream.write(path.read_bytes())
+    path.unlink()
+    return packed
 
 
 def _shape(rng: Rng) -> int:
@@ -129,10 +142,12 @@ def _csv(rng: Rng, path: Path) -> tuple[int, tuple[str, ...]]:
             pass
     comma, end = (
         str(rng.choice(few, p=p))
-        for few, p in (((",", ";", "\t"), (0.9, 0.05, 0.05)), (("\n", "\r\n", "\r"), (0.7, 0.2, 0.1)))
+        for few, p in (((",", ";", "\t"), (0.8, 0.15, 0.05)), (("\n", "\r\n", "\r"), (0.7, 0.2, 0.1)))
     )
     odd = rng.random() * float(rng.choice([0.0, 0.0, 0.02, 0.3]))
     cells = rng.normal(size=(rows, len(names))).round(3).astype(str).astype(object)
+    if comma == ";" and rows and rng.random() < 0.7:
+        cells = np.char.replace(cells.astype(str), ".", ",").astype(object)
     where = rng.random(cells.shape) < odd
     words = WORDS if rng.random() < 0.4 else [word for word in WORDS if comma not in word and '"' not in word]
     cells[where] = rng.choice(np.array(words, dtype=object), int(where.sum()))
