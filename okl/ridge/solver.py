@@ -140,8 +140,10 @@ class RidgeSolver:
             return state
         assert gram is not None, "there are rows"
         outputs = self._outputs(data.schema)
-        sample, threads = self._sample(data), execution.n_threads
-        solution = solve(state.basis, gram, outputs, lambda: sample, self.penalty, self.fit_intercept, threads)
+        threads = execution.n_threads
+        solution = solve(
+            state.basis, gram, outputs, lambda: self._sample(data), self.penalty, self.fit_intercept, threads
+        )
         return replace(state, gram=None, solution=solution)
 
     def finished(self, state: RidgeState) -> Outcome | None:

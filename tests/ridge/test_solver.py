@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from okl.execution import open_execution
 from okl.execution.batches import pack
 from okl.execution.protocol import Rows
 from okl.kernels import Gaussian
+from okl.ridge import solver as ridge
 from okl.ridge.basis import LandmarkBasis
 from okl.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, Outputs, gram_of, stretches_of
 from okl.ridge.solution import fit_rows
@@ -82,6 +84,22 @@ def test_blocks_of_another_size_change_sums_by_rounding_alone(data: Dataset) -> 
         np.testing.assert_allclose(getattr(one, field.name), getattr(cut, field.name), rtol=1e-9, atol=1e-9)
     assert one.products.tobytes() != cut.products.tobytes()
     np.testing.assert_array_equal(one.products, one.products.T)
+
+
+@pytest.mark.parametrize(("solver", "samples"), [(SOLVER, 1), (AUTO, 2)])
+def test_a_sample_is_read_again_only_where_a_penalty_is_sought(
+    solver: RidgeSolver, samples: int, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def reading(*asked: Any) -> Rows:
+        read.append(asked)
+        return sample_rows(*asked)
+
+    monkeypatch.setattr(ridge, "sample_rows", reading)
+    with open_execution() as execution:
+        last_state(solver, data, execution)
+    assert len(read) == samples
 
 
 def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
