@@ -159,9 +159,10 @@ def _fitted(fixed: dict[str, int], held: int, wanted: int, driver: int, limit: i
 
 
 _REMEDIES = {
-    "block": "Ingest with smaller rows_per_group and rows_per_shard, take fewer frequencies, or give it more memory.",
+    "block": "Ingest with smaller rows_per_group and rows_per_shard, take fewer frequencies or "
+    "landmarks, or give it more memory.",
     "vectors": "Start more workers, each of which gets fewer rows, or give it more memory.",
-    "messages": "Take fewer frequencies or a smaller budget, or ingest with more rows_per_shard.",
+    "messages": "Take fewer frequencies or landmarks, or a smaller budget, or ingest with more rows_per_shard.",
 }
 
 

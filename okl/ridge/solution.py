@@ -77,11 +77,12 @@ def solve(
         above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
         tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
-    found = solve_directly(turn, gram, penalty, fit_intercept)
-    if found is None:
-        found = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
-    solved = found.proof.objective <= _without_weights(gram, fit_intercept)
-    return RidgeSolution(found.weights.T.copy(), found.offsets, penalty, found.proof, tuple(tried), solved)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
+        found = solve_directly(turn, gram, penalty, fit_intercept)
+        if found is None:
+            found = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
+        proved = found.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(found.proof.gap)
+    return RidgeSolution(found.weights.T.copy(), found.offsets, penalty, found.proof, tuple(tried), bool(proved))
 
 
 def _by_eigenvalues(sums: Centred, penalty: float) -> Direct:

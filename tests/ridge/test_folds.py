@@ -74,7 +74,7 @@ def test_a_file_sorted_by_class_or_target_has_folds_like_any_other() -> None:
 
 def test_rows_of_one_fold_and_sums_beyond_all_numbers_are_errors() -> None:
     posed = problem("regression", "inputs")
-    with pytest.raises(ConfigError, match=r"No class has two rows.*Validate by rows"):
+    with pytest.raises(ConfigError, match=r"No class has two rows.*--validation rows"):
         leave_folds_out(posed.basis, posed.rows, posed.outputs, np.zeros(150, dtype=int))
     huge = Rows(posed.rows.inputs, 1e200 * posed.rows.targets)
     with pytest.raises(DataError, match="Sums of squares of the target are not finite"):

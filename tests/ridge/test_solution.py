@@ -197,6 +197,16 @@ def test_landmarks_in_two_heaps_far_apart_are_told_from_each_other() -> None:
     assert found.proof.relative_gap < 1e-3
 
 
+@pytest.mark.parametrize("penalty", [1e-30, 5e-324])
+def test_a_penalty_below_all_rounding_solves_nothing(penalty: float) -> None:
+    rows = curved_rows("regression")
+    basis = LandmarkBasis(Gaussian(3.0), rows.inputs)
+    assert not fit_rows(basis, rows, Outputs("regression", 1), penalty).solved
+    assert fit_rows(basis, rows, Outputs("regression", 1), 1e-5).solved
+    weighted = Outputs("binary", 1, (1e300, 1.0))  # whose squares are beyond all numbers
+    assert not fit_rows(basis, curved_rows("binary"), weighted, 1e-5).solved
+
+
 def test_weights_that_the_precision_cannot_hold_are_refused() -> None:
     rows = curved_rows("regression")
     basis = LandmarkBasis(Gaussian(0.8), rows.inputs[:12].astype(np.float32))
