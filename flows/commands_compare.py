@@ -65,6 +65,10 @@ def compare(
 ) -> None:
     """Try many models on the same folds, each over its valid range, and save the best one with a report.
 
+    \b
+    okl compare rows.csv --target y --scale standard             all with a certificate
+    okl compare rows.csv --target y --models c-svm,logistic,fogd three by name
+
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
     With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
     """
