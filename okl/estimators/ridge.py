@@ -19,6 +19,8 @@ from okl.types import FloatArray, Task
 class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ignore[misc]
     """Classes as +1 and -1 by kernel least squares; several against the rest, all at the cost of one.
 
+    Its scores are no probabilities: scikit-learn's CalibratedClassifierCV around it makes some.
+
     Parameters
     ----------
     class_weight : factor of the squares of each class's rows, by label; "balanced" for rows / (classes * rows of it)
