@@ -159,7 +159,10 @@ def _advice(folder: Place) -> str:
     if not folder.exists():
         runs = runs_named(folder.name)
         if not runs:
-            return "Give the folder of a trained model, the name of a run, or NAME@champion of a registered model."
+            return (
+                "Give the folder of a trained model, the name of a run (okl runs lists them), or NAME@champion of a "
+                "registered model (okl models list)."
+            )
         told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there."
     elif isinstance(folder, Path) and folder.is_file():
         told = " This is a file: the model comes first, then the rows."

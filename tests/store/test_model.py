@@ -68,7 +68,9 @@ def test_the_name_of_a_run_in_place_of_its_folder_says_where_it_is(
         load_model(tmp_path / "first")
     with pytest.raises(ModelError, match=r"That of this run is .+/first-20260101-101010-7/model"):
         load_model(runs / "first-20260101-101010-7")
-    with pytest.raises(ModelError, match=r"Give the folder of a trained model, the name of a run, or NAME@champion"):
+    with pytest.raises(
+        ModelError, match=r"Give the folder of a trained model, the name of a run \(okl runs .* NAME@champion"
+    ):
         load_model(tmp_path / "fir")
     (tmp_path / "rows.csv").touch()
     with pytest.raises(ModelError, match=r"This is a file: the model comes first, then the rows\.$"):
