@@ -112,13 +112,18 @@ def _mutated(tree: ast.Module, index: int, kind: str) -> Mutant:
     elif kind == "and / or":
         node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     elif kind == "constant":
-        node.value = (not node.value) if isinstance(node.value, bool) else node.value + 1
+        node.value = (not node.value) if isinstance(node.value, bool) else _another(node.value)
     elif kind == "twin":
         setattr(node, "id" if isinstance(node, ast.Name) else "attr", TWINS[_name(node)])
     else:
         _replaced(changed, node, ast.Pass() if kind == "leave out" else node.operand)
     new = ast.unparse(node) if kind not in ("leave out", "sign") else "" if kind == "leave out" else statement[1:]
     return Mutant(ast.fix_missing_locations(changed), function, node.lineno, f"{statement} -> {new}")
+
+
+def _another(number: float) -> float:
+    """One more, or half of what is so large that one more is the same."""
+    return number + 1 if number + 1 != number else 0.5 * number
 
 
 def _replaced(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
