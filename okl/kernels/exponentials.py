@@ -38,9 +38,6 @@ class Gaussian(Scaled):
         """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
         left = np.asarray(left, dtype=np.float64)
         right = np.asarray(right, dtype=np.float64)
-        if len(right):  # about their mean: squares of rows far from 0 would leave no digits of distances
-            centre = right.mean(axis=0)
-            left, right = left - centre, right - centre
         squares = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] - 2.0 * (left @ right.T)
         values: FloatArray = np.exp(-np.maximum(squares, 0.0) / (2.0 * self.bandwidth**2))
         return values
