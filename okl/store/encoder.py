@@ -100,6 +100,10 @@ def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
     -------
     words : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
     index : (rows,) into words
+
+    Raises
+    ------
+    DataError : times of a zone that this machine does not know
     """
     if pa.types.is_null(column.type) or pa.types.is_string_view(column.type):
         column = column.cast(pa.string())
@@ -113,7 +117,14 @@ def _as_text(values: pa.Array) -> pa.Array:
     if pa.types.is_floating(values.type):
         texts = [_plain_number(value) for value in values.to_pylist()]
         return pa.array(texts, pa.string())
-    words = values.cast(pa.string())
+    try:
+        words = values.cast(pa.string())
+    except pa.ArrowException as error:  # a time zone that nobody knows
+        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        raise DataError(
+            f"Values of type {values.type} have no text on this machine: {why}. Install tzdata, store times in UTC, or "
+            "leave the column out (okl ingest --drop)."
+        ) from None
     return pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words)
 
 

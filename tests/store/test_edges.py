@@ -43,6 +43,16 @@ def test_a_time_zone_that_is_not_known_is_an_error() -> None:
         date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), True, "Mars/Base")
 
 
+def test_categories_that_are_times_of_a_zone_that_is_not_known_are_an_error(tmp_path: Path) -> None:
+    at = pa.array([0, 1] * 50, pa.timestamp("us", "Mars/Base"))
+    source = parquet(tmp_path, table(100, 1, at=at))
+    with pytest.raises(
+        DataError, match=r"timestamp\[us, tz=Mars/Base\] have no text on this machine: .*Install tzdata"
+    ):
+        ingest(source, tmp_path / "data", settings(categories=("at",)))
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_table_of_identifiers_has_no_inputs(tmp_path: Path) -> None:
     source = parquet(tmp_path, table(100, 1, id=[f"id {i}" for i in range(100)]).drop_columns(["a"]))
     with pytest.raises(DataError, match=r"has no input columns left\. Column 'id' is left out"):
