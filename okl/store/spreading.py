@@ -168,7 +168,7 @@ def _looked(
         if len(reader.codes) > MAX_LABELS:
             raise DataError(
                 f"{seat.piece.path}: target {reader.name!r} is text with more than {MAX_LABELS} different labels by "
-                f"row {seat.piece.first_row + held.rows}; expected classes. Is it a key?"
+                f"row {seat.piece.first_row + held.rows}; expected classes. If it is a key, name another target."
             )
         yield held
 

@@ -93,7 +93,7 @@ class TargetReader:
         if len(self.codes) > MAX_LABELS:
             raise DataError(
                 f"{rows.file}: target {self.name!r} is text with more than {MAX_LABELS} different labels by row "
-                f"{rows.first_row + len(index)}; expected classes. Is it a key?"
+                f"{rows.first_row + len(index)}; expected classes. If it is a key, name another target."
             )
         coded: Targets = table[index]
         return coded
