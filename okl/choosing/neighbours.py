@@ -18,6 +18,9 @@ class Likeness:
     """Errors of one candidate on fifths of the rows, by models of the other four.
 
     together : of fifths that lie together in the data set; apart : of fifths that are drawn at random
+    rows : predicted; rates : whether errors are mistake rates, not squared errors over those of the mean
+
+    Source: Roberts et al., Ecography 40(8), 2017, of blocks against random folds; the two thresholds are okl's own.
     """
 
     together: float
