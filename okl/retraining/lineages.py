@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from okl.checkpoints.origin import WHERE_IT_RUNS, source_sha256
+from okl.configuration import TrainSettings
+from okl.planning import mode_of
 from okl.predictors import Predictor
 from okl.provenance import RECORDED, processor, provenance, version_of
 from okl.registry.lineage import Lineage
@@ -86,6 +88,25 @@ def warm_for(settings: RetrainSettings, known: Known) -> Predictor | None:
     if champion is None or champion.version.lineage.settings.get("train") != _train(settings):
         return None
     return champion.model.predictor
+
+
+def learnt_otherwise(settings: RetrainSettings, known: Known) -> str:
+    """The first setting by which the champion's learner is another than is asked for now; "" for none.
+
+    A learner keeps what it was settled with, its map, steps, limits and passes; going on, it would pass over the rest.
+    """
+    if known.champion is None:
+        return ""
+    usual = {name: field.default for name, field in TrainSettings.model_fields.items()}
+    before = usual | dict(known.champion.model.configuration)  # an older okl had fewer settings
+    now = _train(settings) | {"mode": mode_of(settings.train)}
+    before["mode"] = mode_of(TrainSettings.model_construct(**before))  # auto is another one with workers
+    other = next((name for name in now if _plainly(before[name]) != _plainly(now[name])), None)
+    return f"{other} is {now[other]!r}, and was {before[other]!r} for {known.champion.version}" if other else ""
+
+
+def _plainly(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value  # as JSON has it
 
 
 def _train(settings: RetrainSettings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from okl.online.solver import OnlineState
 from okl.progress import Observer
 from okl.retraining.challenger import Challenger, is_online, learn_shards, same_place, solve_window
 from okl.retraining.champion import Known
-from okl.retraining.lineages import Planned, lineage_of, warm_for
+from okl.retraining.lineages import Planned, learnt_otherwise, lineage_of, warm_for
 from okl.retraining.record import ShardRecord
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
@@ -51,12 +51,15 @@ def plan_learning(
 ) -> LearningPlan:
     """What is to be learnt of the shards that wait, at least one.
 
-    An online learner whose champion has no state to go on from begins anew, with all shards: nothing of them is there.
+    An online learner whose champion has no state to go on from, or was begun with other settings of learning, begins
+    anew, with all shards: nothing of them is there.
     """
     train = same_place(settings.train, str(store.place))
     online = is_online(train, store.dataset(pending[0]))
     accepted = accepted_of(known, pending)
     begin, why = known.champion.state() if online and known.champion is not None else (None, "")
+    if begin is not None and (why := learnt_otherwise(settings, known)):
+        begin = None
     records = accepted if why else tuple(pending)
     lineage = lineage_of(settings, known, records, online, fresh=begin is None)
     return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage)
