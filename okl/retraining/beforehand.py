@@ -7,6 +7,7 @@ from okl.registry.entry import CHAMPION
 from okl.registry.model import RegisteredModel
 from okl.registry.registry import Registry
 from okl.retraining.landing import arrivals
+from okl.retraining.sensitive import check_constrained, first_ingest
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import Schema
@@ -22,15 +23,19 @@ def check_arrivals(settings: RetrainSettings) -> None:
 
     Raises
     ------
-    ConfigError : a folder of this machine that is not there, or settings that exclude each other
+    ConfigError : a folder of this machine that is not there, settings that exclude each other, or constraints of
+        columns that the model learns from
     DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before
     """
     found, _ = arrivals(settings.source)
     reference = _reference(Registry(settings.registry).model(settings.name))
+    if reference is not None:
+        check_constrained(settings, reference)
+    ingesting = first_ingest(settings)
     refused: DataError | None = None
     for arrival in found[:MOST_LOOKED]:
         try:
-            check_source(arrival.place, settings.ingest, reference)
+            check_source(arrival.place, ingesting, reference)
         except DataError as error:
             refused = refused or error
         else:

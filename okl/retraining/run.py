@@ -28,6 +28,7 @@ from okl.retraining.plan import plan_learning
 from okl.retraining.record import ShardRecord
 from okl.retraining.report import report_html, report_markdown
 from okl.retraining.scoring import Scoring
+from okl.retraining.sensitive import check_constrained, first_ingest
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
@@ -88,13 +89,16 @@ class RetrainingRun:
         Raises
         ------
         DataError : a shard is bad, and the settings say to stop
+        ConfigError : constraints of columns that the model learns from
         """
-        if self.intake.new:
-            champion = self.known.champion
-            reference = self.store.reference() or self.store.set_reference(
-                champion.model.schema if champion else first_reference(self.intake.new, self.settings.ingest)
-            )
-            self.intake.hold(reference, self._advance)
+        champion, new = self.known.champion, self.intake.new
+        reference = self.store.reference() or (champion.model.schema if champion else None)
+        if reference is None and new:
+            reference = first_reference(new, first_ingest(self.settings))
+        if reference is not None:
+            check_constrained(self.settings, reference)
+            if new:
+                self.intake.hold(self.store.set_reference(reference), self._advance)
         self.known = Known(self.known.champion, self.store.records())
         self._pending = self.intake.pending(self.known)
         self._stop_at((*self.intake.bad, *self.intake.standing))

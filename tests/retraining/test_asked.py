@@ -1,0 +1,83 @@
+"""What a retraining is asked for holds for all that it learns, or is refused in a sentence: nothing is passed over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.errors import ConfigError, OklError
+from okl.retraining.beforehand import check_arrivals
+from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
+from tests.retraining.shards import content
+from tests.retraining.stories import arrays, champion, lineage, settings, shards
+
+LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
+    limited = settings(place, train=LIMITED)
+    shards(place, 1)
+    check_arrivals(limited)
+    assert retrain(limited)["outcome"] == "published"
+    shards(place, 2)
+    second = retrain(limited)
+    assert (second["outcome"], second["how"]) == ("published", "gone on with 1 new shards")
+    model = champion(place).load()
+    assert (model.schema.features, model.schema.keys) == (("x1", "x2", "x3"), ("hour", "x0"))
+    table = content(9)
+    raw = np.column_stack([table[name].to_numpy() for name in model.schema.features])
+    right = float((model.predict(raw) == table["y"].to_numpy()).mean())
+    assert 0.5 < right < 1.0
+    assert second["metrics"]["challenger"]["accuracy"] == pytest.approx(right, abs=0.15)
+    shards(place, 3)
+    useless = settings(place, train=LIMITED | {"learn_sensitive": True})
+    for refusing in (check_arrivals, retrain):
+        with pytest.raises(ConfigError, match="learn_sensitive"):
+            refusing(useless)
+
+
+def test_constraints_that_come_later_are_of_keys_or_refused(place: Path) -> None:
+    shards(place, 1)
+    assert retrain(settings(place, train={"frequencies": 10}))["outcome"] == "published"
+    of_keys = {"constraints": ["abs(covariance(hour)) <= 1", "norm <= 10"], "frequencies": 10}
+    for constraints, sentence in (
+        (LIMITED["constraints"], "looks at 'x0', which m was begun with as an input"),
+        (["mean(houre=1) >= -1", "norm <= 10"], "has no constrained column 'houre'"),
+    ):
+        refused = settings(place, train=LIMITED | {"constraints": constraints})
+        for refusing in (check_arrivals, retrain):
+            with pytest.raises(OklError, match=sentence):
+                refusing(refused)
+    assert champion(place).number == 1
+    shards(place, 2)
+    anew = retrain(settings(place, train=of_keys))
+    assert (anew["outcome"], anew["how"], anew["parent"]) == ("published", "begun anew on 2 shards", 1)
+    shards(place, 3)
+    asked = retrain(settings(place, train=LIMITED | {"learn_sensitive": True}))
+    assert (asked["outcome"], asked["how"]) == ("published", "begun anew on 3 shards")
+    assert champion(place).load().schema.features == ("x0", "x1", "x2", "x3")
+
+
+def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
+    shards(place, 1)
+    assert retrain(settings(place, train={"frequencies": 10, "class_weights": {"1": 2.0}}))["outcome"] == "published"
+    shards(place, 2)
+    elsewhere = {"frequencies": 10, "class_weights": {"1": 2}, "threads": 2, "mode": "stream"}
+    assert retrain(settings(place, train=elsewhere))["how"] == "gone on with 1 new shards"
+    shards(place, 3)
+    run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
+    told = {stage: getattr(run, stage)() for stage in RETRAIN_STAGES}
+    run.close()
+    assert told["learn"]["anew"] == "frequencies is 15, and was 10 for m@2"
+    assert run.result()["how"] == "begun anew on 3 shards"
+    assert arrays(place)["weights"].shape == (1, 30)
+    assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
