@@ -6,14 +6,14 @@ import os
 import re
 from pathlib import Path
 
-from okl.errors import ConfigError
+from okl.errors import ConfigError, DataError
 from okl.home import runs_named
 from okl.registry.entry import CHAMPION
 from okl.registry.payload import MODEL
 from okl.registry.registry import NAME, Registry
 from okl.registry.version import Version
 from okl.store.model import DESCRIPTION, Model, load_model
-from okl.store.places import place_of
+from okl.store.places import RemotePath, place_of
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 
@@ -49,8 +49,8 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
 def meant(model: Location, registry: Location | None = None) -> str:
     """A folder, a URL or NAME@WHICH for what people give in their place; whatever else it is comes back as it is.
 
-    A run's folder stands for the model in it; a NAME alone for NAME@champion where models of that name are registered,
-    else for the model of the run in okl's home that has this name, with or without its date.
+    A run's folder or URL stands for the model in it; a NAME alone for NAME@champion where models of that name are
+    registered, else for the model of the run in okl's home that has this name, with or without its date.
 
     Raises
     ------
@@ -58,7 +58,9 @@ def meant(model: Location, registry: Location | None = None) -> str:
     """
     given = os.fspath(model)
     place = place_of(given)
-    if is_reference(given) or not isinstance(place, Path) or (place / DESCRIPTION).is_file():
+    if isinstance(place, RemotePath):
+        return str(place / MODEL) if _is_run(place) else given
+    if is_reference(given) or (place / DESCRIPTION).is_file():
         return given
     if (place / MODEL / DESCRIPTION).is_file():
         return str(place / MODEL)
@@ -68,6 +70,14 @@ def meant(model: Location, registry: Location | None = None) -> str:
         return f"{given}@{CHAMPION}"
     run = run_named(given)
     return given if run is None else str(run / MODEL)
+
+
+def _is_run(place: RemotePath) -> bool:
+    """Whether the model under a URL is that of a run; where the store does not say, reading the model tells why."""
+    try:
+        return not (place / DESCRIPTION).is_file() and (place / MODEL / DESCRIPTION).is_file()
+    except DataError:
+        return False
 
 
 def run_named(name: str) -> Path | None:

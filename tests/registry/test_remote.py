@@ -11,8 +11,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
-from okl.errors import ConflictError, DataError, RegistryError
-from okl.registry.reference import load
+from okl.errors import ConflictError, DataError, ModelError, RegistryError
+from okl.registry.reference import load, meant, pinned
 from okl.registry.registry import Registry
 from okl.store.places import RemotePath
 from tests.registry.models import lineage, number_in, publish, writer
@@ -120,6 +120,25 @@ def test_a_registry_under_a_url_is_the_registry_in_a_folder_while_one_request_in
 def test_a_registry_in_memory_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     assert story("memory://registry") == story(str(tmp_path / "registry"))
+
+
+def test_the_url_of_a_run_stands_for_the_model_in_it_as_its_folder_does(
+    bucket: RemotePath, server: Faulty, tmp_path: Path
+) -> None:
+    writer(7)(tmp_path / "run")
+    run = bucket / "run"
+    for name in ("model.json", "weights.safetensors"):
+        (run / "model" / name).put(tmp_path / "run" / "model" / name)
+    assert meant(tmp_path / "run") == str(tmp_path / "run" / "model")
+    for given in (str(run), f"{run}/", str(run / "model")):
+        assert pinned(given) == str(run / "model")
+        assert number_in(load(given)) == 7
+    assert meant(str(bucket / "absent")) == str(bucket / "absent")
+    with pytest.raises(ModelError, match=r"absent/model\.json"):
+        load(str(bucket / "absent"))
+    server.refused = lambda method, path: True
+    with pytest.raises(ModelError, match=r"run/model\.json cannot be read: permission was refused"):
+        load(str(run))
 
 
 def test_an_entry_whose_answer_was_lost_is_found_to_be_ones_own(
