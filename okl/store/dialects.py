@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -12,6 +12,8 @@ from okl.store.values import is_number
 
 MARKS = ";\t|"  # that separate values where commas do not
 BESIDE_DECIMAL_COMMAS = ";"  # where a spreadsheet writes it, it writes 1,5; beside tabs 1,234 may be a thousand
+# from a quote where a value begins, whatever separates values, to the one where it ends, or to the end of the line
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"[^"]*(?:""[^"]*)*(?:"(?=[,;\t|]|$)|$)')
 
 
 class Dialect(NamedTuple):
@@ -36,15 +38,14 @@ COMMAS = Dialect()
 def separator_of(text: bytes) -> str:
     """What separates the values of the first line: commas, unless there is none, and another mark is there instead.
 
-    >>> [separator_of(text) for text in (b"a,b;c", b"a;b;c|d\\n1,2,3", b'"a, b"|"c;d"|e', b"a", b"")]
-    [',', ';', '|', ',', ',']
+    Marks between quotes separate nothing.
+
+    >>> [separator_of(text) for text in (b"a,b;c", b"a;b;c|d\\n1,2,3", b'"a, b"|"c;d"|e', b'a;"b, c"', b"a", b"")]
+    [',', ';', '|', ';', ',', ',']
     """
     line = (text.splitlines()[:1] or [b""])[0].decode("utf-8-sig", "replace")
-    try:
-        names = next(csv.reader([line]), [])
-    except csv.Error:  # no text
-        return COMMAS.separator
-    counts = {mark: names[0].count(mark) for mark in MARKS} if len(names) == 1 else {}
+    unquoted = _QUOTED.sub("", line)
+    counts = {mark: unquoted.count(mark) for mark in MARKS} if COMMAS.separator not in unquoted else {}
     return max(counts, key=lambda mark: counts[mark]) if any(counts.values()) else COMMAS.separator
 
 

@@ -13,6 +13,7 @@ import pytest
 from okl.errors import DataError
 from okl.retraining.landing import arrivals
 from okl.store import csvblocks
+from okl.store.dialects import separator_of
 from okl.store.ingest import check_source, ingest
 from okl.store.packing import packing_of
 from okl.store.sources import open_source
@@ -65,6 +66,29 @@ def test_shards_do_not_depend_on_how_the_rows_are_written(
         monkeypatch.setattr(csvblocks, "STRETCH_BYTES", 8000)
         monkeypatch.setattr(csvblocks, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
     assert shards(source, tmp_path / "data") == plain
+
+
+@pytest.mark.parametrize(
+    ("header", "separator"),
+    [
+        ('id;"Price, EUR"', ";"),
+        ('"Price, EUR"\t"a;b;c"\ty', "\t"),
+        ('id|"a ""b"", c"|y', "|"),
+        ('id;"Price,', ";"),  # a name that goes on in the next line
+        ('id,";;;"', ","),
+        ('"a;b"', ","),  # one column
+        ('5" pipe, 3" pipe;y', ","),  # no quotes but inches
+        ('a;"b"c,d', ","),
+    ],
+)
+def test_marks_between_quotes_separate_nothing(header: str, separator: str) -> None:
+    assert separator_of(f"{header}\n1,5;2\n".encode()) == separator
+
+
+def test_a_quoted_name_with_a_comma_is_a_column_between_semicolons(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text('id;"Price, EUR"\n1;2,5\n2;3,5\n')
+    (part,) = open_source(tmp_path / "s.csv").batches()
+    assert part.batch.to_pydict() == {"id": [1, 2], "Price, EUR": [2.5, 3.5]}
 
 
 def test_files_of_one_source_may_be_written_differently(tmp_path: Path) -> None:
