@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from okl.choosing.race import Ran, Track
+from okl.store.columns import share_of
 from okl.store.dataset import Dataset
 from okl.store.manifest import read_manifest
 
@@ -69,4 +70,4 @@ def likeness(track: Track, candidate: Ran, size: tuple[int, int]) -> Likeness:
 
 def are_test_rows_given(data: Dataset) -> bool:
     """Whether whoever made the rows said which of them are for testing: often those of another day or place."""
-    return data.rows("test") > 0 and not isinstance(read_manifest(data.folder).settings.get("holdout"), float)
+    return data.rows("test") > 0 and share_of(read_manifest(data.folder).settings.get("holdout")) is None

@@ -110,6 +110,19 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
 
 
+def share_of(holdout: float | str | None) -> float | None:
+    """The share of rows that a holdout states, as a number or as text; None where it names a column, or nothing.
+
+    >>> share_of(0.2), share_of("0.2"), share_of("is_test"), share_of("1"), share_of(None)
+    (0.2, 0.2, None, None, None)
+    """
+    try:
+        share = float(holdout) if holdout is not None else 0.0
+    except ValueError:
+        return None
+    return share if 0.0 < share < 1.0 else None
+
+
 def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, str | None]:
     """Share and column of a holdout; a number written as text is a share unless a column has that name."""
     if settings.holdout is None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from okl.configuration import IngestSettings
 from okl.errors import DataError
-from okl.store.columns import Roles, check_present
+from okl.store.columns import Roles, check_present, share_of
 from okl.store.dataset import Schema
 from okl.store.encoder import check_kinds
 from okl.store.encodings import Encoding, EncodingKind
@@ -99,7 +99,7 @@ def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Rol
             f"{source.location}: target {reference.target!r} is of type {kind}, but the reference has "
             f"{'text labels' if text_labels(reference) else 'numbers'} there."
         )
-    share = settings.holdout if isinstance(settings.holdout, float) else 0.0
+    share = share_of(settings.holdout) or 0.0
     return Roles(reference.features, reference.target, reference.keys, share=share, encodings=reference.encodings)
 
 

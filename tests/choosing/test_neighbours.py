@@ -103,6 +103,15 @@ def test_test_rows_are_given_by_a_column_and_drawn_by_a_share(data: dict[str, Da
     assert [are_test_rows_given(data[name]) for name in ("given", "drawn", "unlike")] == [True, False, True]
 
 
+def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(data: dict[str, Dataset], tmp_path: Path) -> None:
+    source, drawn = data["drawn"].folder.parent / "drawn.parquet", data["drawn"]
+    as_text = ingest(source, tmp_path / "text", ingest_settings(holdout="0.2", drop=("split",))).dataset
+    assert [shard.sha256 for shard in as_text.shards] == [shard.sha256 for shard in drawn.shards]
+    assert not are_test_rows_given(as_text)
+    column = ingest(source, tmp_path / "column", ingest_settings(holdout="y", target="sign", drop=("split",))).dataset
+    assert are_test_rows_given(column)
+
+
 @pytest.mark.parametrize(
     ("together", "apart", "rows", "rates", "told", "decides"),
     [

@@ -48,6 +48,14 @@ def test_columns_in_another_order_and_further_ones_do_not_matter(tmp_path: Path,
     np.testing.assert_array_equal(inputs_of(pq.read_table(later.path(later.shards[0]))), inputs_of(content))
 
 
+def test_a_share_as_text_holds_out_the_rows_that_the_number_does(tmp_path: Path, first: Dataset) -> None:
+    counts = []
+    for name, share in (("number", 0.3), ("text", "0.3")):
+        (tmp_path / name).mkdir()
+        counts.append(held(tmp_path / name, table(200, seed=1), first, holdout=share).rows("test"))
+    assert counts[0] == counts[1] > 0
+
+
 def test_one_class_alone_keeps_its_place_among_the_labels(tmp_path: Path, first: Dataset) -> None:
     later = held(tmp_path, replaced(table(40), "y", np.ones(40, dtype=np.int64)), first)
     assert (later.schema.labels, later.schema.class_counts) == ((-1, 1), (0, 40))
