@@ -20,23 +20,32 @@ from flows.commands_retrain import (
     solver_help,
     warn_of_new_name,
 )
-from flows.options import INGEST, TRAIN, Given, Options, accepts
+from flows.options import INGEST, TRAIN, Given, Options, accepts, help_for
 from flows.sections import DATA, SECTIONS, Section, sectioned
 from flows.service import RetrainService, ServiceSettings
 from flows.words import train_settings
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError
 from okl.extensions import elsewhere
-from okl.retraining.settings import RetrainSettings
+from okl.retraining.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.store.places import absolute_location, place_of
 
 SERVICE = Options(
     RetrainService, ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")
 )
+# a deployment runs many times, each time into a folder of its own
 DEPLOYED = Options(
     TRAIN.kind,
-    TRAIN.fields,
+    tuple(name for name in TRAIN.fields if name != "out"),
     {"solver": solver_help(f"auto: as of okl train; with --retrain {OF_SHARDS}", "auto, which with --retrain is fogd")},
+)
+SPLIT = Options(
+    INGEST.kind,
+    INGEST.fields,
+    {
+        "holdout": f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
+        f"{help_for(RETRAIN.kind, 'holdout')}"
+    },
 )
 OWN_FOLDER = "{time}-version-{version}"
 
@@ -49,7 +58,7 @@ LEVELS: Section = ("What happens when something goes wrong", SERVICE.fields)
     cls=sectioned(DEPLOYING, DATA, ARRIVING, JUDGING, LEVELS, *SECTIONS),
     short_help="Apply deployments to the configured Prefect server: training, retraining, scoring, ...",
 )
-@accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=INGEST)
+@accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
 def deploy(
     service: Given,
     retrain_options: Given,
@@ -158,7 +167,9 @@ def _retraining(
     allowed = {"train": (options, LEARNING), "ingest": (ingest, READING)}
     for given, known in allowed.values():
         if odd := [one for one in given if one not in (*known.fields, *RETRAIN.fields)]:
-            raise ConfigError(f"--{odd[0].replace('_', '-')} is no option of a retraining: see okl retrain --help.")
+            why = NOT_OF_TRAIN.get(odd[0])
+            told = f"--{odd[0].replace('_', '-')} is no option of a retraining"
+            raise ConfigError(f"{told}: {why}. Leave it out." if why else f"{told}: see okl retrain --help.")
     groups: dict[str, dict[str, Any]] = {
         table: {one: value for one, value in given.items() if one in known.fields}
         for table, (given, known) in allowed.items()

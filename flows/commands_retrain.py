@@ -13,7 +13,7 @@ from flows.sections import SECTIONS, Section, sectioned
 from flows.words import read_config, split_pairs
 from okl.configuration import settings_from
 from okl.errors import ConfigError
-from okl.retraining.settings import RetrainSettings
+from okl.retraining.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
 from okl.store.places import absolute_location
 
 RETRAIN = Options(
@@ -30,15 +30,16 @@ def solver_help(auto: str, default: str) -> str:
     return f"{'; '.join(auto if part.startswith('auto:') else part for part in told)} [default: {default}]"
 
 
-# a retraining reserves rows by its own --holdout, and keeps its versions in the registry
 LEARNING = Options(
     TRAIN.kind,
-    tuple(name for name in TRAIN.fields if name not in ("out", "name", "certify") and "check" not in name),
-    {"solver": solver_help(f"auto: {OF_SHARDS}", "fogd")},
+    tuple(name for name in TRAIN.fields if name not in NOT_OF_TRAIN),
+    {
+        "solver": solver_help(f"auto: {OF_SHARDS}", "fogd"),
+        "learn_sensitive": f"{help_for(TRAIN.kind, 'learn_sensitive', with_default=False)}; otherwise a model is begun "
+        "with them as keys [default: no]",
+    },
 )
-READING = Options(
-    INGEST.kind, tuple(name for name in INGEST.fields if name not in ("holdout", "split_column", "rows_per_shard"))
-)
+READING = Options(INGEST.kind, tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")))
 ARRIVING: Section = (
     "What arrives, and what is kept out",
     ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),

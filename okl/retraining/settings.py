@@ -11,6 +11,21 @@ from okl.configuration import Count, IngestSettings, TrainSettings
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 Share = float
+_OF_A_RACE = "a retraining races nothing: without a solver it is fogd that learns"
+_BROKEN_OFF = "one that is broken off begins again with the shards that are there, of which nothing is lost"
+NOT_OF_TRAIN = {
+    "ingest": "shards are read by the retraining's own ingest",
+    "rescale": "shards are scaled as the first of them were read: set scale of ingest (--scale) when a model is begun",
+    "budget_seconds": _OF_A_RACE,
+    "validation": _OF_A_RACE,
+    "certify": "the gap of a batch solver is proved in any case, and the regret of what goes on is not",
+    "checkpoint_seconds": _BROKEN_OFF,
+    "checkpoint_rounds": _BROKEN_OFF,
+    "out": "versions lie in the registry",
+    "name": "the name is the model's own",
+}
+"""Settings of training that a retraining would pass over, and why; data is where shards lie, whatever it says."""
+NOT_OF_INGEST = ("holdout", "split_column")
 
 
 class ContractSettings(BaseModel):
@@ -56,8 +71,8 @@ class RetrainSettings(BaseModel):
 
     name: str = Field(description="of the model in the registry")
     source: str = Field(description="folder, URL or glob where files arrive; each file is one shard")
-    registry: str | None = Field(None, description="folder or URL of the registry; none: in okl's home folder")
-    train: TrainSettings = Field(description="the solver and its options; data and out are not looked at")
+    registry: str | None = Field(None, description="folder or URL of the registry; none: OKL_REGISTRY, or okl's home")
+    train: TrainSettings = Field(description="the solver and its options; data is not looked at")
     ingest: IngestSettings = Field(
         default_factory=IngestSettings, description="how the first shards are read; later ones are held to the champion"
     )
@@ -101,7 +116,22 @@ class RetrainSettings(BaseModel):
     @classmethod
     def _learnt_on(cls, train: TrainSettings) -> TrainSettings:
         """Without a solver that of shards is fogd, which goes on with each new one; a race would begin anew."""
+        for name, why in NOT_OF_TRAIN.items():
+            if (value := getattr(train, name)) != TrainSettings.model_fields[name].default:
+                told = "" if name == "ingest" else f" = {value!r}"
+                raise ValueError(f"{name}{told} is no setting of a retraining: {why}. Leave it out.")
         return train.model_copy(update={"solver": "fogd"}) if train.solver == "auto" else train
+
+    @field_validator("ingest")
+    @classmethod
+    def _reserved_by_share(cls, ingest: IngestSettings) -> IngestSettings:
+        for name in NOT_OF_INGEST:
+            if (value := getattr(ingest, name)) is not None:
+                raise ValueError(
+                    f"{name} = {value!r} is no setting of a retraining's ingest: rows of each shard are reserved by a "
+                    "share, the retraining's own holdout. Leave it out."
+                )
+        return ingest
 
     @model_validator(mode="before")
     @classmethod

@@ -71,6 +71,16 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     assert (outcome.code, "a name takes letters" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
     assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
+    for words in (["retrain", "hours", str(tmp_path)], ["deploy", str(tmp_path), "--retrain", "hours"]):
+        for flag, why in (("rescale=standard", "--scale"), ("validation=rows", "a retraining races nothing")):
+            name = flag.partition("=")[0]
+            outcome = terminal.okl(*words, "--set", f"train.{flag}")
+            assert (outcome.code, f"{name} = " in outcome.sentence, why in outcome.sentence) == (2, True, True)
+            outcome = terminal.okl(*words, f"--{flag}")
+            assert (outcome.code, f"--{name}" in outcome.err) == (2, True)
+    outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--budget-seconds", "5")
+    assert "--budget-seconds is no option of a retraining: a retraining races nothing" in outcome.sentence
+    assert "No such option: --out" in terminal.okl("deploy", tmp_path, "--out", tmp_path / "run").err
 
 
 def test_what_must_fail_at_night_is_refused_at_once(

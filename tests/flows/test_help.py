@@ -77,6 +77,11 @@ def test_the_solver_of_a_retraining_is_told_as_it_is(
     assert f"[default: {default}]" in told["retrain"]
     assert f"with --retrain {default}, which goes on" in told["deploy"]
     assert "size by a race on a sample" not in told["retrain"]
+    assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(told["retrain"].split())
+    holdout = "0/1 column; with --retrain: share of the rows of each shard that are never learnt [default: 0.2]"
+    assert holdout in told["deploy"]
+    assert all("none: OKL_REGISTRY, or okl's home" in one for one in told.values())
+    assert "otherwise a model is begun with them as keys [default: no]" in told["retrain"]
 
 
 def test_a_shell_completes_names_of_commands() -> None:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError, OklError
 from okl.retraining.beforehand import check_arrivals
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.retraining.sensitive import without_constraints
+from okl.retraining.settings import NOT_OF_TRAIN, RetrainSettings
 from tests.retraining.shards import content
 from tests.retraining.stories import arrays, champion, lineage, settings, shards
 
@@ -81,3 +84,26 @@ def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
     assert run.result()["how"] == "begun anew on 3 shards"
     assert arrays(place)["weights"].shape == (1, 30)
     assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", NOT_OF_TRAIN)
+def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None:
+    values = {"ingest": {"target": "z"}, "rescale": "standard", "validation": "rows", "certify": True, "out": "run"}
+    given = {name: values.get(name, 5 if "_" in name else "other")}
+    with pytest.raises(ConfigError, match=f"{name}.* is no setting of a retraining: .*Leave it out"):
+        settings_from(RetrainSettings, {"name": "m", "source": "in", "train": given}, "here")
+    stored = settings(tmp_path).model_dump(mode="json")
+    assert RetrainSettings.model_validate(stored) == settings(tmp_path), "what is as usual does no harm"
+
+
+@pytest.mark.parametrize(("name", "value"), [("holdout", 0.5), ("split_column", "part")])
+def test_rows_are_reserved_by_a_share_alone(name: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{name} = .* the retraining's own holdout"):
+        settings_from(RetrainSettings, {"name": "m", "source": "in", "train": {}, "ingest": {name: value}}, "here")
+
+
+def test_a_single_shard_is_looked_at_without_limits_on_columns() -> None:
+    more = {"constraint_margin": 0.1, "constraint_gain": 0.5, "learn_sensitive": True}
+    limited = TrainSettings.model_validate({"data": "in", **LIMITED, **more})
+    free = TrainSettings.model_validate({"data": "in", **LIMITED, "constraints": ["norm <= 10"]})
+    assert without_constraints(limited) == without_constraints(free) == free
