@@ -71,7 +71,7 @@ def plan(
     task = ingest_options.get("task", "binary")
     if on_paper and task not in ("binary", "multiclass", "regression"):
         raise ConfigError(f"--task {task}, but on paper it takes binary, multiclass or regression.")
-    settings = train_settings(dataset or "paper", options, {} if dataset else ingest_options, config, pairs or [])
+    settings = train_settings(dataset or "paper", options, ingest_options, config, pairs or [])
     told = outlook(
         settings,
         Paper(_whole("rows", rows), _whole("columns", columns), task, _whole("classes", classes)) if on_paper else None,

@@ -51,8 +51,7 @@ def check(settings: TrainSettings) -> None:
         )
     _check_certify(settings)
     if is_dataset(settings.data):
-        if settings.ingest is not None:
-            raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
+        check_ingested(settings)
         data = learnt_columns(settings, open_dataset(settings.data))
         solver = None if settings.solver == "auto" else make_solver(settings, data)
         if solver is None:  # a race takes what fits
@@ -68,6 +67,12 @@ def check(settings: TrainSettings) -> None:
         check_source(settings.data, ingest)
         _check_unread(settings, ingest)
     check_place(run_folder(settings))  # last: it may make okl's home folder
+
+
+def check_ingested(settings: TrainSettings) -> None:
+    """Raise ConfigError if settings say how to ingest a data set, which has been."""
+    if settings.ingest is not None:
+        raise ConfigError(f"{settings.data} is a data set already; options of ingest do not apply to it.")
 
 
 def _check_certify(settings: TrainSettings) -> None:

@@ -16,6 +16,7 @@ from okl.errors import ConfigError
 from okl.execution.local import default_threads
 from okl.execution.resident import process_cache
 from okl.home import okl_home
+from okl.planning.beforehand import check_ingested
 from okl.planning.forecast import Forecast, forecast
 from okl.planning.kinds import Kind, Rehearsed
 from okl.planning.machine import FOLDER, Machine, identity, machine, read_row_seconds
@@ -79,7 +80,10 @@ def outlook(
     ------
     ConfigError, DataError : of settings or data that a run would refuse, too; ConfigError : memory that cannot suffice
     """
-    data = None if paper else learnt_columns(settings, open_dataset(settings.data))
+    data = None if paper else open_dataset(settings.data)
+    if data is not None:
+        check_ingested(settings)
+        data = learnt_columns(settings, data)
     settings = _settled(settings, data)
     scene = _scene(settings, data, paper)
     constants = constants or machine(recalibrate)

@@ -127,6 +127,15 @@ def test_wrong_options_are_refused_before_a_server_is_started(
     assert tree(tmp_path) == []
 
 
+@pytest.mark.parametrize("words", [["--target", "label"], ["--task", "binary"], ["--set", "ingest.holdout=0.2"]])
+def test_a_plan_refuses_options_of_ingest_beside_a_data_set_as_training_does(
+    words: list[str], trained: Path, home: Path, terminal: Terminal
+) -> None:
+    planned, begun = (terminal.okl(command, trained / "run" / "data", *words) for command in ("plan", "train"))
+    assert (planned.code, planned.sentence) == (2, begun.sentence)
+    assert "is a data set already; options of ingest do not apply to it." in planned.sentence
+
+
 BAD_OF_SOURCES: dict[str, tuple[list[str], str]] = {
     "a kernel without frequencies": (["--kernel", "linear"], r"'linear' is not shift-invariant.*the solver nogd"),
     "a strategy for classes only": (
