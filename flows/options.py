@@ -25,6 +25,7 @@ ONE_OF_MANY = {
     "constraints": "constraint",
     "slices": "slice",
 }  # an option that may be repeated is named for one of its values
+TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # what several texts are, where they are no columns
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Options:
             kind = list[str] if many else str
             option = typer.Option(
                 f"--{flag}",
-                metavar="CONSTRAINT" if field == "constraints" else metavar(annotation),
+                metavar=metavar(annotation, field),
                 help=f"{told} (repeatable)" if many else told,
             )
         return inspect.Parameter(
@@ -139,11 +140,13 @@ def _told_default(default: Any, text: str) -> str:
     return f" [default: {default}]"
 
 
-def metavar(annotation: Any) -> str:
-    """What an option takes, for its help.
+def metavar(annotation: Any, field: str = "") -> str:
+    """What an option takes, for its help; several texts are columns unless the field's name says otherwise.
 
     >>> metavar(float | Literal["auto"]), metavar(Literal["shuffle", "stored"]), metavar(str | None)
     ('NUMBER|auto', 'shuffle|stored', 'TEXT')
+    >>> metavar(tuple[str, ...], "keys"), metavar(tuple[str, ...], "release")
+    ('COLUMN', 'SHA256')
     """
     if get_origin(annotation) in (Union, UnionType):
         return "|".join(metavar(part) for part in get_args(annotation) if part is not type(None))
@@ -156,7 +159,9 @@ def metavar(annotation: Any) -> str:
         return metavar(get_args(annotation)[0])
     if get_origin(annotation) is tuple and metavar(get_args(annotation)[0]) == "NUMBER":
         return "NUMBER,..."
-    return {int: "N", float: "NUMBER"}.get(annotation, "COLUMN" if get_origin(annotation) is tuple else "TEXT")
+    if get_origin(annotation) is tuple:
+        return TEXTS.get(field, "COLUMN")
+    return {int: "N", float: "NUMBER"}.get(annotation, "TEXT")
 
 
 def _number_or_text(text: str) -> float | str:

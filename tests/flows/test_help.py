@@ -84,6 +84,14 @@ def test_the_solver_of_a_retraining_is_told_as_it_is(
     assert "otherwise a model is begun with them as keys [default: no]" in told["retrain"]
 
 
+def test_options_that_take_several_texts_say_of_which_kind(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = " ".join(Terminal(capsys, monkeypatch).okl("retrain", "--help").out.split())
+    for option in ("--release SHA256", "--constraint CONSTRAINT", "--key COLUMN", "--slice COLUMN"):
+        assert f" {option} " in told
+
+
 def test_a_shell_completes_names_of_commands() -> None:
     environment = os.environ | {"_OKL_COMPLETE": "complete_bash", "COMP_WORDS": "okl ret", "COMP_CWORD": "1"}
     words = [sys.executable, "-c", "from flows.cli import main; main()"]
