@@ -69,6 +69,8 @@ def compare(
     okl compare rows.csv --target y --scale standard             all with a certificate
     okl compare rows.csv --target y --models c-svm,logistic,fogd three by name
 
+    Of two classes or more: a regression is refused. Runs of okl train, by any solver, stand side by side in okl runs.
+
     Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
     With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
     """

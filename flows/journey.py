@@ -14,7 +14,7 @@ FIRST_STEPS = """\b
 First steps:
   okl train rows.csv --target y --holdout 0.2    learn, evaluate on a fifth held out; a model and a report
   okl predict MODEL new.csv --out scores         MODEL: the name of the run, as okl runs tells it
-  okl compare rows.csv --target y                which model suits these rows
+  okl compare rows.csv --target y                of classes: which model suits these rows
   okl train -h                                   every option of a command"""
 
 

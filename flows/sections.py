@@ -32,9 +32,10 @@ SECTIONS: tuple[Section, ...] = (
     ("Runs that are broken off", ("resume", "checkpoint_seconds", "checkpoint_rounds")),
     WHERE_IT_RUNS,
     ("Of fogd, c-svm to l1-l2-svm, scs, wolfe and pegasos: the Fourier map", ("frequencies", "map")),
-    ("Of online learners, fogd to tvm", ("step_size", "budget", "rank", "landmarks", "track")),
+    ("Of online learners, fogd to tvm; landmarks of ridge, too", ("step_size", "budget", "rank", "landmarks", "track")),
     ("Of ridge", ("n_landmarks", "penalty")),
-    ("Of c-svm to l1-l2-svm", ("C", "nu", "kappa", "tol", "fit_intercept", "bias")),
+    ("Of c-svm to l1-l2-svm", ("C", "nu", "kappa", "tol")),
+    ("A bias: of c-svm to l1-l2-svm, ridge, scs and wolfe", ("fit_intercept", "bias")),
     ("Of scs, wolfe and pegasos", ("lam", "gap", "confidence")),
     (
         "Of fogd: a ball, limits on scores, and what is proved",

@@ -51,7 +51,9 @@ class CompareSettings(WhereSettings):
     data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     models: Words = Field(
-        ("all",), description="names, commas between; all: the nine with a certificate; online: every online solver"
+        ("all",),
+        description="names, commas between; all: the nine with a certificate; online: fogd to tvm; ridge, scs, wolfe "
+        "and pegasos are not compared",
     )
     folds: int = Field(5, ge=2, le=100, description="of stratified cross validation")
     holdout: Holdout = Field(

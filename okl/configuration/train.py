@@ -50,7 +50,9 @@ class TrainSettings(WhereSettings):
         "auto", description="c-svm, l2-svm, logistic, l1-logistic, l1-l2-svm: weight of the losses, LIBSVM's; auto: 1"
     )
     nu: Positive | Literal["auto"] = Field(
-        "auto", description="nu-svm, dwd: share of rows in the margin, at most; auto: half of the largest valid one, .5"
+        "auto",
+        description="nu-svm: share of rows in the margin, at most; auto: half of the largest valid one, or more where "
+        "that has no weights; dwd: any number above 0; auto: .5",
     )
     kappa: Positive | Literal["auto"] = Field(
         "auto", description="mm-fda, mm-mpm: deviations from the class means; auto: half of the largest valid one"
@@ -69,7 +71,7 @@ class TrainSettings(WhereSettings):
     batch: int = Field(1, ge=1, description="pegasos: rows a step; divides 256")
     project: bool = Field(False, description="pegasos: keep the weights in the ball that holds the best ones")
     max_iterations: int = Field(20_000, ge=1, description="c-svm to wolfe: iterations at most, for each class")
-    fit_intercept: bool = Field(True, description="c-svm to dwd, mm-fda, mm-mpm: whether the model has a bias")
+    fit_intercept: bool = Field(True, description="c-svm to mm-mpm, ridge: whether the model has a bias")
     bias: Literal["own", "errors", "regularised", "free"] = Field(
         "own",
         description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors; scs, wolfe: own is "
@@ -169,7 +171,9 @@ class TrainSettings(WhereSettings):
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
     seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
     precision: Precision = Field(
-        "float32", description="of inputs, maps and weights; ridge: float64 unless it is given, or raced"
+        "float32",
+        description="of inputs, maps and weights; ridge: float64, unless it is given with solver ridge; a ridge that a "
+        "race chose: always float64",
     )
     mode: Literal["auto", "stream", "mix", "sum"] = Field(
         "auto", description="stream: exact, one process; mix: shards learn, weights are averaged; sum: mini-batch"
