@@ -33,7 +33,7 @@ class Candidate:
         return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}"
 
     def neighbours(self) -> tuple[Candidate, ...]:
-        """The same with a bandwidth a half step to either side."""
+        """The same with a bandwidth 2^(1/2) times smaller, and larger: half a step, for Matern a quarter."""
         if self.kernel == "linear":
             return ()
         return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)

@@ -50,13 +50,13 @@ class Choice:
 
 
 def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
-    """Race candidates on a sample of the training rows, and size the winner by the budget.
+    """Race candidates on a sample of the training rows, and size the winner by the budget; settings.solver is auto.
 
     The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.
 
     Raises
     ------
-    ConfigError : settings whose solver is given; fewer than two training rows
+    ConfigError : fewer than two training rows; validation is blocks, and no class has two rows
     DataError : shards that cannot be read
     """
     assert settings.solver == "auto", "there is something to choose"

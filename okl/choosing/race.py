@@ -33,8 +33,8 @@ class Ran:
     """How a candidate did in its last round.
 
     error : mistake rate of rows by models of others, or squared error over that of the mean; squared_error : the
-        latter, for classes, too; rows, landmarks : of the round; bandwidth : in scaled units, None for a linear one;
-        kept : was in the last
+        latter, for classes, too; rows : of the round; landmarks : of the round, or columns of a linear one;
+        bandwidth : in scaled units, None for a linear one; kept : was in the last
     """
 
     candidate: Candidate

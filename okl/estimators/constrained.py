@@ -38,7 +38,8 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     constraints : texts such as "abs(covariance(sex)) <= 0.01", "abs(difference(sex=1, sex=0)) <= 0.05" or
         "mean(sex=1) >= -0.2"; see okl.online.constraints.grammar
     radius : of the ball that weights stay in; constraint_margin : so much inside their limits scores are kept
-    n_frequencies, kernel, map, bandwidth, loss, class_weight, average : as in FOGDClassifier
+    n_frequencies, kernel, map, bandwidth, class_weight, average : as in FOGDClassifier
+    loss : "hinge" or "logistic"; with neither there are probabilities
     step_size : float > 0, or "auto" for radius / sqrt(2 t), the one that regret is proved for
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 

@@ -35,7 +35,8 @@ _LEARNT = ("coef_", "support_", "support_vectors_", "dual_coef_", "calibration_"
 class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A model of two classes, or of several one against the rest, with a proof of how good its solution is.
 
-    Inputs may be sparse where kernel = "linear", without a feature map. Equal rows count as one of their weights' sum.
+    Inputs may be sparse where kernel = "linear", without a feature map, but for the models of kappa (MM-FDA, MM-MPM),
+    whose covariances are dense. Equal rows count as one of their weights' sum.
     The same rows in any order, parameters and random_state give the same bits where rows have weights or repeat, and
     whatever n_jobs and memory_budget are.
 

@@ -43,6 +43,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     model : folder or URL of a model, or NAME@WHICH of a registry; out : file or URL to make
     format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
         scikit-learn's own estimators, as `skops.io.load` opens it)
+    registry : folder or URL of the registry that NAME@WHICH is looked up in; None: OKL_REGISTRY, or okl's home
 
     Returns
     -------
@@ -51,7 +52,8 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     Raises
     ------
     ConfigError : a package is missing, the file exists, or the format cannot say the model's kernel
-    PlaceError : the file cannot be written
+    DataError : the file cannot be written
+    RegistryError : no such model, version or alias; or the version was pruned
     ModelError : the model cannot be read or said; or scores differ
     """
     check_choice("format", format, FORMATS)
