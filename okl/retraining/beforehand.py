@@ -6,8 +6,9 @@ from okl.errors import DataError
 from okl.registry.entry import CHAMPION
 from okl.registry.model import RegisteredModel
 from okl.registry.registry import Registry
+from okl.retraining.begun import check_begun
 from okl.retraining.landing import arrivals
-from okl.retraining.sensitive import check_constrained, first_ingest
+from okl.retraining.sensitive import first_ingest
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.store.dataset import Schema
@@ -23,14 +24,14 @@ def check_arrivals(settings: RetrainSettings) -> None:
 
     Raises
     ------
-    ConfigError : a folder of this machine that is not there, settings that exclude each other, or constraints of
-        columns that the model learns from
+    ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
+        was begun without
     DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before
     """
     found, _ = arrivals(settings.source)
     reference = _reference(Registry(settings.registry).model(settings.name))
     if reference is not None:
-        check_constrained(settings, reference)
+        check_begun(settings, reference)
     ingesting = first_ingest(settings)
     refused: DataError | None = None
     for arrival in found[:MOST_LOOKED]:

@@ -19,6 +19,7 @@ from okl.registry.registry import Registry
 from okl.retraining.account import Account, history_of, metrics_rows
 from okl.retraining.attempts import Attempts, taken_back
 from okl.retraining.beginning import first_reference
+from okl.retraining.begun import check_begun
 from okl.retraining.champion import Known, open_champion
 from okl.retraining.intake import Intake
 from okl.retraining.judging import judge_challenger
@@ -28,7 +29,7 @@ from okl.retraining.plan import plan_learning
 from okl.retraining.record import ShardRecord
 from okl.retraining.report import report_html, report_markdown
 from okl.retraining.scoring import Scoring
-from okl.retraining.sensitive import check_constrained, first_ingest
+from okl.retraining.sensitive import first_ingest
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
@@ -89,14 +90,14 @@ class RetrainingRun:
         Raises
         ------
         DataError : a shard is bad, and the settings say to stop
-        ConfigError : constraints of columns that the model learns from
+        ConfigError : settings that the model was begun without, as `check_begun` has it
         """
         champion, new = self.known.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
             reference = first_reference(new, first_ingest(self.settings))
         if reference is not None:
-            check_constrained(self.settings, reference)
+            check_begun(self.settings, reference)
             if new:
                 self.intake.hold(self.store.set_reference(reference), self._advance)
         self.known = Known(self.known.champion, self.store.records())

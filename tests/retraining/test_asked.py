@@ -26,6 +26,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def refused_by_both(asked: RetrainSettings, sentence: str) -> None:
+    for refusing in (check_arrivals, retrain):
+        with pytest.raises(OklError, match=sentence):
+            refusing(asked)
+
+
 def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
     limited = settings(place, train=LIMITED)
     shards(place, 1)
@@ -42,13 +48,11 @@ def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
     assert 0.5 < right < 1.0
     assert second["metrics"]["challenger"]["accuracy"] == pytest.approx(right, abs=0.15)
     shards(place, 3)
-    useless = settings(place, train=LIMITED | {"learn_sensitive": True})
-    for refusing in (check_arrivals, retrain):
-        with pytest.raises(ConfigError, match="learn_sensitive"):
-            refusing(useless)
+    refused_by_both(settings(place, train=LIMITED | {"learn_sensitive": True}), "begun with 'x0' as a key")
+    assert retrain(settings(place, train=LIMITED, ingest={}))["how"] == "gone on with 1 new shards"
 
 
-def test_constraints_that_come_later_are_of_keys_or_refused(place: Path) -> None:
+def test_what_comes_later_fits_what_a_model_was_begun_with_or_is_refused(place: Path) -> None:
     shards(place, 1)
     assert retrain(settings(place, train={"frequencies": 10}))["outcome"] == "published"
     of_keys = {"constraints": ["abs(covariance(hour)) <= 1", "norm <= 10"], "frequencies": 10}
@@ -56,10 +60,14 @@ def test_constraints_that_come_later_are_of_keys_or_refused(place: Path) -> None
         (LIMITED["constraints"], "looks at 'x0', which m was begun with as an input"),
         (["mean(houre=1) >= -1", "norm <= 10"], "has no constrained column 'houre'"),
     ):
-        refused = settings(place, train=LIMITED | {"constraints": constraints})
-        for refusing in (check_arrivals, retrain):
-            with pytest.raises(OklError, match=sentence):
-                refusing(refused)
+        refused_by_both(settings(place, train=LIMITED | {"constraints": constraints}), sentence)
+    for ingest, sentence in (
+        ({"target": "x1"}, "target = 'x1' was given, but m was begun with 'y'"),
+        ({"scale": "minmax"}, "scale = 'minmax' was given, but m was begun with 'standard'"),
+        ({"keys": ["hour", "x2"]}, "'x2' is to be a key, but m was begun with it as an input"),
+        ({"drop": ["x3"]}, "'x3' is to be left out, but m was begun with it as an input"),
+    ):
+        refused_by_both(settings(place, ingest=ingest), sentence)
     assert champion(place).number == 1
     shards(place, 2)
     anew = retrain(settings(place, train=of_keys))
