@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from okl.configuration import TrainSettings
 from okl.execution.protocol import Execution
@@ -24,7 +24,7 @@ class LearningPlan:
     settings, known : of the run; train : how to learn; online : whether the learner goes on with what comes
     records : shards that the version learns and its parent had not; accepted : these and all that the parent learnt
     begin : state that an online learner goes on from, None: it begins anew; why : it does, though there is a champion
-    lineage : of the version to be
+    lineage : of the version to be; otherwise : the setting of learning that is why, "" for none
     """
 
     settings: RetrainSettings
@@ -36,11 +36,13 @@ class LearningPlan:
     begin: OnlineState | None
     why: str
     lineage: Planned
+    otherwise: str = ""
 
     def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
         """Learn the challenger; raises DivergedError."""
         if self.online:
-            return learn_shards(self.train, store, self.begin, self.records, execution, observer)
+            learnt = learn_shards(self.train, store, self.begin, self.records, execution, observer)
+            return replace(learnt, how=f"{learnt.how}, as {self.otherwise}") if self.otherwise else learnt
         window = self.accepted[-self.settings.window_shards :]
         warm = warm_for(self.settings, self.known)
         return solve_window(self.train, store, window, self.records, execution, observer, warm)
@@ -58,11 +60,12 @@ def plan_learning(
     online = is_online(train, store.dataset(pending[0]))
     accepted = accepted_of(known, pending)
     begin, why = known.champion.state() if online and known.champion is not None else (None, "")
-    if begin is not None and (why := learnt_otherwise(settings, known)):
-        begin = None
+    otherwise = "" if begin is None else learnt_otherwise(settings, known)
+    if otherwise:
+        begin, why = None, otherwise
     records = accepted if why else tuple(pending)
     lineage = lineage_of(settings, known, records, online, fresh=begin is None)
-    return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage)
+    return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage, otherwise)
 
 
 def accepted_of(known: Known, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
