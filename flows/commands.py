@@ -166,19 +166,21 @@ def train(
     okl train rows.csv --target y --scale standard --solver c-svm
 
     Of a data set, which was ingested, nothing need be told of the data. With --resume all settings are those that the
-    run was begun with; only where it runs may be given anew.
+    run was begun with, its mode among them: a run that streams goes on to stream, whatever --workers. Only where it
+    runs may be given anew.
     """
     from flows.run import run_train
     from okl.errors import ConfigError
 
     if resume is not None:
-        from okl.checkpoints.origin import refuse_other_settings
+        from okl.checkpoints.origin import in_mode_of, refuse_other_settings
         from okl.checkpoints.unfinished import find_unfinished, newest_head, settings_of
         from okl.training import check_before
 
         folder = find_unfinished(resume)
         begun = settings_of(folder)
-        settings = resumed_settings(begun, dataset, options, ingest_options, config, pairs or [])
+        asked = resumed_settings(begun, dataset, options, ingest_options, config, pairs or [])
+        settings = in_mode_of(begun.model_dump(), asked)
         refuse_other_settings(newest_head(folder).about, settings, resume)
         check_before(settings, folder)
         result = run_train(settings, _observer(), folder)

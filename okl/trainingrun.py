@@ -15,7 +15,7 @@ from okl.accelerated.solver import AcceleratedSolver
 from okl.account import Account
 from okl.beginning import open_data, open_folder
 from okl.checkpoints.keeper import MAIN, RunKeeper
-from okl.checkpoints.origin import Origin, refuse_other_origin
+from okl.checkpoints.origin import Origin, in_mode_of, refuse_other_origin
 from okl.choosing.choice import choose
 from okl.configuration import TrainSettings
 from okl.errors import DivergedError
@@ -65,6 +65,7 @@ class TrainingRun:
         self._running = Opened(lambda: open_for(self.settings, self.folder.name))
         self._keeper: RunKeeper | None = None
         self._scratch: Path | None = None
+        self._begun_with: dict[str, Any] | None = None
 
     @property
     def folder(self) -> Place:
@@ -87,7 +88,8 @@ class TrainingRun:
         self._account.data = learnt_columns(self.settings, data, named)
         self._origin = Origin.of(self.settings, self.data, self.key)
         if about is not None:
-            self._origin = replace(self._origin, key=about["key"])
+            self._begun_with = about["settings"]
+            self._origin = self._origin.going_on(about)
             refuse_other_origin(Origin(**about), self._origin, self.data.folder, str(self.folder))
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
@@ -194,6 +196,8 @@ class TrainingRun:
         if self.settings.solver == "auto":
             choice = choose(self.settings, self.data, self.observer)
             self.settings, self._account.choice = choice.settings, choice.record
+            if self._begun_with is not None:
+                self.settings = in_mode_of(self._begun_with, self.settings)
             self._account.data = learnt_columns(self.settings, self.data)
             for sentence in choice.record["why"]:
                 _LOG.info("%s: %s", self.folder.name, sentence)

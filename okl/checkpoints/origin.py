@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,29 @@ class Origin:
         stored = settings.model_dump(mode="json")
         return cls(stored, mode_of(settings), data.sha256, source_sha256(), versions, processor(), key)
 
+    def going_on(self, about: Mapping[str, Any]) -> Origin:
+        """Of a run that is gone on with, from what its checkpoint says: what auto means stays, wherever it runs now."""
+        return replace(self, key=about["key"], settings=self.settings | _place_in(about["settings"]))
+
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
         return asdict(self)
+
+
+def _place_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of settings those that tell what the mode auto means, beside the solver."""
+    return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
+
+
+def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
+    """Settings of a run that is gone on with, in the mode that auto meant where it was begun.
+
+    In another mode it would not learn the same bits.
+
+    begun : settings that the run was begun with, as JSON, from which these may differ in where the work runs
+    """
+    mode = mode_of(settings.model_copy(update=_place_in(begun)))
+    return settings if mode == mode_of(settings) else settings.model_copy(update={"mode": mode})
 
 
 def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:

@@ -10,12 +10,15 @@ from typing import Any
 import pyarrow.csv
 import pytest
 
+from okl.checkpoints.origin import in_mode_of, refuse_other_settings
 from okl.checkpoints.unfinished import find_unfinished, settings_of
+from okl.configuration import TrainSettings, settings_from
 from okl.errors import CheckpointError, DivergedError
+from okl.planning import mode_of
 from okl.progress import NullObserver
 from okl.runfolder import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.training import train
-from tests.rows import curved, train_settings
+from tests.rows import curved, train_settings, write
 
 TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")
 
@@ -88,6 +91,46 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
     ]
     with pytest.raises(CheckpointError, match="later is complete: there is nothing left to resume"):
         find_unfinished(str(tmp_path / "later"))
+
+
+def test_a_run_that_streams_goes_on_to_stream_with_workers_and_without(tmp_path: Path) -> None:
+    data = write(tmp_path, curved(6000))
+    raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.005, "checkpoint_rounds": 1}
+    raced |= {"validation": "rows", "rescale": "standard"}  # a small race
+    whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
+    assert whole["settings"]["solver"] == "fogd"  # so many rows in so little time
+    with pytest.raises(KeyboardInterrupt):
+        train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 3))
+    folder = find_unfinished(str(tmp_path / "later"))
+    with pytest.raises(KeyboardInterrupt):
+        train(settings_of(folder).model_copy(update={"workers": 1}), Breaker("learn", 3), folder)
+    assert settings_of(folder).workers == 0
+    resumed = train(settings_of(folder), resume=folder)
+    assert resumed["resumed"] == 2
+    assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "mode"),
+    [
+        ({"solver": "fogd"}, {"workers": 2}, "stream"),
+        ({"solver": "fogd", "workers": 2}, {"workers": 0}, "sum"),
+        ({"solver": "rbp", "workers": 2}, {"workers": 0, "scheduler": "tcp://127.0.0.1:1"}, "mix"),
+        ({"solver": "fogd", "mode": "mix"}, {"workers": 2}, "mix"),
+        ({"solver": "c-svm"}, {"workers": 2}, "sum"),
+    ],
+)
+def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
+    before = TrainSettings(data="rows", **begun)
+    about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": mode_of(before)}
+    settings = in_mode_of(about["settings"], before.model_copy(update=now))
+    assert mode_of(settings) == about["mode"] == mode
+    refuse_other_settings(about, settings, "later")
+    other = in_mode_of(
+        about["settings"], before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
+    )
+    with pytest.raises(CheckpointError, match=f"later was begun with mode = '{mode}', but mode = "):
+        refuse_other_settings(about, other, "later")
 
 
 def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path) -> None:
