@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from okl.compiled.budget import LABEL, NUMBER
+from okl.compiled.budgettwin import best_coefficient, solve_twins
+from okl.compiled.kernelrows import LANES
+from okl.compiled.twinroom import KERNEL, NEGATIVE, POSITIVE, SCORES, SOLUTION
 from okl.errors import ConfigError
 from okl.kernels import Gaussian, Kernel, Linear
 from okl.online.budget import BudgetLearner, BudgetState, TwinVectors
@@ -78,11 +81,27 @@ def test_coefficient_of_a_twin_agrees_with_the_score_it_leads_to() -> None:
     rng = np.random.default_rng(0)
     for others, own, low, high in rng.uniform([-4, 0.1, -3, 0], [4, 2, 0, 3], (300, 4)):
         a = staircase(others, own, low, high)
+        assert best_coefficient(others, own, low, high) == pytest.approx(a, rel=1e-12, abs=1e-12)
         f = others + own * a
         least, most = (low, low) if f > 1 + 1e-9 else (low, low + high) if f > 1 - 1e-9 else (low + high,) * 2
         if f < -1 + 1e-9:
             least, most = (low + high, high) if f > -1 - 1e-9 else (high, high)
         assert least - 1e-9 <= a <= most + 1e-9
+
+
+@pytest.mark.parametrize("own", [0.01, 100.0])
+def test_descent_ends_when_scores_stand_still_whatever_the_size_of_kernel_values(own: float) -> None:
+    tolerance, memory = 1e-3, np.zeros((KERNEL + LANES, LANES))
+    memory[KERNEL : KERNEL + 3, :3] = own * (0.9 + 0.1 * np.eye(3))
+    memory[POSITIVE, :3], memory[NEGATIVE, :3] = [4.0, 0.0, 2.0], [1.0, 3.0, 0.0]
+    penalty = 10.0 / own
+    solve_twins(memory, np.array([penalty, tolerance, 10_000.0]), 3)
+    a, scores = memory[SOLUTION, :3].copy(), memory[SCORES, :3].copy()
+    np.testing.assert_allclose(scores, memory[KERNEL : KERNEL + 3, :3] @ a, rtol=1e-9, atol=1e-12)
+    assert np.abs(a).max() > 0.0
+    for i in range(3):
+        low, high = -penalty * memory[NEGATIVE, i], penalty * memory[POSITIVE, i]
+        assert own * abs(staircase(scores[i] - own * a[i], own, low, high) - a[i]) <= 2 * tolerance
 
 
 @pytest.mark.parametrize("aggressiveness", [0.3, 3.0])
