@@ -58,7 +58,7 @@ class SettingsTable(Directive):
         kind = getattr(okl, self.arguments[0])
         listed = nodes.definition_list()
         for name, info in kind.model_fields.items():
-            term = nodes.term("", "", nodes.literal("", name), nodes.Text(f"  {metavar(info.annotation)}"))
+            term = nodes.term("", "", nodes.literal("", name), nodes.Text(f"  {metavar(info.annotation, name)}"))
             meaning = nodes.definition("", nodes.paragraph("", help_for(kind, name)))
             listed += nodes.definition_list_item("", term, meaning)
         return [listed]
