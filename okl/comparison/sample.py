@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -96,12 +99,12 @@ class Sample:
                 parts[places[ranks * count // len(places) != (ranks - 1) * count // len(places)]] = 0
         return parts
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
-        """What tells its rows from others in a process's cache."""
-        mapped = None if self.feature_map is None else id_of(self.feature_map)
-        told = self.data.sha256, self.data.schema.features
-        return ("compare", *told, self.rows, self.seed, self.precision, self.folds, self.holdout, mapped)
+        """What tells its rows from others in a process's cache; kept, as every piece of work asks for it."""
+        mapped = None if self.feature_map is None else map_digest(self.feature_map)
+        told = self.data.read_sha256, self.rows, self.seed, self.precision
+        return ("compare", *told, self.folds, self.holdout, mapped)
 
     def _ordered(self) -> tuple[FloatArray, NDArray[np.float64], NDArray[np.int64]]:
         rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
@@ -132,6 +135,10 @@ class Sample:
         return inputs if self.feature_map is None else transform_rows(self.feature_map, inputs)
 
 
-def id_of(feature_map: FeatureMap) -> bytes:
-    """What tells one map of a process from another: its first numbers."""
-    return b"".join(np.ascontiguousarray(array).tobytes()[:64] for array in feature_map.arrays().values())
+def map_digest(feature_map: FeatureMap) -> str:
+    """Digest of all that makes a map, hexadecimal: its kind, kernel and sizes, and every number of its arrays."""
+    digest = hashlib.sha256(json.dumps(feature_map.describe(), sort_keys=True).encode())
+    for name, array in sorted(feature_map.arrays().items()):
+        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

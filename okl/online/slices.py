@@ -32,7 +32,7 @@ def round_rows(
     for window in plan_windows((shard,), data.schema.n_features, order, seed):
         low, high = max(start, window.first_row), min(stop, window.first_row + window.rows)
         if low < high:
-            key = (data.sha256, str(data.folder), data.schema.features, shard.index, window, precision)
+            key = (data.read_sha256, str(data.folder), shard.index, window, precision)
             rows = resident(key, lambda window=window: load_window(data, window, precision))  # type: ignore[misc]
             inside = slice(low - window.first_row, high - window.first_row)
             pieces.append(Rows(rows.inputs[inside], rows.targets[inside]))

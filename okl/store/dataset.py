@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -165,6 +166,14 @@ class Dataset:
     sha256: str
     source_sha256: str = ""
     warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def read_sha256(self) -> str:
+        """Digest of all that decides its rows as they are read, hexadecimal: shards, columns, scaling, stored labels.
+
+        The manifest's does not tell of a schema that takes the place of its own: rescaled, or that of a model.
+        """
+        return hashlib.sha256(f"{self.sha256} {self.schema!r}".encode()).hexdigest()
 
     def split(self, name: Split) -> tuple[Shard, ...]:
         """The shards of one split, in order."""

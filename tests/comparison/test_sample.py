@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from okl.comparison.sample import Sample
-from okl.features.fourier import draw_fourier_map
-from okl.kernels import Gaussian
+from okl.features.fourier import FourierFeatures, draw_fourier_map
+from okl.kernels import Gaussian, Laplacian
 from okl.store.dataset import Dataset
 
 
@@ -55,3 +55,20 @@ def test_features_are_those_of_the_map(cancer: Dataset) -> None:
     part = Sample(cancer, 200, 0, "float32", feature_map=mapped).part(0)
     assert part.features.shape == (len(part.inputs), 16)
     assert np.allclose(part.test_features, mapped.transform(part.test_inputs), atol=1e-6)
+
+
+def test_a_process_that_lives_on_tells_maps_apart(cancer: Dataset) -> None:
+    drawn = draw_fourier_map(Gaussian(4.0), cancer.schema.n_features, 200, 5)
+    few = FourierFeatures(drawn.kernel, drawn.frequencies[:, :100].copy())
+    assert few.frequencies.tobytes()[:64] == drawn.frequencies.tobytes()[:64]
+    last = drawn.frequencies.copy()
+    last[-1, -1] += 1.0
+    maps = (few, drawn, FourierFeatures(drawn.kernel, last))
+    samples = [Sample(cancer, 200, 5, "float32", feature_map=one) for one in maps]
+    for one, sample in zip(maps, samples, strict=True):
+        part = sample.part(0)
+        assert np.array_equal(part.features, one.transform(part.inputs))
+    named = replace(samples[0], feature_map=FourierFeatures(Laplacian(4.0), few.frequencies))
+    same = replace(samples[0], feature_map=FourierFeatures(Gaussian(4.0), few.frequencies.copy()))
+    assert len({one.key for one in (*samples, named, same, replace(same, feature_map=None))}) == 5
+    assert same.key == samples[0].key

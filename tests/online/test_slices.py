@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -49,3 +51,13 @@ def test_slices_differ_by_seed_pass_and_shard(learnable: dict[Task, Dataset]) ->
         for seed in ((3, 0), (3, 1), (4, 0))
     }
     assert len(taken) == 6
+
+
+def test_a_process_that_lives_on_tells_scalings_apart(learnable: dict[Task, Dataset]) -> None:
+    data = learnable["regression"]
+    shard = data.split("train")[0]
+    for scale in ("none", "minmax", "standard"):
+        scaled = replace(data, schema=replace(data.schema, scale=scale))
+        rows = round_rows(scaled, shard, "stored", (3, 0), (0, 1), "float32")
+        stored = read_rows(scaled, shard, range(len(shard.row_groups)), "float32")
+        assert np.array_equal(rows.inputs, stored.inputs), scale

@@ -14,13 +14,17 @@ from okl.errors import ConfigError, DataError
 from okl.execution import open_execution
 from okl.execution.protocol import Execution
 from okl.execution.resident import process_cache
+from okl.features.fourier import draw_fourier_map
+from okl.kernels import Gaussian
 from okl.online.maps import InputsChoice
 from okl.store.dataset import Dataset
 from okl.subgradient.catalogue import DEFAULT_LOSS, make_piecewise
+from okl.subgradient.drawing import Design
 from okl.subgradient.exact import ExactChoice
 from okl.subgradient.explicit import ExplicitRows
 from okl.subgradient.scs import Scs, solve_sample
 from okl.subgradient.sharded import descent
+from okl.subgradient.sharded.rows import SampledRows
 from okl.types import Task
 from tests.accelerated.sharded_cases import vectors_lost, worker_killed
 from tests.subgradient.sharded_cases import Seeing, bits, in_memory, last_state, sharded, solver, states
@@ -94,6 +98,20 @@ def test_lost_vectors_come_back_with_the_same_bits(
     watched = Seeing(here, range(2, 400, 3), vectors_lost)
     assert bits(learning, last_state(learning, data["binary"], watched)) == bits(learning, whole)
     assert watched.done > 30
+
+
+def test_shards_of_the_same_bytes_keep_their_own_samples(data: dict[Task, Dataset]) -> None:
+    one = data["binary"].split("train")[0]
+    feature_map = draw_fourier_map(Gaussian(1.0), data["binary"].schema.n_features, 5, 0)
+    rows = SampledRows(data["binary"], feature_map, Design.of(data["binary"], 3), False, "same bytes")
+    seen = []
+    for shard in (one, replace(one, index=one.index + 1)):
+        segments = rows.segments(shard, 0.5, 0.0)
+        blocks = [block for _, block in rows.blocks(shard, segments)]
+        for segment, block in zip(segments, blocks, strict=True):
+            assert np.array_equal(block.inputs, rows.load(shard, segment.runs).inputs)
+        seen.append(np.concatenate([block.inputs for block in blocks]))
+    assert not np.array_equal(*seen)
 
 
 def test_rows_that_do_not_fit_give_the_same_bits(data: dict[Task, Dataset], here: Execution) -> None:

@@ -49,7 +49,8 @@ class SampledRows:
         while begin < len(runs.groups):
             before = int(ends[begin - 1]) if begin else 0
             end = max(begin + 1, int(np.searchsorted(ends, before + SEGMENT, side="right")))
-            key = (self.tag, self.design, shard.sha256, share, beyond, begin)
+            # index: by it, too, runs are drawn, and two shards may have the same bytes
+            key = (self.tag, self.design, shard.index, shard.sha256, share, beyond, begin)
             found.append(Segment(runs.part(slice(begin, end)), int(ends[end - 1]) - before, key))
             begin = end
         return found
