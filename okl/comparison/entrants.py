@@ -9,11 +9,14 @@ from okl.comparison.settings import CompareSettings
 from okl.configuration import SolverName, TrainSettings
 from okl.errors import ConfigError
 from okl.online.budget.strategies import STRATEGIES
+from okl.online.maps import FourierChoice
 from okl.recipes import make_recipe
 from okl.store.dataset import Dataset, Schema
 
 IN_MAPS = ("fogd", "nogd")
 ONLINE_NAMES = tuple(name for name in get_args(SolverName) if name in (*IN_MAPS, *STRATEGIES))
+OF_FREQUENCIES = "fogd and the nine with a certificate would"
+OF_A_MAP = "fogd would, and the nine with a certificate if frequencies are given"
 GROUPS = {"all": MODEL_NAMES, "online": ONLINE_NAMES}
 
 
@@ -84,22 +87,51 @@ def check_parts(settings: CompareSettings, data: Dataset) -> None:
         )
 
 
-def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
-    online = [name for name in names if not is_certified(name)]
-    for name in online:
-        make_recipe(train_settings(settings, name), schema)
-    if settings.frequencies is None and not online:
-        given = [name for name in ("bandwidth", "kernel", "map") if _changed(settings, name)]
-        if given:
-            raise ConfigError(
-                f"{given[0]} = {getattr(settings, given[0])!r} was given, but the nine models take inputs as they are "
-                "unless there is a map. Set frequencies too, or leave it out."
-            )
-    if settings.frequencies is not None and not online and settings.kernel in ("polynomial", "linear"):
+def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoice | None:
+    """The map that those with a certificate learn in; None where they take the inputs, or none of them takes part.
+
+    Raises
+    ------
+    ConfigError : a kernel without a Fourier map, or a way of drawing frequencies that is none
+    """
+    if settings.frequencies is None or not any(map(is_certified, names)):
+        return None
+    if settings.kernel in ("polynomial", "linear"):
         raise ConfigError(
             f"kernel = {settings.kernel!r} has no Fourier map. Use gaussian, laplacian, matern32 or matern52, or leave "
             "frequencies out."
         )
+    bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
+    return FourierChoice(settings.kernel, bandwidth, settings.frequencies, settings.map)
+
+
+def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema) -> None:
+    online = [name for name in names if not is_certified(name)]
+    for name in online:
+        make_recipe(train_settings(settings, name), schema)
+    if map_choice(settings, names) is not None or "fogd" in names:
+        return
+    if len(online) == len(names):
+        for name, others in (("frequencies", OF_FREQUENCIES), ("map", OF_A_MAP)):
+            if _changed(settings, name):
+                who = f"the solver {names[0]} takes" if len(names) == 1 else f"{_list(names)} take"
+                raise ConfigError(
+                    f"{_told(settings, name)}, but {who} no {name}: {others}. Leave it out, or name one of them in models."
+                )
+    for name in ("map",) if online else ("bandwidth", "kernel", "map"):
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the nine models take inputs as they are unless there is a map. Set "
+                "frequencies too, or leave it out."
+            )
+
+
+def _told(settings: CompareSettings, name: str) -> str:
+    return f"{name} = {getattr(settings, name)!r} was given"
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _changed(settings: CompareSettings, name: str) -> bool:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from okl.comparison.entrants import entrants, is_certified
+from okl.comparison.entrants import entrants, is_certified, map_choice
 from okl.comparison.grids import Grid, make_grid
 from okl.comparison.keptrun import KeptRun
 from okl.comparison.report import Page, page_of
@@ -19,7 +19,6 @@ from okl.comparison.wording import text_summary
 from okl.errors import DivergedError
 from okl.evaluation import ConstantPredictor, predictor_tallies
 from okl.features.protocol import FeatureMap
-from okl.online.maps import FourierChoice
 from okl.online.solver import SAMPLE_ROWS
 from okl.provenance import peak_memory_bytes, provenance
 from okl.results import describe_data
@@ -93,12 +92,12 @@ class ComparisonRun(KeptRun):
     def save(self) -> dict[str, Any]:
         """Write the winner's model directory."""
         row = self.table[0]
-        chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self.chosen
+        chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self._chosen()
         model = Model(
             self.data.schema,
             self.winner.predictor,
             self.settings.model_dump(mode="json"),
-            provenance(self.data, self.settings.seed) | {"chosen": chosen | (self.winner.chosen or {})},
+            provenance(self.data, self.settings.seed) | {"chosen": chosen},
         )
         self.weights_sha256 = save_model(model, self._place.beside / "model")
         return {"weights_sha256": self.weights_sha256}
@@ -124,12 +123,15 @@ class ComparisonRun(KeptRun):
 
     def _draw_map(self, sample: Sample) -> tuple[FeatureMap | None, dict[str, Any]]:
         settings = self.settings
-        if settings.frequencies is None:
+        choice = map_choice(settings, self.names)
+        if choice is None:
             return None, {}
-        bandwidth = None if settings.bandwidth == "auto" else settings.bandwidth
-        choice = FourierChoice(settings.kernel, bandwidth, settings.frequencies, settings.map)
         few = sample.all().inputs[:SAMPLE_ROWS]
         return choice.draw(self.data.schema, few, settings.seed, settings.precision)
+
+    def _chosen(self) -> dict[str, Any]:
+        """Of the winner, with the map if it learnt in it: an online solver has one of its own, or none."""
+        return (self.chosen if is_certified(self.best.name) else {}) | (self.winner.chosen or {})
 
     def _test_share(self) -> float:
         return self.sample.test_rows(0) / self.sample.train_rows()
@@ -149,7 +151,7 @@ class ComparisonRun(KeptRun):
                 "values": list(self.winner.values),
                 "bias": bias,
                 "rows": self.winner.rows,
-                "chosen": self.chosen | (self.winner.chosen or {}),
+                "chosen": self._chosen(),
             },
             "certificate": self.winner.certificate,
             "models": self.table,

@@ -101,9 +101,13 @@ def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
 
 
 def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:
-    result = compare(settings(cancer, tmp_path / "run", models="perceptron"))
-    assert result["certificate"] is None
+    # one frequency is too few for the model in a map, which is none of the winner's
+    asked = {"models": "perceptron,mm-fda", "frequencies": 1, "map": "auto"}
+    result = compare(settings(cancer, tmp_path / "run", **asked))
+    assert (result["winner"]["model"], result["certificate"]) == ("perceptron", None)
     assert result["winner"]["chosen"]["support_vectors"] > 1
+    for chosen in (result["winner"]["chosen"], load_model(result["model"]).provenance["chosen"]):
+        assert "map" not in chosen
     assert evaluate(result["model"], cancer.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
 
 
@@ -135,6 +139,16 @@ def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_pat
         ({"folds": 1}, "folds = 1"),
         ({"bandwidth": 2.0}, "bandwidth = 2.0 was given, but the nine models take inputs as they are"),
         ({"frequencies": 9, "kernel": "linear"}, "kernel = 'linear' has no Fourier map"),
+        ({"frequencies": 9, "kernel": "linear", "models": "rbp,c-svm"}, "kernel = 'linear' has no Fourier map"),
+        ({"frequencies": 9, "map": "exact"}, "map = 'exact'"),
+        ({"frequencies": 9, "kernel": "laplacian", "map": "orthogonal"}, "orthogonal"),
+        ({"frequencies": 9, "models": "rbp"}, "frequencies = 9 was given, but the solver rbp takes no frequencies: "),
+        ({"frequencies": 9, "models": "nogd,rbp"}, "but nogd and rbp take no frequencies: fogd and the nine .* would"),
+        ({"map": "orthogonal", "models": "nogd,rbp"}, "map = 'orthogonal' was given, but nogd and rbp take no map: "),
+        (
+            {"map": "orthogonal", "models": "nogd,c-svm"},
+            "map = 'orthogonal' was given, but the nine .* Set frequencies",
+        ),
         ({"kernel": "linear", "models": "fogd"}, "linear"),
         ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "Give one of them"),
     ],
