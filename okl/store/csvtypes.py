@@ -100,12 +100,11 @@ def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: 
 
 
 def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dialect) -> Looked | None:
-    if not without_header:
-        lines = lines.partition(b"\n")[2]
     if not lines.strip(b"\r\n"):
         return Looked(pa.schema([(name, pa.null()) for name in names]), 0)
+    reading = headless(names) if without_header else csvblocks.READING  # a name in quotes may hold a line end
     try:
-        table = pacsv.read_csv(pa.BufferReader(lines), headless(names), **_typing(dialect))
+        table = pacsv.read_csv(pa.BufferReader(lines), reading, **_typing(dialect))
     except pa.ArrowException:
         return None
     return Looked(table.schema, len(table))

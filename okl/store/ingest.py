@@ -74,6 +74,7 @@ def ingest(
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     opened = looked_through(opened, spread, settings.categories if reference is None else told_types(reference))
     roles, reader = _roles_and_reader(opened, settings, reference)
+    reader.check_kind(opened.location)  # again: words may stand among numbers further down
     notes: list[str] = []
     if reference is None:
         ids = identifier_notes(opened, roles, settings.categories)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
 
 from okl.errors import DataError, ModelError
@@ -94,3 +96,24 @@ def test_rows_are_counted_whatever_lies_at_the_ends_of_blocks(
     assert [str(kind) for kind in looked.schema.types] == ["int64", "string", "int64"]
     assert sum(batch.batch.num_rows for batch in looked.batches()) == 6000
     assert looked.rows in ((6000,) if last == "c" else (6000, None))
+
+
+def test_a_line_end_in_a_name_is_none_of_the_rows(tmp_path: Path) -> None:
+    """What is compressed is looked through, and its header was taken for a row: all its columns became text."""
+    source = tmp_path / "s.csv.gz"
+    source.write_bytes(gzip.compress(b'"line\nend",y,w\n' + b"0,1,2.5\n1,0,3.5\n" * 30))
+    data = ingest(source, tmp_path / "data", settings(missing="mean")).dataset
+    assert data.schema.features == ("line\nend", "w")
+    assert data.schema.labels == (0, 1)
+    again = ingest(source, tmp_path / "again", settings(missing="mean"), reference=data.schema).dataset
+    assert [shard.sha256 for shard in again.shards] == [shard.sha256 for shard in data.shards]
+
+
+def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csvblocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(csvblocks, "READING", pacsv.ReadOptions(use_threads=False, block_size=4096))
+    source = tmp_path / "s.csv"
+    source.write_text("a,y\n" + "1,2.5\n2,3.5\n" * 1000 + "3,unknown\n")
+    with pytest.raises(DataError, match=r"target 'y' is text, but regression takes numbers"):
+        ingest(source, tmp_path / "data", settings(task="regression"))
+    assert not (tmp_path / "data").exists()
