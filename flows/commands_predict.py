@@ -103,6 +103,8 @@ def predict(
     named = ", ".join(f"{label} {counts[label]:,}" for label in most) + (", ..." if len(counts) > len(most) else "")
     took = f"{result['rows']:,} rows scored by {result['model']} in {result['seconds']:.2f} s"
     lines = [took + (f": {named}" if named else ""), f"written to {result['out']}"]
+    if bare := result["rows"] - result["scored"]:
+        lines.insert(1, f"{bare:,} of them miss a value, and have no score and no prediction (missing = drop)")
     show(result, json, "\n".join(lines))
 
 

@@ -121,7 +121,8 @@ def predict(
 
     Returns
     -------
-    model, source, out, rows, files, seconds, and counts of the predicted labels or the mean prediction
+    model, source, out, rows, scored (those that miss no value), files, seconds, rows_per_second, and counts of the
+    predicted labels or the mean prediction, of scored rows
 
     Raises
     ------

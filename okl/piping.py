@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import pyarrow.csv as pacsv
 
-from okl.errors import DataError
+from okl.errors import DataError, DivergedError
 from okl.scoring import ScorePiece, ScoreSettings, check_score
 from okl.store.packing import packed_ending
 from okl.store.places import place_of
@@ -23,7 +23,8 @@ def score_stream(
 ) -> int:
     """Score raw rows that come as CSV with a header line, or as a Parquet file; write CSV; return the number of rows.
 
-    A column type can only be settled once all rows are there: they are kept in a temporary file meanwhile.
+    A column type can only be settled once all rows are there: they are kept in a temporary file meanwhile, and so are
+    the scores, until every row has one.
 
     Parameters
     ----------
@@ -33,14 +34,14 @@ def score_stream(
 
     Raises
     ------
-    OklError : as `okl predict`; nothing is written then, unless a bad value stands below good rows
+    OklError : as `okl predict`; nothing is written then
     """
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
         file = _kept(rows, Path(folder))
         try:
             return _score(model, file, out, tuple(keys), registry)
-        except DataError as error:
-            raise DataError(str(error).replace(str(file), "standard input")) from None
+        except (DataError, DivergedError) as error:
+            raise type(error)(str(error).replace(str(file), "standard input")) from None
 
 
 def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registry: str | None) -> int:
@@ -48,12 +49,14 @@ def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registr
     settings = ScoreSettings(model=model, registry=registry, source=str(file), out=str(never), keys=keys)
     opened, pieces, kept = check_score(settings)
     work = ScorePiece(opened, kept, place_of(file.parent))
-    written = 0
-    with pacsv.CSVWriter(out, work.output_schema(pieces[0])) as writer:
+    written, scored = 0, file.with_name("scores.csv")  # a value may be bad below good rows: all of them, or none
+    with pacsv.CSVWriter(scored, work.output_schema(pieces[0])) as writer:
         for piece in pieces:
             for batch, _ in work.batches(piece):
                 writer.write_batch(batch)
                 written += batch.num_rows
+    with scored.open("rb") as stream:
+        shutil.copyfileobj(stream, out)
     return written
 
 

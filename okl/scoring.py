@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from okl.configuration import WhereSettings
-from okl.errors import ConfigError
+from okl.errors import ConfigError, DivergedError
 from okl.execution import open_for
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
@@ -24,10 +24,12 @@ from okl.registry.reference import REGISTRY, load, pinned
 from okl.runfolder import RunFolder
 from okl.store.dataset import Schema
 from okl.store.model import Model, predictions
+from okl.store.piecereading import SourceBatch
 from okl.store.pieces import TablePiece, read_table, table_pieces
 from okl.store.places import Place, place_of
 from okl.store.publishing import check_place, file_beside, run_place
 from okl.store.rawrows import check_columns, prepare_rows
+from okl.store.values import Mask
 from okl.types import FloatArray
 
 SCORE_STAGES = ("check", "score", "report")
@@ -52,9 +54,9 @@ class ScorePiece:
     folder: Place
 
     def __call__(self, piece: TablePiece) -> dict[str, Any]:
-        """Rows, and how often each label was predicted (or the sum of the predictions)."""
+        """Rows, those that have a score, and how often each label was predicted (or the sum of the predictions)."""
         counts: Counter[Any] = Counter()
-        rows, total = 0, 0.0
+        rows, scored, total = 0, 0, 0.0
         with (
             file_beside(self.folder / f"part-{piece.index:05d}.parquet") as beside,
             pq.ParquetWriter(beside, self.output_schema(piece), compression="zstd") as writer,
@@ -65,11 +67,16 @@ class ScorePiece:
                 else:
                     counts.update(predicted.tolist())
                 writer.write_batch(batch)
-                rows += batch.num_rows
-        return {"rows": rows, "counts": counts, "total": total}
+                rows, scored = rows + batch.num_rows, scored + len(predicted)
+        return {"rows": rows, "scored": scored, "counts": counts, "total": total}
 
     def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        """Keys, scores and predictions of some rows, and again the predictions of those that hold all their values."""
+        """Keys, scores and predictions of some rows, and again the predictions of those that hold all their values.
+
+        Raises
+        ------
+        DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
+        """
         schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
         columns = [*model.source_columns, *self.keys]
         for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
@@ -77,6 +84,7 @@ class ScorePiece:
             scores = self.model.predictor.scores(raw.inputs)
             predicted = predictions(self.model.schema, scores)
             absent = None if raw.complete is None else ~raw.complete
+            _check_finite(scores if model.task != "regression" else predicted, absent, source)
             arrays = [source.batch.column(name) for name in self.keys]
             arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
             arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
@@ -119,10 +127,10 @@ class ScoringRun:
         work = ScorePiece(self.model, self.keys, place.beside if isinstance(place, RunFolder) else place.folder)
         known = [piece.rows for piece in self.pieces]
         expected = 0 if None in known else sum(rows or 0 for rows in known)
-        done, counts, total = 0, Counter[Any](), 0.0
+        done, scored, counts, total = 0, 0, Counter[Any](), 0.0
         with open_for(settings) as execution:
             for part in execution.map(work, self.pieces):
-                done, total = done + part["rows"], total + part["total"]
+                done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
                 counts.update(part["counts"])
                 self.observer.advance(done, expected, {})
         seconds = time.perf_counter() - begun
@@ -131,15 +139,16 @@ class ScoringRun:
             "source": settings.source,
             "out": str(self._place.folder),
             "rows": done,
+            "scored": scored,
             "files": len(self.pieces),
             "seconds": seconds,
             "rows_per_second": done / max(seconds, 1e-9),
         }
         if self.model.schema.task == "regression":
-            self._result["mean_prediction"] = total / done if done else None
+            self._result["mean_prediction"] = total / scored if scored else None
         else:
             self._result["predictions"] = {str(label): counts[label] for label in self.model.schema.labels}
-        return {"rows": done, "seconds": seconds}
+        return {"rows": done, "scored": scored, "seconds": seconds}
 
     def report(self) -> dict[str, Any]:
         """Write _scores.json and give the folder its name: from here on it is complete."""
@@ -162,8 +171,10 @@ class ScoringRun:
         return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """Label counts, or the mean, one a row."""
-        counts = self._result.get("predictions") or {"mean": self._result.get("mean_prediction")}
+        """Label counts, or the mean, one a row, and how many rows have no score if there are such."""
+        counts = dict(self._result.get("predictions") or {"mean": self._result.get("mean_prediction")})
+        if bare := self._result.get("rows", 0) - self._result.get("scored", 0):
+            counts["(no score)"] = bare
         return [{"prediction": name, "value": value} for name, value in counts.items()]
 
 
@@ -194,6 +205,19 @@ def output_names(schema: Schema) -> list[str]:
     """Columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
     scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
     return [*scores, "prediction"]
+
+
+def _check_finite(scores: FloatArray, absent: Mask | None, rows: SourceBatch) -> None:
+    """Refuse a score (rows,) or (rows, n_classes) that says nothing; those of `absent` rows are not looked at."""
+    unfit = ~np.isfinite(scores) if scores.ndim == 1 else ~np.isfinite(scores).all(axis=1)
+    if absent is not None:
+        unfit &= ~absent
+    if unfit.any():
+        raise DivergedError(
+            f"{rows.file}: the model's score of row {rows.first_row + int(unfit.argmax())} (counted from 0) is NaN or "
+            "infinite: the model has diverged, or the row's values are far beyond those it learnt from. Train it with "
+            "a smaller step size, or mend the row."
+        )
 
 
 def _score_columns(scores: FloatArray) -> list[FloatArray]:

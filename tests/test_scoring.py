@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,15 @@ import pyarrow.csv
 import pytest
 
 from okl.configuration import settings_from
-from okl.errors import ConfigError, DataError, ModelError
+from okl.errors import ConfigError, DataError, DivergedError, ModelError
+from okl.piping import score_stream
+from okl.predictors import LinearPredictor
 from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun, check_score
-from okl.store.model import Model, load_model
+from okl.store.model import Model, load_model, save_model
 from okl.store.publishing import file_beside
 from okl.training import train
 from tests.rows import curved, inputs_of, scores_of, train_settings, write
+from tests.store.test_model import make_model
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,10 @@ def settings(model: Path, source: Path, out: Path, **values: Any) -> ScoreSettin
 
 
 def score(model: Path, source: Path, out: Path, **values: Any) -> dict[str, Any]:
-    run = ScoringRun(settings(model, source, out, **values))
+    return finished(ScoringRun(settings(model, source, out, **values)))
+
+
+def finished(run: ScoringRun) -> dict[str, Any]:
     try:
         for stage in SCORE_STAGES:
             getattr(run, stage)()
@@ -115,7 +123,44 @@ def test_rows_that_miss_a_value_keep_their_place(missing: str, empty: bool, fold
     expected = model.scores(filled[kept])
     np.testing.assert_array_equal(written.filter(pa.array(kept)).column("score").to_numpy(), expected)
     counted = sum(result["predictions"].values())
-    assert counted == kept.sum()
+    assert counted == result["scored"] == kept.sum()
+
+
+def saved(task: str, folder: Path, weights: float | None = None) -> Path:
+    """A model of two columns that leaves rows out which miss a value, all its weights one number if that is given."""
+    made = make_model(task)
+    found = made.predictor.arrays()["weights"] if weights is None else np.full((made.predictor.n_outputs, 32), weights)
+    assert isinstance(made.predictor, LinearPredictor)
+    predictor = replace(made.predictor, weights=np.asarray(found, dtype=np.float32))
+    save_model(replace(made, schema=replace(made.schema, missing="drop"), predictor=predictor), folder)
+    return folder
+
+
+def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> None:
+    model = saved("regression", tmp_path / "model")
+    holed = write(tmp_path, pa.table({"width": [None, 1.0, 2.0, None, 7.0], "height": [1.0, 2.0, -2.0, 0.0, 1.0]}))
+    run = ScoringRun(settings(model, holed, tmp_path / "out"))
+    result = finished(run)
+    assert run.metrics_table()[1] == {"prediction": "(no score)", "value": 2}
+    written = scores_of(tmp_path / "out").column("prediction").drop_null().to_numpy()
+    assert (result["rows"], result["scored"], len(written)) == (5, 3, 3)
+    assert result["mean_prediction"] == pytest.approx(written.mean())
+    bare = write(tmp_path, pa.table({"width": pa.array([None], pa.float64()), "height": [1.0]}), "bare.parquet")
+    none = score(model, bare, tmp_path / "none")
+    assert (none["rows"], none["scored"], none["mean_prediction"]) == (1, 0, None)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_scores_that_are_not_finite_are_no_predictions(task: str, tmp_path: Path) -> None:
+    model = saved(task, tmp_path / "model", np.nan)
+    source = write(tmp_path, pa.table({"width": [None, 1.0], "height": [1.0, 2.0]}))
+    with pytest.raises(DivergedError, match=r"rows\.parquet: the model's score of row 1 .* is NaN or infinite"):
+        score(model, source, tmp_path / "deep" / "out")
+    assert sorted(tmp_path.iterdir()) == [model, source]
+    out = io.BytesIO()
+    with pytest.raises(DivergedError, match=r"^standard input: the model's score of row 1 "):
+        score_stream(str(model), io.BytesIO(b"width,height\n,1\n1,2\n"), out)
+    assert out.getvalue() == b""
 
 
 def test_the_models_own_keys_are_carried_along_where_they_are(tmp_path: Path) -> None:
