@@ -119,22 +119,25 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     ) -> None:
         self._inputs = inputs
         super()._begin(inputs, targets, loss, n_outputs, class_weights, n_rows)
-        self._sums = self._summed(inputs)
-        self._fresh = n_rows is None
+        self._sums = None if n_rows is None else self._summed(inputs)  # a stream's first rows come to `_learn`
         del self._inputs
 
     def _learn(self, inputs: FloatArray, targets: NDArray[Any], order: NDArray[np.int64] | None = None) -> None:
-        if order is None:
-            self._refresh(inputs)
-        super()._learn(inputs, targets, order)
-
-    def _refresh(self, inputs: FloatArray) -> None:
-        """Other rows of the constraints, from all that came so far; those of the first batch are there already."""
-        if not self._fresh:
-            self._sums = self._sums.plus(self._summed(inputs))
-        self._fresh = False
-        rows = rows_from(Weighings(self._parsed()), self._sums)
-        self.learner_ = self._learner.refreshed(replace(self._learner.kept, rows=rows))
+        """Learn rows once; those of a stream refresh the rows of the constraints before, unless they are refused."""
+        if order is not None:
+            super()._learn(inputs, targets, order)
+            return
+        before, sums = self._learner, self._summed(inputs)
+        if self._sums is not None:
+            sums = self._sums.plus(sums)
+        rows = rows_from(Weighings(self._parsed()), sums)
+        self.learner_ = before.refreshed(replace(before.kept, rows=rows))
+        try:
+            super()._learn(inputs, targets)
+        except BaseException:  # an interrupt, too
+            self.learner_ = before
+            raise
+        self._sums = sums
 
     def _summed(self, inputs: FloatArray) -> RowSums:
         features = self._learner.feature_map.transform(inputs)
@@ -152,7 +155,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
             if sensitive is None or name not in sensitive:
                 there = ", ".join(map(str, sensitive or ())) or "nothing"
                 raise DataError(f"sensitive has no column {name!r}, which a constraint looks at; it holds {there}.")
-            found[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]))
+            found[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return found
 
     def _recipe(self, loss: Loss, class_weights: tuple[float, ...] | None, n_rows: int | None) -> RecipeInMemory:
