@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +10,11 @@ from flows.commands import Config, Json, Pairs, app, show
 from flows.options import INGEST, TRAIN, Given, accepts
 from flows.sections import SECTIONS, sectioned
 from flows.words import train_settings
+from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from okl.planning.outlook import Paper
 
 GIB = 2**30
 
@@ -42,7 +46,9 @@ def plan(
         str | None, typer.Option(metavar="N", help="On paper: training rows, such as 1e9; none: those of DATASET.")
     ] = None,
     columns: Annotated[str | None, typer.Option(metavar="N", help="On paper: inputs; none: those of DATASET.")] = None,
-    classes: Annotated[str, typer.Option(metavar="K", help="On paper, with --task multiclass.")] = "3",
+    classes: Annotated[
+        str | None, typer.Option(metavar="K", help="On paper, with --task multiclass [default: 3]")
+    ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="GIB", help="Of a worker; none: an equal share of this machine's.")
     ] = None,
@@ -59,22 +65,18 @@ def plan(
     once. With --rows and --columns no data are needed; --solver all makes a table.
     """
     from okl.planning.network import Network
-    from okl.planning.outlook import Paper, outlook
+    from okl.planning.outlook import outlook
     from okl.planning.wording import outlook_text
 
     every = options.get("solver") == "all"
     if every:
         del options["solver"]
-    on_paper = rows is not None or columns is not None
-    if on_paper == (dataset is not None) or (rows is None) != (columns is None):
+    if (rows is not None or columns is not None) == (dataset is not None) or (rows is None) != (columns is None):
         raise ConfigError("okl plan takes a data set, or --rows and --columns in place of one.")
-    task = ingest_options.get("task", "binary")
-    if on_paper and task not in ("binary", "multiclass", "regression"):
-        raise ConfigError(f"--task {task}, but on paper it takes binary, multiclass or regression.")
     settings = train_settings(dataset or "paper", options, ingest_options, config, pairs or [])
     told = outlook(
         settings,
-        Paper(_whole("rows", rows), _whole("columns", columns), task, _whole("classes", classes)) if on_paper else None,
+        paper_of(settings, rows, columns, classes),
         Network(None if network is None else _number("network", network), _number("latency", latency, least=0.0)),
         None if iterations is None else _whole("iterations", iterations),
         every,
@@ -90,6 +92,28 @@ def plan(
         "refused": dict(told.refused),
     }
     show(content, json, "" if json else outlook_text(told))
+
+
+def paper_of(settings: TrainSettings, rows: str | None, columns: str | None, classes: str | None) -> Paper | None:
+    """Rows that nobody has, of the task that is set, by default binary; None if there is a data set.
+
+    Raises
+    ------
+    ConfigError : a task that only rows can tell, numbers that are none, or classes where they decide nothing
+    """
+    from okl.planning.outlook import Paper
+
+    if rows is None:
+        if classes is not None:
+            raise ConfigError(f"--classes {classes}, but a data set has its own. Leave it out.")
+        return None
+    asked = settings.ingest or IngestSettings()
+    task = asked.task if "task" in asked.model_fields_set else "binary"
+    if task == "auto":
+        raise ConfigError(f"--task {task}, but on paper it takes binary, multiclass or regression.")
+    if classes is not None and task != "multiclass":
+        raise ConfigError(f"--classes {classes}, but the task is {task}. Leave it out, or set --task multiclass.")
+    return Paper(_whole("rows", rows), _whole("columns", columns), task, _whole("classes", classes or "3"))
 
 
 def _number(name: str, text: str, least: float | None = None) -> float:

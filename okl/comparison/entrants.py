@@ -116,7 +116,7 @@ def _check_map(settings: CompareSettings, names: tuple[str, ...], schema: Schema
             if _changed(settings, name):
                 who = f"the solver {names[0]} takes" if len(names) == 1 else f"{_list(names)} take"
                 raise ConfigError(
-                    f"{_told(settings, name)}, but {who} no {name}: {others}. Leave it out, or name one of them in models."
+                    f"{_told(settings, name)}, but {who} no {name}: {others}. Leave it out, or name some in models."
                 )
     for name in ("map",) if online else ("bandwidth", "kernel", "map"):
         if _changed(settings, name):

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.commands_plan import paper_of
 from flows.server import OwnServer
+from flows.words import train_settings
 from tests.flows.commandline import Terminal, tree
 from tests.rows import curved
 from tests.store.sources import parquet
@@ -134,6 +136,43 @@ def test_a_plan_refuses_options_of_ingest_beside_a_data_set_as_training_does(
     planned, begun = (terminal.okl(command, trained / "run" / "data", *words) for command in ("plan", "train"))
     assert (planned.code, planned.sentence) == (2, begun.sentence)
     assert "is a data set already; options of ingest do not apply to it." in planned.sentence
+
+
+@pytest.mark.parametrize(
+    ("pairs", "toml", "task"),
+    [
+        ([], "", "binary"),
+        (["ingest.target=price"], "", "binary"),
+        (["ingest.task=regression"], "", "regression"),
+        ([], "[ingest]\ntask = 'multiclass'", "multiclass"),
+    ],
+)
+def test_a_plan_on_paper_is_of_the_task_that_is_set(pairs: list[str], toml: str, task: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(toml)
+    settings = train_settings("paper", {}, {}, str(tmp_path / "config.toml"), pairs)
+    paper = paper_of(settings, "1e6", "20", "7" if task == "multiclass" else None)
+    assert paper is not None
+    assert (paper.rows, paper.columns, paper.task) == (1_000_000, 20, task)
+    assert task != "multiclass" or paper.n_classes == 7
+
+
+ON_PAPER = ["--rows", "1000", "--columns", "9"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rows.parquet", "--classes", "7"], "--classes 7, but a data set has its own. Leave it out."),
+        ([*ON_PAPER, "--classes", "7"], "--classes 7, but the task is binary. Leave it out, or set --task multiclass."),
+        ([*ON_PAPER, "--classes", "7", "--set", "ingest.task=regression"], "--classes 7, but the task is regression."),
+        ([*ON_PAPER, "--set", "ingest.task=auto"], "--task auto, but on paper it takes binary, multiclass or regress"),
+    ],
+)
+def test_a_plan_refuses_classes_and_tasks_that_would_decide_nothing(
+    words: list[str], message: str, home: Path, terminal: Terminal
+) -> None:
+    outcome = terminal.okl("plan", *words)
+    assert (outcome.code, message in outcome.sentence) == (2, True), outcome.sentence
 
 
 BAD_OF_SOURCES: dict[str, tuple[list[str], str]] = {
