@@ -20,8 +20,9 @@ from okl.store.reading import sampled_places
 from okl.types import Split
 
 Columns = Mapping[str, NDArray[Any]]
-"""Values (rows,) of columns by name: float64 for numbers, objects for text, None where one is missing."""
+"""Values (rows,) of columns by name: float32 where stored so, float64 for other numbers, objects for text."""
 
+_FLOAT32_TOLD_APART = 2.0**24  # whole numbers up to here
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -72,12 +73,12 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
 
     Raises
     ------
-    DataError : a shard that is missing or damaged
+    DataError : a shard that is missing or damaged, or whole numbers too large for float64
     """
     if not names:
         return {}
     table = read_columns(data, shard, group, names)
-    return {name: values_of(table.column(name)) for name in names}
+    return {name: values_of(table.column(name), name) for name in names}
 
 
 def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[str]) -> Columns:
@@ -89,20 +90,39 @@ def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[
     return {name: np.concatenate([part[name] for part in parts]) for name in names} if parts else {}
 
 
-def values_of(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Values (rows,) of a column: float64 for numbers, NaN where one is missing; objects for text."""
+def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Values (rows,) of a column: float32 or float64 for numbers, NaN where one is missing; objects for text.
+
+    Raises
+    ------
+    DataError : whole numbers beyond 2^53, which float64 does not tell apart
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
+    if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+        filled = pc.fill_null(pc.cast(column, pa.float32()), float("nan"))
+        return np.asarray(filled.to_numpy(), dtype=np.float32)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        filled = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
+        try:
+            filled = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"Column {name!r}, which a constraint looks at, holds whole numbers beyond 2^53, which are told apart "
+                "as text only. Make it text, or smaller numbers, before ingest."
+            ) from None
         return np.asarray(filled.to_numpy(), dtype=np.float64)
     return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
 
 
 def members(group: Group, columns: Columns) -> NDArray[np.float64]:
-    """1 for the rows of a group and 0 for others, (rows,); a missing value is in no group."""
+    """1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
+
+    Raises
+    ------
+    DataError : a whole number beyond 2^24 of a column stored as float32, where its neighbours are the same number
+    """
     values = columns[group.column]
     if values.dtype == object:
         alike: NDArray[np.float64] = (values == group.value).astype(np.float64)
@@ -111,8 +131,14 @@ def members(group: Group, columns: Columns) -> NDArray[np.float64]:
         wanted = _TRUTH[group.value.lower()] if group.value.lower() in _TRUTH else float(group.value)
     except ValueError:
         return np.zeros(len(values))
-    # inputs are stored as float32: 0.1 is meant there, too
-    equal: NDArray[np.float64] = ((values == wanted) | (values == float(np.float32(wanted)))).astype(np.float64)
+    if values.dtype == np.float32:
+        if abs(wanted) > _FLOAT32_TOLD_APART:
+            raise DataError(
+                f"{group}: column {group.column!r} is stored as float32, which does not tell whole numbers beyond "
+                f"2^24 from their neighbours. Ingest the source with --key {group.column}: keys keep them."
+            )
+        wanted = float(np.float32(wanted))  # inputs are stored so: 0.1 is meant there, too
+    equal: NDArray[np.float64] = (values == wanted).astype(np.float64)
     return equal
 
 

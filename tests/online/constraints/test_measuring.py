@@ -36,6 +36,7 @@ def test_scores_and_decisions_are_measured_as_defined(tmp_path: Path) -> None:
     ).astype(np.float64)
     side = [read_side(data, *one, ("s", "how", "c")) for one in groups]
     s, how, c = (np.concatenate([columns[name] for columns in side]) for name in ("s", "how", "c"))
+    s, c = s.astype(np.float64), c.astype(np.float64)  # inputs are stored as float32
     named = (scores >= 0).astype(float)
     products = (scores - scores.mean()) * (s - s.mean())
     assert found[0]["value"] == pytest.approx(products.mean(), abs=1e-12)

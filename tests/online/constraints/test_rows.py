@@ -3,14 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from okl.errors import ConfigError, DataError
 from okl.execution.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
-from okl.online.constraints.columns import check_columns, read_side, without_features
+from okl.online.constraints.columns import check_columns, members, read_side, values_of, without_features
 from okl.online.constraints.grammar import parse_constraints
+from okl.online.constraints.quantities import Group
 from okl.online.constraints.rows import estimate_rows
 from okl.store.dataset import Dataset
 from okl.store.reading import read_rows
@@ -76,3 +78,26 @@ def test_some_input_is_left_to_learn_from(data: Dataset) -> None:
         without_features(data, ("a", "b", "c", "s"))
     assert without_features(data, ("how",)) is data
     assert replace(data).schema.keys == ("how",)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        (pa.array([20240103, 20240104, 20240105]), "20240103", [1, 0, 0]),
+        (pa.array([20240103.5, 20240104.0, None]), "20240103.5", [1, 0, 0]),
+        (pa.array([0.1, 0.2, float("nan")], pa.float32()), "0.1", [1, 0, 0]),
+        (pa.array([0.1, 0.2, 0.1]), "0.1", [1, 0, 1]),
+        (pa.array([True, None, False]), "true", [1, 0, 0]),
+    ],
+)
+def test_a_group_has_the_rows_of_its_value_and_no_others(column: pa.Array, value: str, expected: list[int]) -> None:
+    columns = {"day": values_of(pa.chunked_array([column]), "day")}
+    np.testing.assert_array_equal(members(Group("day", value), columns), expected)
+
+
+def test_values_that_cannot_be_told_apart_are_refused() -> None:
+    with pytest.raises(DataError, match=r"'day'.* holds whole numbers beyond 2\^53"):
+        values_of(pa.chunked_array([pa.array([2**53 + 1])]), "day")
+    rounded = {"day": values_of(pa.chunked_array([pa.array([20240104.0], pa.float32())]), "day")}
+    with pytest.raises(DataError, match=r"day=20240103: column 'day' is stored as float32.* --key day"):
+        members(Group("day", "20240103"), rounded)
