@@ -1,4 +1,4 @@
-"""Rows as compiled learners take them: they index by what they are given and do not look."""
+"""Rows and weights of classes as compiled learners take them: they index by what is given and do not look."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import as_compiled
-from okl.errors import DataError
+from okl.errors import ConfigError, DataError
 from okl.execution.protocol import Rows
 from okl.types import FloatArray, Precision, Task
 
@@ -35,3 +35,20 @@ def checked_rows(
         if wrong.any():
             raise DataError(f"Classes are 0 to {n_outputs - 1} in memory, but a target is {targets[wrong][0]}.")
     return inputs, targets
+
+
+def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_classes: int) -> None:
+    """Refuse weights (n_classes,) that no step can have: a negative one would walk uphill.
+
+    Raises
+    ------
+    ConfigError : a regression has none; another number of weights; one that is negative or not finite
+    """
+    if class_weights is None:
+        return
+    if task == "regression":
+        raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
+    if len(class_weights) != n_classes:
+        raise ConfigError(f"{len(class_weights)} class weights were given for {n_classes} classes.")
+    if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
+        raise ConfigError(f"class_weights = {class_weights}, but each takes a finite number of at least 0.")

@@ -19,7 +19,7 @@ from okl.features.protocol import FeatureMap, check_weights
 from okl.features.scoring import score_rows
 from okl.losses import ExtensionLoss, Loss, ThresholdedHalfSquared
 from okl.online.blockwise import learn_rows, sum_rows
-from okl.online.checked import checked_rows
+from okl.online.checked import check_class_weights, checked_rows
 from okl.online.progress import Progress, start_progress
 from okl.online.weights import SAMPLE_EVERY, Weights, average_weights, learnt_from, weights_from
 from okl.predictors import LinearPredictor
@@ -91,15 +91,7 @@ class LinearLearner:
         if self.loss.task != "multiclass" and self.n_outputs != 1:
             raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
         check_ball(self.radius, self.decaying, self.loss)
-        if self.class_weights is not None:
-            if self.loss.task == "regression":
-                raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
-            if len(self.class_weights) != self._n_classes:
-                raise ConfigError(f"{len(self.class_weights)} class weights were given for {self._n_classes} classes.")
-            if not all(np.isfinite(weight) and weight >= 0 for weight in self.class_weights):
-                raise ConfigError(
-                    f"class_weights = {self.class_weights}, but each takes a finite number of at least 0."
-                )
+        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     def start(self) -> Weights:
         """Weights of zero, before any row."""

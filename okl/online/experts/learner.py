@@ -16,7 +16,7 @@ from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
 from okl.features.protocol import FeatureMap
 from okl.losses import Loss, ThresholdedHalfSquared
-from okl.online.checked import checked_rows
+from okl.online.checked import check_class_weights, checked_rows
 from okl.online.experts.candidates import Candidates
 from okl.online.experts.pruning import after_round
 from okl.online.experts.roundwise import learn_round
@@ -78,15 +78,7 @@ class ExpertLearner:
             raise ConfigError("The grid of experts is empty: step_sizes = (). Give it at least one.")
         for step in (*self._step_sizes, *self._adagrad_step_sizes):
             check_positive("a step size", step)
-        if self.class_weights is not None:
-            if self.loss.task == "regression":
-                raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
-            if len(self.class_weights) != self._n_classes:
-                raise ConfigError(f"{len(self.class_weights)} class weights were given for {self._n_classes} classes.")
-            if not all(np.isfinite(weight) and weight >= 0 for weight in self.class_weights):
-                raise ConfigError(
-                    f"class_weights = {self.class_weights}, but each takes a finite number of at least 0."
-                )
+        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     @property
     def task(self) -> Task:

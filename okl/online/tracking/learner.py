@@ -18,7 +18,7 @@ from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
 from okl.features.protocol import FeatureMap
 from okl.losses import Loss, ThresholdedHalfSquared
-from okl.online.checked import checked_rows
+from okl.online.checked import check_class_weights, checked_rows
 from okl.online.experts.state import Group, Kind, padded_columns
 from okl.online.progress import progress_arrays, progress_from, start_progress
 from okl.online.tracking.kept import nothing_kept
@@ -83,8 +83,7 @@ class TrackingLearner:
         if not 0.0 < self.share < 1.0:
             raise ConfigError(f"share = {self.share:g}, but the share of the weight lies above 0 and below 1.")
         check_positive("rate", self._rate)
-        if self.class_weights is not None and len(self.class_weights) != self._n_classes:
-            raise ConfigError(f"{len(self.class_weights)} class weights were given for {self._n_classes} classes.")
+        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
 
     @property
     def task(self) -> Task:

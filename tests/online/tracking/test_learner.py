@@ -136,6 +136,11 @@ def test_settings_and_rows_that_do_not_fit_are_refused() -> None:
             make_learner(Hinge(), **options)
     with pytest.raises(ConfigError, match="class weights"):
         make_learner(Hinge(), class_weights=(1.0,))
+    for weight in (-1.0, math.nan, math.inf):
+        with pytest.raises(ConfigError, match="finite number of at least 0"):
+            make_learner(Hinge(), class_weights=(weight, 1.0))
+    with pytest.raises(ConfigError, match="regression has no classes"):
+        make_learner(ThresholdedHalfSquared(), class_weights=(1.0,))
     learner = make_learner(Hinge())
     with pytest.raises(DataError):
         learner.learn(learner.start(), Rows(np.zeros((3, 2), np.float32), np.ones(3)))
