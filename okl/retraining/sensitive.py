@@ -6,6 +6,7 @@ the rows that they predict. So constraints that came later look at keys, too, or
 
 from __future__ import annotations
 
+from okl.applicable import check_constraints
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError
 from okl.online.constraints.columns import check_columns
@@ -18,7 +19,13 @@ OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
-    """How the first shards are read: columns that constraints look at are keys, unless they are learnt from, too."""
+    """How the first shards are read: columns that constraints look at are keys, unless they are learnt from, too.
+
+    Raises
+    ------
+    ConfigError : what `okl.applicable.check_constraints` says
+    """
+    check_constraints(settings.train)
     keys = dict.fromkeys((*settings.ingest.keys, *_looked_at(settings.train)))
     if settings.train.learn_sensitive or len(keys) == len(settings.ingest.keys):
         return settings.ingest
@@ -30,15 +37,17 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
 
     Raises
     ------
-    ConfigError : a constraint looks at an input, which is not to be learnt from, or none at what is to be
+    ConfigError : a constraint looks at an input, which is not to be learnt from, or none at what is to be; and what
+        `okl.applicable.check_constraints` says
     DataError : a column that is neither an input nor a key
     """
+    check_constraints(settings.train)
     constraints, _ = parse_constraints(settings.train.constraints)
     names, where = columns_of(constraints), f"the shards of {settings.name}"
     inputs = [name for name in names if name in (*reference.features, *reference.source_columns)]
     if settings.train.learn_sensitive:
         check_columns(reference, constraints, where)
-        if not inputs:
+        if names and not inputs:
             raise ConfigError(
                 f"learn_sensitive was given, but {settings.name} was begun with {', '.join(map(repr, names))} as a "
                 "key, which is never learnt. Leave it out, or begin a model of another name with it."
