@@ -31,7 +31,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
     found, _ = arrivals(settings.source)
     reference = _reference(Registry(settings.registry).model(settings.name))
     if reference is not None:
-        check_begun(settings, reference)
+        check_begun(settings, reference, (arrival.place for arrival in found[:MOST_LOOKED]))
     ingesting = first_ingest(settings)
     refused: DataError | None = None
     for arrival in found[:MOST_LOOKED]:

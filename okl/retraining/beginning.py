@@ -38,6 +38,13 @@ def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSet
             except DataError as error:
                 refused.append(str(error))
                 continue
+            if unmade := [column for column in kept.categories if column not in found.source_columns]:
+                # what is asked for again later could not be told from what this model never learns
+                refused.append(
+                    f"{arrival.name}: column {unmade[0]!r} was named as a category, but holds no value in the training "
+                    "rows. Leave it out of the categories, or begin with a file that has some."
+                )
+                continue
             first = first or found
             if found.features == first.features and found.labels == first.labels and found.task == first.task:
                 parts.append(found)

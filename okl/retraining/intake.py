@@ -8,6 +8,7 @@ from typing import Any
 
 from okl.errors import ConfigError
 from okl.retraining.baseline import baseline_of
+from okl.retraining.beginning import MOST_FIRST
 from okl.retraining.champion import Known, in_window
 from okl.retraining.contract import FOUND_LATER, contract_digest
 from okl.retraining.landing import Arrival, arrivals
@@ -16,6 +17,7 @@ from okl.retraining.settings import RetrainSettings
 from okl.retraining.settling import settle
 from okl.retraining.shardstore import ShardStore, find_shard
 from okl.store.dataset import Schema
+from okl.store.places import Place
 
 
 @dataclass(eq=False)
@@ -26,6 +28,7 @@ class Intake:
     new : files to hold, with their digests; fresh : names of files that may still be written
     accepted, bad : records of this run; renamed : files whose bytes had come under another name
     standing : quarantined by runs before, with files that are still there
+    places : of the first files that are there, new or not
     """
 
     settings: RetrainSettings
@@ -37,6 +40,7 @@ class Intake:
     bad: list[ShardRecord] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     files: int = 0
 
     def discover(self) -> dict[str, Any]:
@@ -47,7 +51,7 @@ class Intake:
         ConfigError : the place where files arrive is not there; DataError : it does not answer, or a file is lost
         """
         found, self.fresh = arrivals(self.settings.source, self.settings.settle_seconds)
-        self.files = len(found)
+        self.files, self.places = len(found), [arrival.place for arrival in found[:MOST_FIRST]]
         seen, records = self.store.seen(), dict(self.known.records)
         before = dict(seen.entries)
         released = {find_shard(records, key).sha256 for key in self.settings.release}

@@ -97,7 +97,7 @@ class RetrainingRun:
         if reference is None and new:
             reference = first_reference(new, first_ingest(self.settings))
         if reference is not None:
-            check_begun(self.settings, reference)
+            check_begun(self.settings, reference, self.intake.places)
             if new:
                 self.intake.hold(self.store.set_reference(reference), self._advance)
         self.known = Known(self.known.champion, self.store.records())

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from okl.errors import OklError
 from okl.registry.registry import Registry
+from okl.retraining.beforehand import check_arrivals
+from okl.retraining.run import retrain
 from okl.retraining.settings import RetrainSettings
 from tests.retraining.shards import content, land
 
@@ -35,3 +40,10 @@ def arrays(place: Path) -> dict[str, Any]:
 def lineage(place: Path) -> list[str]:
     model = Registry(place / "registry").model("m")
     return [shard["name"] for one in model.ancestry(champion(place)) for shard in one.lineage.shards]
+
+
+def refused_by_both(asked: RetrainSettings, sentence: str) -> None:
+    """By `okl deploy`, before the night, and by a run."""
+    for refusing in (check_arrivals, retrain):
+        with pytest.raises(OklError, match=sentence):
+            refusing(asked)

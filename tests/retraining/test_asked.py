@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from okl.configuration import TrainSettings, settings_from
-from okl.errors import ConfigError, OklError
+from okl.errors import ConfigError
 from okl.retraining.beforehand import check_arrivals
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.retraining.sensitive import without_constraints
 from okl.retraining.settings import NOT_OF_TRAIN, RetrainSettings
 from tests.retraining.shards import content
-from tests.retraining.stories import arrays, champion, lineage, settings, shards
+from tests.retraining.stories import arrays, champion, lineage, refused_by_both, settings, shards
 
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
 
@@ -24,12 +24,6 @@ LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm 
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     return tmp_path
-
-
-def refused_by_both(asked: RetrainSettings, sentence: str) -> None:
-    for refusing in (check_arrivals, retrain):
-        with pytest.raises(OklError, match=sentence):
-            refusing(asked)
 
 
 def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
