@@ -155,6 +155,11 @@ def _check_model(settings: TrainSettings) -> None:
             f"bias = {settings.bias!r}, but the bias of {settings.solver} is its own, or that of fewest errors. Leave "
             "it out, or use scs."
         )
+    if settings.bias == "errors" and not settings.fit_intercept:
+        raise ConfigError(
+            "bias = 'errors' was given with fit_intercept = False, but the bias of fewest errors is an intercept, too. "
+            "Leave one of them out."
+        )
     _check_no_map(settings)
 
 

@@ -23,7 +23,8 @@ class UnifiedClassifier(AcceleratedClassifier):
         d^2 / (100 m), d the median distance of rows of one class from those of the other
     kappa : of mm-fda and mm-mpm, from 0 to where the classes' ellipsoids meet; None for half of that
     bias : "own", the model's, which the l1 models have none of; or "error-minimising", of fewest training errors
-    class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it)
+    class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it);
+        of two classes mm-fda and mm-mpm do not see it, and refuse it but for the errors of "error-minimising"
     memory_budget : bytes that kernel values may take; those beyond are computed again in every iteration
     kernel, bandwidth, degree, offset, feature_map, n_columns, fit_intercept, probability, tol, max_iter, method,
         start, n_jobs, random_state : as in AcceleratedClassifier

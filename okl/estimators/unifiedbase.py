@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.accelerated.catalogue import parameter_of, takes_kernel
+from okl.accelerated.catalogue import has_own_bias, parameter_of, takes_kernel
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.stochastic import StochasticStart
 from okl.checks import check_choice
@@ -191,6 +191,11 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         )
         check_choice("start", self.start, ("own", "stochastic"))
         bias = check_choice("bias", self._bias, ("own", "error-minimising"))
+        if bias == "error-minimising" and not self.fit_intercept and has_own_bias(self._model_name):
+            raise ConfigError(
+                'bias = "error-minimising" came with fit_intercept = False, but it is an intercept, too: leave one of '
+                "them out."
+            )
         return Fitting(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
 
     def _space_choice(self) -> SpaceChoice:
@@ -220,7 +225,18 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             self, X, y, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=True
         )
         self.classes_, _ = classes_of(self, labels)
+        self._refuse_idle_weights()
         return label_rows(inputs, labels, self.classes_, sample_weight, self._weighting)
+
+    def _refuse_idle_weights(self) -> None:
+        """Raise ConfigError for weights of two classes that a model of their moments does not see."""
+        idle = self._weighting is not None and self._bias == "own" and len(self.classes_) == 2
+        if idle and parameter_of(self._model_name) == "kappa":
+            raise ConfigError(
+                f"class_weight = {self._weighting!r} came for the model {self._model_name!r}, but mean and covariance "
+                "of a class are the same whatever each of its rows weighs: leave it out, or set "
+                'bias = "error-minimising", which counts errors by it.'
+            )
 
     def _keep(self, fits: list[ClassFit], labelled: Labelled) -> None:
         for name in _LEARNT:  # of an earlier fit in another space

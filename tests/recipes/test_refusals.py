@@ -49,6 +49,10 @@ from tests.recipes.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "pegasos", "batch": 3}, "batch = 3, but in a stream it divides 256"),
         ({"solver": "pegasos", "confidence": 0.9}, "confidence = 0.9 was given, but nothing is certified"),
         ({"solver": "c-svm", "bias": "regularised"}, "bias = 'regularised', but the bias of c-svm is its own"),
+        (
+            {"solver": "c-svm", "bias": "errors", "fit_intercept": False},
+            "bias = 'errors' .* with fit_intercept = False",
+        ),
         ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
         ({"solver": "ridge", "n_landmarks": 100_000}, "n_landmarks = 100,000, but there are 3.. training rows"),
         ({"solver": "ridge", "mode": "mix"}, "mode = 'mix', but ridge .* its mode is sum"),
