@@ -33,7 +33,8 @@ class NOGDClassifier(OnlineClassifier):
         sample of 4096 rows beforehand
     kernel : "gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear", or a kernel object such as
         okl.kernels.CustomKernel
-    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of the sample
+    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of the sample; "auto" beside a
+        kernel object, which has its own
     degree, offset : of the polynomial kernel
     loss, step_size, class_weight, average : as in FOGDClassifier
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator

@@ -139,13 +139,9 @@ class NystromChoice:
                 f"rank = {self.rank}, but {self.n_landmarks} landmarks give a Nystrom map of at most that rank. Set "
                 f"the rank to {self.n_landmarks} or less, or take more landmarks."
             )
+        refuse_bandwidth_beside(self.kernel, self.bandwidth)
         if isinstance(self.kernel, str):
             kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
-        elif self.bandwidth is not None:
-            raise ConfigError(
-                f"bandwidth = {self.bandwidth:g} was given beside the kernel {self.kernel.name!r}, which has its own. "
-                "Leave it out, or name the kernel."
-            )
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
@@ -161,6 +157,20 @@ class NystromChoice:
         if isinstance(self.kernel, str):
             return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return self.kernel, {}
+
+
+def refuse_bandwidth_beside(kernel: str | Kernel, bandwidth: float | None) -> None:
+    """Refuse a bandwidth that would be dropped: that of a kernel which is given itself, not by name.
+
+    Raises
+    ------
+    ConfigError : both were given
+    """
+    if bandwidth is not None and not isinstance(kernel, str):
+        raise ConfigError(
+            f"bandwidth = {bandwidth:g} was given beside the kernel {kernel.name!r}, which has its own. Leave it out, "
+            "or name the kernel."
+        )
 
 
 @dataclass(frozen=True)

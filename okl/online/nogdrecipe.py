@@ -15,6 +15,7 @@ from okl.features.protocol import FeatureMap
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.online.linear import LinearRecipe
+from okl.online.maps import refuse_bandwidth_beside
 from okl.online.nogd import NOGDLearner, check_budget
 from okl.online.nogdstate import nystrom_start
 from okl.online.recipe import Mode, Settled, Situation, check_loss
@@ -32,11 +33,16 @@ class NOGDRecipe:
     Parameters
     ----------
     loss : of the table
-    kernel : a name, or a kernel itself; bandwidth : of a named one, None for the median distance of the sample
+    kernel : a name, or a kernel itself
+    bandwidth : of a named kernel, None for the median distance of the sample; none for a kernel that is given itself
     budget : landmarks; rank : columns of the map, at most budget
     step_size : None for a choice by a small race on the sample
     class_weights, average : as in LinearRecipe; adaptive : whether the caller of the mode sum steps by AdaGrad
     degree, offset : of the polynomial kernel by name
+
+    Raises
+    ------
+    ConfigError : a bandwidth beside a kernel that is given itself
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """
@@ -54,6 +60,9 @@ class NOGDRecipe:
     offset: float = 1.0
     name: str = "nogd"
     modes: tuple[Mode, ...] = ("stream", "mix", "sum")
+
+    def __post_init__(self) -> None:
+        refuse_bandwidth_beside(self.kernel, self.bandwidth)
 
     def settle(self, situation: Situation) -> Settled:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.

@@ -20,7 +20,7 @@ from okl.estimators import (
     NOGDRegressor,
 )
 from okl.estimators.base import OnlineEstimator
-from okl.kernels import CustomKernel
+from okl.kernels import CustomKernel, Gaussian
 from okl.types import FloatArray
 from tests.estimators.cases import moons, several, waves
 
@@ -96,6 +96,7 @@ def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEsti
         (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
         (ExpertKernelClassifier(kernel="linear"), "'linear'"),
         (NOGDClassifier(budget=0), "budget = 0"),
+        (NOGDClassifier(kernel=Gaussian(2.0), bandwidth=5.0), "bandwidth = 5 was given beside the kernel 'gaussian'"),
     ],
 )
 def test_parameters_that_do_not_fit_are_named(estimator: Any, message: str) -> None:
