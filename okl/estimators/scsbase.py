@@ -44,7 +44,8 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     lam : float > 0; C of a support vector machine of m rows is 1 / (lam m)
     gap : float > 0; the objective over all rows is to be this far above its least value, at most
-    confidence : in (0, 1), of the gap where not all rows were needed; None: all rows are taken, and the gap is exact
+    confidence : in (0, 1), of the gap where not all rows were needed; None: all rows are taken, and the gap is exact.
+        The growth "paper" bounds no gap over rows it has not taken, and does not use it
     kernel : "gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear", or a kernel of okl.kernels
     bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
     degree, offset : of the polynomial kernel
@@ -137,6 +138,8 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _growth(self) -> GeometricGrowth | PaperGrowth:
         first = whole_number("first_sample", self.first_sample)
+        confidence = None if self.confidence is None else _number("confidence", self.confidence)
+        geometric = GeometricGrowth(first, confidence=confidence)  # looks at the confidence whatever growth it is
         if check_choice("growth", self.growth, ("geometric", "paper")) == "paper":
             if self.directions == "bundle" or self.bias == "free":
                 raise ConfigError(
@@ -144,7 +147,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
                     "a bundle's cuts hold on one sample only."
                 )
             return PaperGrowth(first_sample=first)
-        return GeometricGrowth(first, confidence=self.confidence)
+        return geometric
 
     def _space_choice(self) -> SpaceChoice:
         bandwidth = number_or_auto("bandwidth", self.bandwidth)

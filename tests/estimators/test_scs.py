@@ -144,6 +144,8 @@ def test_what_falls_short_warns_with_the_gap() -> None:
         ({"lam": "small"}, "lam"),
         ({"gap": -1.0}, "gap"),
         ({"confidence": 1.5}, "confidence"),
+        ({"confidence": 7, "growth": "paper", "directions": "conjugate"}, "confidence = 7"),
+        ({"confidence": "high"}, "confidence = 'high'"),
         ({"bias": "some"}, "bias"),
         ({"growth": "fast"}, "growth"),
         ({"growth": "paper"}, "bundle"),
