@@ -28,7 +28,7 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
 
     Attributes
     ----------
-    classes_ : labels in order, the second of two has positive scores
+    classes_ : labels in order, the second of two has scores from 0 upward
     all others : as in KernelRidgeEstimator
 
     Examples
@@ -67,7 +67,7 @@ class KernelRidgeClassifier(ClassifierMixin, KernelRidgeEstimator):  # type: ign
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Labels (rows,)."""
         scores = self._scores(X)
-        found: NDArray[Any] = self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        found: NDArray[Any] = self.classes_[(scores >= 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
         return found
 
 

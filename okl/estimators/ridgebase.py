@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.checks import check_choice
-from okl.errors import DivergedError
+from okl.errors import ConfigError, DivergedError
 from okl.estimators.parameters import Auto, RandomState, draw_seed, number_or_auto, whole_number
 from okl.execution.protocol import Rows
 from okl.features.bandwidth import suit_kernel
@@ -38,7 +38,8 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     kernel : "gaussian", "laplacian", "matern32", "matern52", "polynomial"; "linear": the inputs themselves
-    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 8,192 rows
+    bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 8,192 rows; the
+        linear kernel has none
     degree, offset : of the polynomial kernel
     n_landmarks : int >= 1, or "auto" for 1,000; all rows where they are fewer
     landmarks : "uniform", "kmeans" or "rpcholesky"
@@ -77,6 +78,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
         targets, fit_intercept = np.asarray(targets, dtype=np.float64), bool(self.fit_intercept)
         penalty, jobs = number_or_auto("penalty", self.penalty), effective_n_jobs(self.n_jobs)
+        self._check_kernel()
         basis: Basis
         chosen: dict[str, Any]
         if sparse.issparse(inputs):
@@ -95,6 +97,16 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         self.predictor_, self.chosen_ = found.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None
         self.penalty_, self.errors_, self.certificate_ = found.penalty, found.tried, found.proof
+
+    def _check_kernel(self) -> None:
+        """Look at all that is said of the kernel, of which the linear one takes nothing."""
+        width = number_or_auto("bandwidth", self.bandwidth)
+        whole_number("degree", self.degree)
+        if self.n_landmarks != "auto":
+            whole_number("n_landmarks", self.n_landmarks)
+        check_choice("landmarks", self.landmarks, get_args(Landmarks))
+        if self.kernel == "linear" and width is not None:
+            raise ConfigError(f"bandwidth = {width:g} was given, but the kernel 'linear' has none. Leave it out.")
 
     def _basis(self, sample: FloatArray, inputs: FloatArray, seed: int) -> tuple[Basis, dict[str, Any]]:
         if self.kernel == "linear":

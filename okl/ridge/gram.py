@@ -48,10 +48,10 @@ class Outputs:
         return np.asarray(self.class_weights)[indices.astype(np.intp)]
 
     def classes(self, scores: NDArray[np.float64]) -> IntArray:
-        """Class indices (rows,) that scores (rows, n_outputs) say."""
+        """Class indices (rows,) that scores (rows, n_outputs) say; a score of 0 is the second of two classes."""
         if self.n_outputs > 1:
             return np.asarray(scores.argmax(axis=1))
-        return np.asarray(scores[:, 0] > 0.0, dtype=np.intp)
+        return np.asarray(scores[:, 0] >= 0.0, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ def test_leave_one_out_errors_are_those_of_leaving_rows_out(posed: Problem, fit_
         said, true = (
             (scores.argmax(axis=1), posed.rows.targets)
             if posed.outputs.n_outputs > 1
-            else (np.where(scores[:, 0] > 0.0, 1.0, -1.0), posed.rows.targets)
+            else (np.where(scores[:, 0] >= 0.0, 1.0, -1.0), posed.rows.targets)
         )
         assert one.mistake_rate == pytest.approx(weights @ (said != true) / weights.sum())
     assert len({one.squared_error for one in told}) == len(PENALTIES)

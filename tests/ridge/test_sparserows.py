@@ -11,7 +11,10 @@ from scipy import sparse
 
 from okl.errors import ConfigError
 from okl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
+from okl.ridge.gram import Outputs
 from okl.ridge.sparserows import MOST_COLUMNS
+from okl.store.dataset import Schema
+from okl.store.model import predictions
 
 ROWS = 9000  # more than one stretch
 
@@ -102,6 +105,34 @@ def test_what_it_cannot_take_is_refused() -> None:
         KernelRidgeClassifier(kernel="linear").fit(wide, [0, 1, 1])
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         KernelRidgeClassifier(kernel="gaussian").fit(*_few())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bandwidth": -1}, 'bandwidth = -1, but it takes a finite number above 0, or "auto"'),
+        ({"bandwidth": 2}, "bandwidth = 2 was given, but the kernel 'linear' has none"),
+        ({"n_landmarks": 0}, "n_landmarks = 0"),
+        ({"landmarks": "nearest"}, "landmarks = 'nearest'"),
+    ],
+)
+def test_parameters_of_other_kernels_are_looked_at_beside_the_linear_one(
+    parameters: dict[str, Any], message: str
+) -> None:
+    rows, labels = _few()
+    for given in (rows, rows.toarray()):
+        with pytest.raises(ConfigError, match=message):
+            KernelRidgeClassifier(kernel="linear", **parameters).fit(given, labels)
+
+
+def test_a_score_of_zero_is_the_second_class_as_everywhere() -> None:
+    rows, labels = _few()
+    found = KernelRidgeClassifier(kernel="linear", penalty=1e-3, fit_intercept=False).fit(rows, labels)
+    nothing = np.zeros((1, rows.shape[1]))
+    assert found.decision_function(nothing).tolist() == [0.0]
+    schema = Schema(("x",), "y", "binary", (0, 1))
+    said = predictions(schema, np.zeros(1)).tolist()
+    assert said == found.predict(nothing).tolist() == Outputs("binary", 1).classes(np.zeros((1, 1))).tolist() == [1]
 
 
 def _few() -> tuple[Any, NDArray[np.int64]]:
