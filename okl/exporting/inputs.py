@@ -19,7 +19,7 @@ _OF_COLUMNS = ("number", "category")  # encodings whose tensor has the name of t
 
 @dataclass(frozen=True)
 class Inputs:
-    """value : of raw inputs (rows, n_features), double, before scaling; given : what the graph takes"""
+    """value : raw inputs (rows, n_features), as float32 in double, before scaling; given : what the graph takes"""
 
     value: str
     given: list[ValueInfoProto]
@@ -51,7 +51,7 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
         value = MATRIX
         if schema.missing == "zero":
             value = graph.add("Where", graph.add("IsNaN", value), graph.constant(np.array(0.0)), value)
-        return Inputs(value, [values_of(MATRIX, np.float64, [ROWS, schema.n_features])])
+        return Inputs(_rounded(graph, value), [values_of(MATRIX, np.float64, [ROWS, schema.n_features])])
     by_column = {encoding.column: encoding for encoding in schema.encodings}
     blocks: list[str] = []
     names: list[str] = []
@@ -64,7 +64,13 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
         names += encoding.inputs
     every = graph.add("Concat", *blocks, axis=1)
     places = [names.index(name) for name in schema.features]
-    return Inputs(graph.add("Gather", every, graph.constant(np.array(places)), axis=1), given)
+    chosen = graph.add("Gather", every, graph.constant(np.array(places)), axis=1)
+    return Inputs(_rounded(graph, chosen), given)
+
+
+def _rounded(graph: Graph, value: str) -> str:
+    """The nearest float32, as data sets hold every input: what was learnt is what is scored."""
+    return graph.cast(graph.cast(value, np.float32), np.float64)
 
 
 def _block(graph: Graph, encoding: Encoding, schema: Schema) -> tuple[list[ValueInfoProto], str]:

@@ -18,10 +18,11 @@ DAY_SECONDS = 86_400
 
 
 def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
-    """Raw rows: float32 numbers, normal about the training mean and within the training range.
+    """Raw rows: numbers of double precision, normal about the training mean and within the training range.
 
-    Text has every category, one never seen, and none; dates are of four decades; where the model settles missing
-    values, one in eight numbers is missing.
+    They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,
+    one never seen, and none; dates are of four decades; where the model settles missing values, one in eight numbers
+    is missing.
     """
     random = np.random.default_rng(seed)
     statistics = dict(zip(schema.features, schema.feature_statistics, strict=True))
@@ -37,7 +38,7 @@ def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
         else:
             one = statistics[column if encoding is None else encoding.inputs[0]]
             drawn = one.mean + one.standard_deviation * random.standard_normal(n_rows)
-            values = np.clip(drawn, one.minimum, one.maximum).astype(np.float32)
+            values = np.clip(drawn, one.minimum, one.maximum)
             settled = schema.missing == "zero" or (encoding is not None and encoding.fills)
             absent = random.random(n_rows) < 0.125 if settled else np.zeros(n_rows, dtype=bool)
             arrays[column] = pa.array(values, mask=absent)

@@ -25,10 +25,10 @@ def to_onnx(model: Model) -> ModelProto:
     """The model as an ONNX graph of standard operators, which scores rows as okl does, up to rounding.
 
     Its input `rows` is (n, n_features), double, raw values in the order of schema.features; for mixed tables, see
-    `okl.exporting.inputs`. Scaling and encoding are done inside. Its outputs are `scores` before the link, (n,) or
-    (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,), double, in the
-    target's own unit; where a column of a mixed table has that name, the output has an underscore more. A value that
-    is not finite is no error there, as it is in okl: it makes scores that are no numbers.
+    `okl.exporting.inputs`. Rounding to float32, scaling and encoding are done inside. Its outputs are `scores` before
+    the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,),
+    double, in the target's own unit; where a column of a mixed table has that name, the output has an underscore more.
+    A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers.
 
     Raises
     ------

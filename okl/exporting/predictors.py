@@ -65,8 +65,8 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
         return graph.add("MatMul", features, graph.constant(weights.T))
     if isinstance(feature_map, StandardisedLinear):
         shifted = graph.add("Sub", inputs, graph.constant(feature_map.shift[None, :]))
-        columns = graph.add("Mul", shifted, graph.constant(feature_map.factor[None, :]))
-        scores = graph.add("MatMul", columns, graph.constant(weights[:, :-1].T))
+        slopes = (weights[:, :-1] * feature_map.factor).astype(weights.dtype)  # one pass over the rows less
+        scores = graph.add("MatMul", shifted, graph.constant(slopes.T))
         constant = (weights[:, -1:].T * weights.dtype.type(feature_map.constant)).astype(weights.dtype)
         return graph.add("Add", scores, graph.constant(constant))
     raise ModelError(f"A feature map of kind {feature_map.describe().get('kind')!r} cannot be exported to ONNX.")

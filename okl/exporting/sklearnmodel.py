@@ -11,7 +11,7 @@ from sklearn.impute import KNNImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LinearRegression, SGDClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from okl.errors import ConfigError, ModelError
 from okl.expansions import KernelExpansion
@@ -32,7 +32,8 @@ WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
 def to_sklearn(model: Model) -> Pipeline:
     """The model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
 
-    It computes in double precision, and takes raw rows (n, n_columns) in the order of schema.source_columns.
+    It takes raw rows (n, n_columns) in the order of schema.source_columns, rounds them to float32 as data sets do, and
+    computes in double precision.
     `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
 
     Raises
@@ -79,7 +80,7 @@ def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
 
 
 def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:
-    steps: list[tuple[str, BaseEstimator]] = []
+    steps = _rounding()
     if schema.missing == "zero":
         steps.append(("missing", _imputer(np.zeros((1, schema.n_features)))))
     if schema.encodings:
@@ -101,6 +102,11 @@ def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
     made = [one.inputs[0] for one in schema.encodings] + [schema.encodings[number].inputs[1] for number in gone]
     order = ColumnTransformer([("order", "passthrough", [made.index(name) for name in schema.features])])
     return [("missing", imputer), ("order", order.fit(np.zeros((1, len(made)))))]
+
+
+def _rounding() -> list[tuple[str, BaseEstimator]]:
+    """Steps to the nearest float32 and back to double precision: what was learnt is what is scored."""
+    return [("float32", FunctionTransformer(np.float32)), ("float64", FunctionTransformer(np.float64))]
 
 
 def _imputer(rows: FloatArray) -> KNNImputer:

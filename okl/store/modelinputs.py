@@ -18,7 +18,7 @@ RawValues: TypeAlias = Any
 
 
 def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
-    """Inputs (rows, n_features), scaled; raises what `okl.store.model.Model.prepare` says."""
+    """Inputs (rows, n_features), rounded to float32 as in a data set, then scaled; raises as `Model.prepare` says."""
     if isinstance(values, np.ndarray | list | tuple):
         try:
             array = np.asarray(values)
@@ -61,13 +61,15 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
             f"The model takes rows of {n} columns, but values of {what} came. Give an array (rows, {n}) in the order "
             f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns {shown}."
         )
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
+        rounded = values.astype(np.float32)  # as data sets hold inputs: the model learnt from these
     if schema.missing == "zero":
-        values = np.where(np.isnan(values), 0.0, values)
-    if not np.isfinite(values).all():
-        row, column = np.argwhere(~np.isfinite(values))[0]
+        rounded[np.isnan(rounded)] = 0.0
+    if not np.isfinite(rounded).all():
+        row, column = np.argwhere(~np.isfinite(rounded))[0]
         raise ModelError(
             f"Column {schema.features[column]!r} holds {values[row, column]} in row {row}, but the model takes finite "
-            "numbers only. Fill or drop such rows."
+            "numbers within float32 (3.4e38) only. Fill or drop such rows."
         )
-    shift, factor = schema.shift_and_factor
-    return np.ascontiguousarray((values - shift) * factor, dtype=precision)
+    shift, factor = schema.shift_and_factor  # of float64, as the arithmetic with them is
+    return np.ascontiguousarray((rounded - shift) * factor, dtype=precision)

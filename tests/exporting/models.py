@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,18 @@ def schema_of(task: Task, labels: tuple[Label, ...] | None = None, **values: obj
         "target_statistics": ColumnStatistics(400, 40.0, 8.0, 10.0, 90.0) if task == "regression" else None,
     }
     return Schema(tuple(f"x{i}" for i in range(N_INPUTS)), "y", task, **(given | values))  # type: ignore[arg-type]
+
+
+def of_times() -> tuple[Model, FloatArray]:
+    """A model one of whose columns is a time in seconds since 1970, where float32 numbers are 128 apart; and rows."""
+    schema = schema_of("binary")
+    time = ColumnStatistics(400, 1.7e9, 3600.0, 1.7e9 - 9000.0, 1.7e9 + 9000.0)
+    model = Model(
+        replace(schema, feature_statistics=(time, *schema.feature_statistics[1:])), Case("fourier").model().predictor
+    )
+    rows = raw_rows()
+    rows[:, 0] = 1.7e9 + 3600.0 * (rows[:, 0] - 5.0) / 0.01
+    return model, rows
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import okl
 from okl.errors import ModelError
 from okl.exporting import export as exporting
 from okl.store.model import save_model
-from tests.exporting.models import Case, raw_rows
+from tests.exporting.models import Case, of_times, raw_rows
 from tests.flows.commandline import Terminal
 
 
@@ -65,3 +65,18 @@ def test_file_whose_scores_differ_is_not_written(tmp_path: Path, monkeypatch: py
     with pytest.raises(ModelError, match="nothing was written"):
         exporting.export(tmp_path / "model", tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.parametrize("format", exporting.FORMATS)
+def test_file_that_does_not_round_to_float32_is_not_written(
+    format: exporting.Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(of_times()[0], tmp_path / "model")
+    from okl.exporting import inputs, sklearnmodel
+
+    monkeypatch.setattr(inputs, "_rounded", lambda graph, value: value)
+    monkeypatch.setattr(sklearnmodel, "_rounding", list)
+    with pytest.raises(ModelError, match="nothing was written"):
+        exporting.export(tmp_path / "model", tmp_path / "model.out", format)
+    monkeypatch.undo()
+    assert exporting.export(tmp_path / "model", tmp_path / "model.out", format)["largest_difference"] < 1e-5

@@ -17,7 +17,7 @@ from okl.predictors import LinearPredictor
 from okl.store.dataset import Label
 from okl.store.model import Model
 from okl.types import FloatArray
-from tests.exporting.models import CASES, N_INPUTS, Case, raw_rows, schema_of
+from tests.exporting.models import CASES, N_INPUTS, Case, of_times, raw_rows, schema_of
 
 
 def run(model: Model, rows: FloatArray) -> tuple[Any, Any]:
@@ -58,6 +58,13 @@ def test_missing_values_are_zero_where_the_model_says_so() -> None:
     untouched, _ = run(Case("fourier").model(), rows)
     assert np.isnan(untouched[::3]).all()
     assert np.isfinite(np.delete(untouched, np.s_[::3])).all()
+
+
+def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
+    model, rows = of_times()
+    scores, _ = run(model, rows)
+    expected = model.scores(rows)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
 def test_number_of_rows_is_free() -> None:

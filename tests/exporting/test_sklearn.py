@@ -13,7 +13,7 @@ import okl
 from okl.errors import ConfigError
 from okl.exporting.sklearnmodel import to_sklearn
 from okl.store.model import Model
-from tests.exporting.models import CASES, Case, raw_rows, schema_of
+from tests.exporting.models import CASES, Case, of_times, raw_rows, schema_of
 from tests.store.sources import parquet
 
 
@@ -30,6 +30,13 @@ def test_loaded_pipeline_scores_as_okl_does(case: Case) -> None:
     scores = pipeline.decision_function(rows)
     np.testing.assert_allclose(scores, expected, rtol=0, atol=rounding * max(1.0, np.abs(expected).max()))
     np.testing.assert_array_equal(pipeline.predict(rows), model.predict(rows))
+
+
+def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
+    model, rows = of_times()
+    expected = model.scores(rows)
+    scores = loads(dumps(to_sklearn(model))).decision_function(rows)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
 def test_missing_values_are_zero_where_the_model_says_so() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from okl.errors import ModelError
@@ -135,6 +136,19 @@ def test_rows_that_do_not_fit_are_refused(rows: np.ndarray) -> None:
         model.predict(rows[:, :1])
     rows[7, 1] = np.nan
     with pytest.raises(ModelError, match="'height' holds nan in row 7"):
+        model.predict(rows)
+
+
+def test_an_array_is_rounded_to_float32_as_a_table_is(rows: np.ndarray) -> None:
+    model = make_model()
+    time = replace(COLUMN, mean=1.7e9, standard_deviation=3600.0)
+    model = replace(model, schema=replace(model.schema, feature_statistics=(time, COLUMN)))
+    rows[:, 0] = 1.7e9 + 3600.0 * rows[:, 0]
+    table = pa.table({"width": rows[:, 0], "height": rows[:, 1]})
+    assert len(np.unique(rows[:, 0].astype(np.float32))) > 40
+    np.testing.assert_array_equal(model.prepare(rows), model.prepare(table))
+    rows[3, 1] = 1e39
+    with pytest.raises(ModelError, match=r"'height' holds 1e\+39 in row 3, but .* within float32"):
         model.predict(rows)
 
 
