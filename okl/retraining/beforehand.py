@@ -10,7 +10,7 @@ from okl.retraining.begun import check_begun
 from okl.retraining.landing import arrivals
 from okl.retraining.sensitive import first_ingest
 from okl.retraining.settings import RetrainSettings
-from okl.retraining.shardstore import ShardStore
+from okl.retraining.shardstore import ShardStore, find_quarantined
 from okl.store.dataset import Schema
 from okl.store.ingest import check_source
 
@@ -26,10 +26,15 @@ def check_arrivals(settings: RetrainSettings) -> None:
     ------
     ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
         was begun without
-    DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before
+    DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before;
+        a shard to release that is not quarantined
     """
     found, _ = arrivals(settings.source)
-    reference = _reference(Registry(settings.registry).model(settings.name))
+    model = Registry(settings.registry).model(settings.name)
+    records = ShardStore(model.folder / "data").records() if settings.release else {}
+    for key in settings.release:
+        find_quarantined(records, key)
+    reference = _reference(model)
     if reference is not None:
         check_begun(settings, reference, (arrival.place for arrival in found[:MOST_LOOKED]))
     ingesting = first_ingest(settings)

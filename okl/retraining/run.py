@@ -98,7 +98,7 @@ class RetrainingRun:
             reference = first_reference(new, first_ingest(self.settings))
         if reference is not None:
             check_begun(self.settings, reference, self.intake.places)
-            if new:
+            if new or self.intake.gone:
                 self.intake.hold(self.store.set_reference(reference), self._advance)
         self.known = Known(self.known.champion, self.store.records())
         self._pending = self.intake.pending(self.known)

@@ -28,6 +28,7 @@ from okl.store.places import Place, place_of
 from okl.store.publishing import write_whole
 
 RECORDS, REFERENCE, SEEN = "records", "reference.json", "seen.json"
+MOST_NAMED = 10  # quarantined shards in a sentence
 
 
 class ShardStore:
@@ -110,20 +111,32 @@ class ShardStore:
         """Take back an accepted shard, for what was found later; its data set stays, for a release."""
         return self.put(replace(record, status="quarantined", findings=(*record.findings, finding), released=False))
 
+    def has_data(self, record: ShardRecord) -> bool:
+        """Whether the data set of a shard is there: it was accepted once."""
+        return (self.place / record.key).exists()
+
     def release(self, record: ShardRecord) -> ShardRecord:
         """Accept a shard whose data set is there, in spite of what was found."""
         return self.put(replace(record, status="accepted", released=True))
 
 
-def find_shard(records: dict[str, ShardRecord], key: str) -> ShardRecord:
-    """The record whose SHA-256 begins so.
+def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
+    """The record whose SHA-256 begins so, of a shard that is quarantined, or was and is released.
 
     Raises
     ------
-    DataError : there is none, or several
+    DataError : there is none, or several, or it was never quarantined; with those that are
     """
     found = [record for digest, record in records.items() if key and digest.startswith(key)]
-    if len(found) != 1:
-        what = "no shard" if not found else f"{len(found)} shards"
-        raise DataError(f"{key!r} names {what}; expected the first {DIGITS} digits of a shard's sha256.")
-    return found[0]
+    if len(found) == 1 and (found[0].status == "quarantined" or found[0].released):
+        return found[0]
+    what = "no shard" if not found else f"{len(found)} shards"
+    if len(found) == 1:
+        what = f"{found[0].name}, which is {'a duplicate' if found[0].status == 'duplicate' else found[0].status}"
+    held = sorted((one.name, one.key) for one in records.values() if one.status == "quarantined")
+    more = f" and {len(held) - MOST_NAMED:,} more" if len(held) > MOST_NAMED else ""
+    told = f"Quarantined are: {', '.join(f'{digits} ({name})' for name, digits in held[:MOST_NAMED])}{more}."
+    raise DataError(
+        f"release = {key!r} names {what}; expected the first {DIGITS} digits of a quarantined shard's sha256. "
+        f"{told if held else 'Quarantined is none.'}"
+    )

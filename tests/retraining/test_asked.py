@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from okl.configuration import TrainSettings, settings_from
-from okl.errors import ConfigError
+from okl.errors import ConfigError, DataError
 from okl.retraining.beforehand import check_arrivals
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.retraining.sensitive import without_constraints
 from okl.retraining.settings import NOT_OF_TRAIN, RetrainSettings
-from tests.retraining.shards import content
+from okl.retraining.shardstore import ShardStore
+from tests.retraining.shards import content, first_schema, land, settled
 from tests.retraining.stories import arrays, champion, lineage, refused_by_both, settings, shards
 
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
@@ -110,3 +111,17 @@ def test_a_single_shard_is_looked_at_without_limits_on_columns() -> None:
     limited = TrainSettings.model_validate({"data": "in", **LIMITED, **more})
     free = TrainSettings.model_validate({"data": "in", **LIMITED, "constraints": ["norm <= 10"]})
     assert without_constraints(limited) == without_constraints(free) == free
+
+
+def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
+    store = ShardStore(place / "registry" / "m" / "data")
+    schema = store.set_reference(first_schema(place))
+    few = settled(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
+    asked = settings(place, release=[few.key])
+    check_arrivals(asked)
+    refused_by_both(settings(place, release=["ffff"]), rf"names no shard; .* Quarantined are: {few.key} \(few\.parquet")
+    (place / "in" / "few.parquet").unlink()
+    with pytest.raises(
+        DataError, match=rf"few\.parquet is quarantined and no longer in .*in.* Bring it back, or leave {few.key} out"
+    ):
+        retrain(asked)

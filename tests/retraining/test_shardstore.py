@@ -18,7 +18,7 @@ from okl.retraining.landing import Seen, arrivals, content_sha256
 from okl.retraining.record import Finding, record_from, record_text
 from okl.retraining.settings import ContractSettings
 from okl.retraining.settling import settle
-from okl.retraining.shardstore import ShardStore, find_shard
+from okl.retraining.shardstore import ShardStore, find_quarantined
 from okl.retraining.tally import ColumnTally, merged_statistics
 from okl.store.dataset import Dataset, Schema
 from okl.store.reading import sample_rows
@@ -118,9 +118,13 @@ def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
     assert [one.key for one in store.accepted()] == [record.key]
     twice = store.know_under(bad, "other.parquet")
     assert store.records()[record.sha256].names == twice.names == ("day-1.parquet", "other.parquet")
-    assert find_shard(store.records(), record.key) == twice
-    with pytest.raises(DataError, match="names no shard"):
-        find_shard(store.records(), "ffff0000")
+    assert find_quarantined(store.records(), record.key) == twice
+    held = rf"Quarantined are: {record.key} \(day-1\.parquet\)\."
+    with pytest.raises(DataError, match=f"release = 'ffff0000' names no shard; .* {held}"):
+        find_quarantined(store.records(), "ffff0000")
+    store.put(record)
+    with pytest.raises(DataError, match=r"names day-1\.parquet, which is accepted; .* Quarantined is none\."):
+        find_quarantined(store.records(), record.key)
     (tmp_path / "data" / "records" / f"{record.key}.json").write_text("{")
     with pytest.raises(DataError, match="is damaged"):
         store.records()
