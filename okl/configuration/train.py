@@ -52,7 +52,7 @@ class TrainSettings(WhereSettings):
     nu: Positive | Literal["auto"] = Field(
         "auto",
         description="nu-svm: share of rows in the margin, at most; auto: half of the largest valid one, or more where "
-        "that has no weights; dwd: any number above 0; auto: .5",
+        "that has no weights; dwd: any number above 0; auto: .5, where estimators choose by the classes' distance",
     )
     kappa: Positive | Literal["auto"] = Field(
         "auto", description="mm-fda, mm-mpm: deviations from the class means; auto: half of the largest valid one"

@@ -128,7 +128,8 @@ class DWDClassifier(_MarginClassifier):
 
     Parameters
     ----------
-    nu : float > 0, or "auto" for d^2 / (100 m), d the median distance of rows of one class from those of the other
+    nu : float > 0, or "auto" for d^2 / (100 m), d the median distance of rows of one class from those of the other;
+        the command's "auto" is another, .5 whatever the rows are
     bias, class_weight, memory_budget, and all others : as in UnifiedClassifier
 
     Source: Ito et al., 2017, section 3.2.5, (15); Marron, Todd & Ahn, JASA 102, 2007.
