@@ -173,14 +173,12 @@ def train(
     from okl.errors import ConfigError
 
     if resume is not None:
-        from okl.checkpoints.origin import in_mode_of, refuse_other_settings
+        from okl.checkpoints.origin import refuse_other_settings
         from okl.checkpoints.unfinished import find_unfinished, newest_head, settings_of
         from okl.training import check_before
 
         folder = find_unfinished(resume)
-        begun = settings_of(folder)
-        asked = resumed_settings(begun, dataset, options, ingest_options, config, pairs or [])
-        settings = in_mode_of(begun.model_dump(), asked)
+        settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
         refuse_other_settings(newest_head(folder).about, settings, resume)
         check_before(settings, folder)
         result = run_train(settings, _observer(), folder)

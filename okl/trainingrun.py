@@ -192,15 +192,16 @@ class TrainingRun:
         return flat_figures(self._result)
 
     def _settle(self) -> None:
-        """Choose what was left open; after a crash again, to the same choice."""
+        """Choose what was left open; after a crash again, to the same choice, in the mode that it was begun in."""
         if self.settings.solver == "auto":
             choice = choose(self.settings, self.data, self.observer)
             self.settings, self._account.choice = choice.settings, choice.record
-            if self._begun_with is not None:
-                self.settings = in_mode_of(self._begun_with, self.settings)
             self._account.data = learnt_columns(self.settings, self.data)
             for sentence in choice.record["why"]:
                 _LOG.info("%s: %s", self.folder.name, sentence)
+        # after the choice: what auto means depends on the solver, too
+        if self._begun_with is not None:
+            self.settings = in_mode_of(self._begun_with, self.settings)
 
     def _make_solver(self) -> Solver[Any]:
         solver = make_solver(self.settings, self.data)

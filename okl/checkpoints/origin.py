@@ -51,7 +51,8 @@ class Origin:
 
     def going_on(self, about: Mapping[str, Any]) -> Origin:
         """Of a run that is gone on with, from what its checkpoint says: what auto means stays, wherever it runs now."""
-        return replace(self, key=about["key"], settings=self.settings | _place_in(about["settings"]))
+        settings = self.settings | _place_in(about["settings"])
+        return replace(self, key=about["key"], mode=about["mode"], settings=settings)
 
     def as_json(self) -> dict[str, Any]:
         """For a checkpoint."""
@@ -77,10 +78,12 @@ def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettin
 def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
     """Raise CheckpointError if settings are not those that a run was begun with, but for where it runs.
 
+    The mode auto is what it was there, see `in_mode_of`.
+
     about : what a checkpoint of the run says that it belongs to
     """
     before: dict[str, Any] = about["settings"] | {"mode": about["mode"]}
-    now = settings.model_dump(mode="json") | {"mode": mode_of(settings)}
+    now = settings.model_dump(mode="json") | {"mode": mode_of(in_mode_of(before, settings))}
     for name in now:
         if name not in WHERE_IT_RUNS and now[name] != before.get(name):
             raise CheckpointError(

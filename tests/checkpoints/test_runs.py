@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 from okl.checkpoints.origin import in_mode_of, refuse_other_settings
-from okl.checkpoints.unfinished import find_unfinished, settings_of
+from okl.checkpoints.unfinished import find_unfinished, newest_head, settings_of
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import CheckpointError, DivergedError
 from okl.planning import mode_of
@@ -110,6 +110,20 @@ def test_a_run_that_streams_goes_on_to_stream_with_workers_and_without(tmp_path:
     assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
 
 
+def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Path, tmp_path: Path) -> None:
+    settings = train_settings(source, tmp_path / "later", **ONCE)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, Breaker("learn", 3))
+    elsewhere, folder = settings.model_copy(update={"workers": 1}), find_unfinished(str(tmp_path / "later"))
+    with pytest.raises(KeyboardInterrupt):
+        train(elsewhere, Breaker("learn", 3), folder)
+    about = newest_head(folder).about
+    assert (about["mode"], about["settings"]["mode"], about["settings"]["workers"]) == ("stream", "auto", 0)
+    resumed, whole = train(settings, resume=folder), train(train_settings(source, tmp_path / "whole", **ONCE))
+    assert resumed["resumed"] == 2
+    assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
+
+
 @pytest.mark.parametrize(
     ("begun", "now", "mode"),
     [
@@ -123,12 +137,10 @@ def test_a_run_that_streams_goes_on_to_stream_with_workers_and_without(tmp_path:
 def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
     before = TrainSettings(data="rows", **begun)
     about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": mode_of(before)}
-    settings = in_mode_of(about["settings"], before.model_copy(update=now))
-    assert mode_of(settings) == about["mode"] == mode
+    settings = before.model_copy(update=now)
+    assert mode_of(in_mode_of(about["settings"], settings)) == about["mode"] == mode
     refuse_other_settings(about, settings, "later")
-    other = in_mode_of(
-        about["settings"], before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
-    )
+    other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
     with pytest.raises(CheckpointError, match=f"later was begun with mode = '{mode}', but mode = "):
         refuse_other_settings(about, other, "later")
 
