@@ -71,7 +71,7 @@ class CompareSettings(WhereSettings):
         "auto", description="in units of scaled inputs; auto: median distance, or as an online solver chooses it"
     )
     frequencies: Count | None = Field(
-        None, description="of the Fourier map that the nine learn in; none: they take the inputs as they are"
+        None, description="of the Fourier map of fogd and of the nine; none: these take the inputs as they are"
     )
     map: MapName = Field("independent", description="how frequencies are drawn; auto: what suits the inputs")
     tolerance: Positive = Field(
