@@ -37,7 +37,8 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
     """Raw inputs in the order of schema.features.
 
     Columns of numbers alone are one matrix, `rows`. In a mixed table every source column is a tensor (rows,) of its
-    name: double, or text for categories, where "" is missing. ONNX has no dates: each part of one is a tensor.
+    name: double, or text for categories, where "" is missing. Numbers that are categories are text, too, spelt as in
+    training, as the model's property `categories` has them. ONNX has no dates: each part of one is a tensor.
 
     Raises
     ------

@@ -98,6 +98,7 @@ def _sealed(graph: Any, model: Model) -> ModelProto:
         "target": schema.target,
         "task": schema.task,
         "labels": json.dumps(schema.labels),
+        "categories": json.dumps({one.column: one.categories for one in schema.encodings if one.kind == "category"}),
         "provenance": json.dumps(model.provenance),
     }
     helper.set_model_props(made, told)

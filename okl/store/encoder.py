@@ -13,6 +13,7 @@ from okl.errors import DataError
 from okl.store.dataset import Missing, Schema
 from okl.store.dateparts import date_parts, is_date, zone_of
 from okl.store.encodings import Encoding, origins, source_columns
+from okl.store.numbernames import of_one_value, plain_number, with_stored_names, word_for_missing
 from okl.store.values import Codes, codes_of, is_number, is_text, numbers, value_type
 from okl.types import FloatArray
 
@@ -71,9 +72,16 @@ def encoder_of(schema: Schema) -> Encoder:
 
 
 def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missing) -> None:
-    """Write what a column makes into out (len(encoding.inputs), rows); see `Encoder.fill`."""
+    """Write what a column makes into out (len(encoding.inputs), rows); see `Encoder.fill`.
+
+    Raises
+    ------
+    DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
+    """
     if encoding.kind == "category":
         words, index = words_and_index(column)
+        words = with_stored_names(words, column.type, encoding.categories)
+        _check_missing(encoding, column.type, _absent(words)[index])
         codes = _codes(encoding, words)[index]
         out[:] = 0.0
         rows = np.flatnonzero(codes >= 0)
@@ -115,7 +123,7 @@ def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
 def _as_text(values: pa.Array) -> pa.Array:
     """Different values as text: whole numbers without a point, whatever their type."""
     if pa.types.is_floating(values.type):
-        texts = [_plain_number(value) for value in values.to_pylist()]
+        texts = [plain_number(value) for value in values.to_pylist()]
         return pa.array(texts, pa.string())
     try:
         words = values.cast(pa.string())
@@ -128,12 +136,6 @@ def _as_text(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words)
 
 
-def _plain_number(value: float | None) -> str | None:
-    if value is None or value != value:
-        return None
-    return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
-
-
 def _codes(encoding: Encoding, words: pa.Array) -> Codes:
     """Which input is 1 for each word, -1 for none of them."""
     n = len(encoding.categories)
@@ -142,6 +144,20 @@ def _codes(encoding: Encoding, words: pa.Array) -> Codes:
     codes: Codes = pc.fill_null(found, other).to_numpy(zero_copy_only=False).astype(np.int64)
     codes[_absent(words)] = absent
     return codes
+
+
+def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bool_]) -> None:
+    word = word_for_missing(encoding.categories, kind)
+    if word and missing.any():
+        raise DataError(
+            f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
+            f"value like any other in training. {_as_words(encoding.column, keep=True)}"
+        )
+
+
+def _as_words(column: str, keep: bool = False) -> str:
+    more = ", keep_default_na=False" if keep else ""
+    return f"Give the column as text, as it was in training. In pandas: read_csv(..., dtype={{{column!r}: str}}{more})."
 
 
 def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
@@ -165,9 +181,11 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
     kinds = {encoding.column: encoding for encoding in schema.encodings}
     for name in encoder_of(schema).columns:
         kind = columns.field(name).type
-        if fault := _unfit(kinds.get(name), kind):
+        if fault := _unfit(encoding := kinds.get(name), kind):
             hint = ""
-            if is_text(kind) and "number" in fault:
+            if encoding is not None and of_one_value(encoding.categories, kind):
+                hint = f" {_as_words(name)}"
+            elif is_text(kind) and "number" in fault:
                 hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
             elif is_text(kind) and where == "table":
                 hint = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
@@ -183,6 +201,8 @@ def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
     if encoding is None or encoding.kind == "number":
         return "" if is_number(kind) else "a number"
     if encoding.kind == "category":
+        if alike := of_one_value(encoding.categories, kind):
+            return f"text, as its values {alike[0]!r} and {alike[1]!r} are one number,"
         return "" if is_text(kind) or is_number(kind) or is_date(kind) else "text"
     if pa.types.is_null(value_type(kind)):
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnxruntime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 import okl
 from okl.errors import ConfigError
@@ -72,6 +74,20 @@ def test_a_missing_category_has_no_score_where_such_rows_are_dropped(model: Mode
     scores = session.run(["scores"], feeds)[0]
     assert np.isnan(scores[7]) == (model.schema.missing == "drop")
     assert np.isfinite(np.delete(scores, 7)).all()
+
+
+def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> None:
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    told = json.loads(session.get_modelmeta().custom_metadata_map["categories"])
+    assert told == {"kind": ["a", "b", "ü"], "code": ["0", "1", "2"]}
+    rows = made_up(model.schema, 50)
+    codes = np.arange(50) % 3
+    numbers = rows.set_column(rows.column_names.index("code"), "code", pa.array(codes, pa.float64()))
+    expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, numbers), "float32").inputs)
+    feeds = feeds_of(model.schema, rows) | {"code": codes.astype(str).astype(object)}
+    np.testing.assert_allclose(session.run(["scores"], feeds)[0], expected, atol=1e-5 * np.abs(expected).max())
+    with pytest.raises(InvalidArgument, match="Unexpected input data type"):
+        session.run(["scores"], feeds | {"code": codes})
 
 
 def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from okl.errors import DataError
 from okl.store import csvblocks
-from okl.store.dataset import Dataset
+from okl.store.dataset import ColumnStatistics, Dataset, Schema
 from okl.store.dateparts import date_parts
 from okl.store.describe import describe, describe_text
-from okl.store.encoder import Encoder
+from okl.store.encoder import Encoder, unfit
 from okl.store.encodings import Encoding
 from okl.store.ingest import ingest
 from okl.store.manifest import open_dataset
@@ -245,6 +245,63 @@ def test_numbers_named_as_categories_are_the_same_from_csv_and_parquet(tmp_path:
     (piece,) = table_pieces(tmp_path / "new.csv", lines.schema)
     (rows,) = read_table(piece, lines.schema.source_columns)
     np.testing.assert_array_equal(prepare_rows(lines.schema, rows, "float32").inputs, [[1, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("first", ["3.0", "007"])
+def test_numbers_that_csv_spells_otherwise_are_matched_by_value(tmp_path: Path, first: str) -> None:
+    words = [(first, "", "5.0")[row % 3] for row in range(120)]
+    lines = [f"{word},{row % 2}" for row, word in enumerate(words)]
+    (tmp_path / "source.csv").write_text("\n".join(["code,y", *lines]) + "\n")
+    data = ingest(tmp_path / "source.csv", tmp_path / "data", settings(categories=("code",), missing="mean")).dataset
+    assert data.schema.features == (f"code={first}", "code=5.0", "code=(missing)")
+    expected = stored(data)[[*data.schema.features]].to_numpy()
+    assert (expected.sum(axis=0) == 40).all()
+    read = pd.read_csv(tmp_path / "source.csv")[["code"]]
+    assert read["code"].dtype == np.float64
+    decimal = pa.table({"code": pa.array(read["code"]).cast(pa.decimal128(9, 4))})
+    narrow = pa.table({"code": pa.array(read["code"], pa.float32())})
+    for content in (pa.Table.from_pandas(read), decimal, narrow, narrow.cast(pa.schema([("code", pa.int64())]))):
+        check_columns(data.schema, content.schema, "new")
+        rows = SourceBatch("new", 0, content.combine_chunks().to_batches()[0])
+        np.testing.assert_array_equal(prepare_rows(data.schema, rows, "float32").inputs, expected)
+
+
+@pytest.mark.parametrize(
+    ("categories", "column", "expected"),
+    [
+        (("3.0", "30"), pa.array([3, 30, 300]), [0, 1, 2]),
+        (("0.10", "1e3"), pa.array([0.1, 1000.0, 10.0]), [0, 1, 2]),
+        (("0.10", "1e3"), pa.array([0.1, 1000.0], pa.float32()).dictionary_encode(), [0, 1]),
+        (("False", "True"), pa.array([True, False]), [1, 0]),
+        (("9007199254740992", "9007199254740993"), pa.array([9007199254740993, 9007199254740992]), [1, 0]),
+        (("3.0", "7"), pa.array(["3.0", "3", "7", "7.0"]), [0, 2, 1, 2]),  # words are words
+    ],
+)
+def test_names_of_numbers_stand_for_their_values(categories: Any, column: pa.Array, expected: list[int]) -> None:
+    encoding = Encoding("c", "category", ("c=0", "c=1", "c=(other)"), categories, other=True)
+    assert not unfit(schema_with(encoding), "c", column.type)
+    out = np.empty((3, len(column)), dtype=np.float32)
+    Encoder(encoding.inputs, (encoding,)).fill(out, pa.record_batch({"c": column}), "error")
+    np.testing.assert_array_equal(out.argmax(axis=0), expected)
+
+
+def schema_with(encoding: Encoding) -> Schema:
+    columns = (ColumnStatistics(9, 0.0, 1.0, 0.0, 1.0),) * len(encoding.inputs)
+    return Schema(encoding.inputs, "y", "binary", labels=(0, 1), feature_statistics=columns, encodings=(encoding,))
+
+
+def test_numbers_that_are_two_names_or_may_be_a_word_for_none_are_refused() -> None:
+    two = schema_with(Encoding("c", "category", ("c=007", "c=7"), ("007", "7")))
+    check_columns(two, pa.schema([("c", pa.string())]), "new")
+    message = r"new: column 'c' is of type int64, but the model takes text, as its values '007' and '7' are one number,"
+    with pytest.raises(DataError, match=message + r" there\. Give the column as text.* dtype=\{'c': str\}\)\.$"):
+        check_columns(two, pa.schema([("c", pa.int64())]), "new")
+    word = Encoding("c", "category", ("c=7", "c=NA"), ("7", "NA"))
+    out = np.empty((2, 2), dtype=np.float32)
+    Encoder(word.inputs, (word,)).fill(out, pa.record_batch({"c": pa.array([7, 8])}), "error")
+    np.testing.assert_array_equal(out, [[1, 0], [0, 0]])
+    with pytest.raises(DataError, match=r"Column 'c' holds numbers \(double\) and misses a value, which may be 'NA'"):
+        Encoder(word.inputs, (word,)).fill(out, pa.record_batch({"c": [7.0, None]}), "error")
 
 
 def test_a_csv_column_that_begins_with_numbers_may_turn_out_to_be_text(
