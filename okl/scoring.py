@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from okl.configuration import WhereSettings
-from okl.errors import ConfigError, DivergedError
+from okl.errors import ConfigError, DataError, DivergedError
 from okl.execution import open_for
 from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
 from okl.registry.reference import REGISTRY, load, pinned
 from okl.runfolder import RunFolder
 from okl.store.dataset import Schema
+from okl.store.looking import rewritten
 from okl.store.model import Model, predictions
 from okl.store.piecereading import SourceBatch
 from okl.store.pieces import TablePiece, read_table, table_pieces
@@ -190,7 +191,9 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     check_place(place_of(settings.out))
     check_workers(settings)
     model = load(settings.model, settings.registry)
-    pieces = table_pieces(settings.source, model.schema, look)
+    inputs = set(model.schema.source_columns)
+    exact = {*model.schema.keys, *settings.keys} - inputs  # what the model takes as a number must stay one
+    pieces = table_pieces(settings.source, model.schema, look, exact)
     columns = pieces[0].schema
     check_columns(pieces[0].seen_by(model.schema), columns, settings.source)
     if missing := [name for name in settings.keys if name not in columns.names]:
@@ -198,6 +201,12 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
     if taken := [name for name in keys if name in output_names(model.schema)]:
         raise ConfigError(f"The key column {taken[0]!r} has the name of a column of scores. Rename it in the source.")
+    if look and (lost := rewritten([one.piece for one in pieces], inputs.intersection(keys))):
+        raise DataError(
+            f"{settings.source}: column {min(lost)!r} is an input of the model, a number, and asked for as a key; but "
+            "it holds values that a number would write otherwise, such as 00501. Leave the key out, or copy the column "
+            "to one of another name and give that."
+        )
     return model, pieces, tuple(dict.fromkeys(keys))
 
 

@@ -72,7 +72,9 @@ def ingest(
     fingerprint = opened.fingerprint() if spread is None else fingerprint_on_workers(opened, spread)
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
-    opened = looked_through(opened, spread, settings.categories if reference is None else told_types(reference))
+    exact = [name for name in settings.keys if name != settings.holdout]
+    types = settings.categories if reference is None else told_types(reference)
+    opened = looked_through(opened, spread, types, exact)
     roles, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)  # again: words may stand among numbers further down
     notes: list[str] = []

@@ -56,7 +56,7 @@ class TablePiece:
 
 
 def table_pieces(
-    source: str | Place | Dataset, model: Schema | None = None, look: bool = True
+    source: str | Place | Dataset, model: Schema | None = None, look: bool = True, exact: Collection[str] = ()
 ) -> tuple[TablePiece, ...]:
     """Lay out a source, or a data set in the order of its shards, as pieces of about 131072 rows.
 
@@ -68,6 +68,7 @@ def table_pieces(
     source : anything `open_source` takes, a data set, or the folder of one
     model : schema of the model that the rows are for, which tells what text files leave open
     look : go through long CSV files first, to find types that fit all their values; without, their first rows decide
+    exact : columns of CSV files that are to come back as they are written; see `looked_through`
 
     Raises
     ------
@@ -77,7 +78,7 @@ def table_pieces(
         source = open_dataset(source)
     if not isinstance(source, Dataset):
         opened, types = (open_source(source), {}) if model is None else (open_by(model, source), told_types(model))
-        parts = _joined((looked_through(opened, None, types) if look else opened).pieces())
+        parts = _joined((looked_through(opened, None, types, exact) if look else opened).pieces())
         return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
     if model is not None:
         check_encodings(source, model)

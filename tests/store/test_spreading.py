@@ -42,6 +42,7 @@ def table(first: int, rows: int = ROWS) -> pa.Table:
             "y": (inputs[0] + 0.1 * random.normal(size=rows) > 0).astype(np.int8),
             "level": np.where(random.random(rows) < 0.01, np.nan, 50 + inputs[1]),
             "id": np.arange(first * rows, (first + 1) * rows),
+            "zip": [f"{501 + row:05d}" if first == 2 else f"{20000 + row}" for row in range(rows)],
             "part": np.where(random.random(rows) < 0.3, "test", "train"),
             "flag": (np.arange(rows) > 0.8 * rows).astype(np.int8) if first == 2 else np.zeros(rows, np.int8),
         }
@@ -63,7 +64,7 @@ def write_source(folder: Path, kind: str) -> Path:
     return place
 
 
-REST = ("word", "y", "level", "id", "part", "flag", "gaps")
+REST = ("word", "y", "level", "id", "zip", "part", "flag", "gaps")
 SMALL = {"rows_per_shard": 300, "rows_per_group": 120}
 
 
@@ -82,7 +83,7 @@ CASES = {
     "text, and means for gaps": ("parquet", settings("y", "word", "gaps", missing="mean", split_column="part")),
     "csv with text": ("csv", settings("y", "word", max_categories=2, holdout=0.2)),
     "compressed, as spreadsheets write": ("packed", settings("word", "gaps", missing="drop", holdout=0.2)),
-    "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id",))),
+    "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id", "zip"))),
 }
 
 
