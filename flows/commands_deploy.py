@@ -116,6 +116,8 @@ def deploy(
         training, retraining = _training(dataset, *groups, config, pairs or []), None
         levels = settings_from(ServiceSettings, service, "okl deploy")
     else:
+        if score is None and score_out is not None:
+            raise ConfigError("--score-out is of rows to score, and none were named: give --score SOURCE, too.")
         training, retraining = None, _retraining(retrain, dataset, *groups, config, pairs or [])
         levels = settings_from(RetrainService, service, "okl deploy")
         if score is not None and isinstance(rows := place_of(score), Path) and not (rows.exists() or has_magic(score)):

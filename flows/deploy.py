@@ -55,7 +55,7 @@ def deploy(
     retrain : which model to retrain, and how
     service : service levels of the deployment that is trained or retrained by; None: the defaults
     cron : when to train or retrain, such as "0 3 * * *"; None: only when asked, and a schedule of before is removed
-    timezone : of `cron`, such as "Europe/Zurich"; None: UTC
+    timezone : of `cron`, such as "Europe/Zurich", and not without; None: UTC
     pool : name of the work pool; a new one is of type process
 
     Returns
@@ -64,7 +64,7 @@ def deploy(
 
     Raises
     ------
-    ConfigError : a schedule without anything to train on, or one that Prefect cannot read
+    ConfigError : a schedule without anything to train on, one that Prefect cannot read, or the zone of none
     ExecutionError : no server is configured, it does not answer, or it refuses the deployments
     """
     if train is not None and train.out is not None:
@@ -73,12 +73,15 @@ def deploy(
         raise ConfigError("okl-score/default is the deployment of any model: give this one another name.")
     if cron is not None and train is None and retrain is None:
         raise ConfigError("A schedule needs something to train on: give the data set too.")
+    if timezone is not None and cron is None:
+        raise ConfigError("--timezone is of a schedule, and none was given: give --cron FIELDS, too.")
     if not PREFECT_API_URL.value():
         raise ExecutionError(
             "Deployments live on a Prefect server that stays, and none is configured. Start one by `okl up`, or set "
             "PREFECT_API_URL (http://127.0.0.1:4200/api) to one that runs."
         )
-    _check_schedule(cron, timezone)
+    if cron is not None:
+        _check_schedule(cron, timezone)
     require_answer()
     plan = plan_of(train, score, retrain, service, pool)
     first = plan["deployments"][0]
@@ -97,9 +100,9 @@ def deploy(
     return names
 
 
-def _check_schedule(cron: str | None, timezone: str | None) -> None:
+def _check_schedule(cron: str, timezone: str | None) -> None:
     try:
-        CronSchedule(cron=cron or "* * * * *", timezone=timezone)
+        CronSchedule(cron=cron, timezone=timezone)
     except ValidationError as error:
         reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
         raise ConfigError(f"{reason}. A schedule takes five fields, such as '0 3 * * *'.") from None

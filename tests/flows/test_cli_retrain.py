@@ -78,6 +78,16 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
             assert (outcome.code, f"{name} = " in outcome.sentence, why in outcome.sentence) == (2, True, True)
             outcome = terminal.okl(*words, f"--{flag}")
             assert (outcome.code, f"--{name}" in outcome.err) == (2, True)
+    of_a_schedule = "--timezone is of a schedule, and none was given: give --cron FIELDS, too."
+    retrained = [str(tmp_path), "--retrain", "h"]
+    for words, why in (
+        (["--score-out", "scores"], "--score is of a retrained model, and none was named: give --retrain NAME, too."),
+        ([*retrained, "--score-out", "scores"], "--score-out is of rows to score, and none were named: give --score"),
+        (["--timezone", "Europe/Zurich"], of_a_schedule),
+        ([*retrained, "--timezone", "Mars/Olympus"], of_a_schedule),
+    ):
+        outcome = terminal.okl("deploy", *words)
+        assert (outcome.code, why in outcome.sentence) == (2, True), outcome.sentence
     outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--budget-seconds", "5")
     assert "--budget-seconds is no option of a retraining: a retraining races nothing" in outcome.sentence
     assert "No such option: --out" in terminal.okl("deploy", tmp_path, "--out", tmp_path / "run").err

@@ -318,6 +318,8 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
         deploy(settings(), cron="at night")
     with pytest.raises(ConfigError, match=r"Invalid timezone"):
         deploy(settings(), cron="0 3 * * *", timezone="Mars/Olympus")
+    with pytest.raises(ConfigError, match=r"--timezone is of a schedule, and none was given"):
+        deploy(settings(), timezone="Europe/Zurich")
     with pytest.raises(ConfigError, match=r"runs many times"):
         deploy(settings().model_copy(update={"out": "here"}))
     with pytest.raises(ConfigError, match=r"give this one another name"):
