@@ -11,7 +11,8 @@ from typing import BinaryIO
 import pyarrow.csv as pacsv
 
 from okl.errors import DataError, DivergedError
-from okl.scoring import ScorePiece, ScoreSettings, check_score
+from okl.scorepiece import ScorePiece
+from okl.scoring import ScoreSettings, check_score
 from okl.store.packing import packed_ending
 from okl.store.places import place_of
 
