@@ -98,14 +98,22 @@ def predict(
     from flows.run import run_score
 
     result = run_score(settings, terminal_observer())
+    show(result, json, scored_text(result))
+
+
+def scored_text(result: dict[str, Any]) -> str:
+    """What `okl predict` prints: rows with a score, the labels most of them got, rows without a score, and where."""
     counts = result.get("predictions") or {}
     most = sorted(counts, key=lambda label: -counts[label])[:MOST_LABELS]
     named = ", ".join(f"{label} {counts[label]:,}" for label in most) + (", ..." if len(counts) > len(most) else "")
-    took = f"{result['rows']:,} rows scored by {result['model']} in {result['seconds']:.2f} s"
-    lines = [took + (f": {named}" if named else ""), f"written to {result['out']}"]
-    if bare := result["rows"] - result["scored"]:
-        lines.insert(1, f"{bare:,} of them miss a value, and have no score and no prediction (missing = drop)")
-    show(result, json, "\n".join(lines))
+    took = f"{result['scored']:,} rows scored by {result['model']} in {result['seconds']:.2f} s"
+    bare = result["rows"] - result["scored"]
+    lines = [
+        took + (f": {named}" if named else ""),
+        *([f"rows without a score, as they miss a value (missing = drop): {bare:,}"] if bare else []),
+        f"written to {result['out']}",
+    ]
+    return "\n".join(lines)
 
 
 def _registered(model: str, registry: str | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from flows.commands_predict import scored_text
 from okl.configuration import settings_from
 from okl.errors import ConfigError, DataError, DivergedError, ModelError
 from okl.piping import score_stream
@@ -142,6 +143,9 @@ def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> Non
     run = ScoringRun(settings(model, holed, tmp_path / "out"))
     result = finished(run)
     assert run.metrics_table()[1] == {"prediction": "(no score)", "value": 2}
+    told = scored_text(result).splitlines()
+    assert told[0].startswith("3 rows scored by ")
+    assert told[1] == "rows without a score, as they miss a value (missing = drop): 2"
     written = scores_of(tmp_path / "out").column("prediction").drop_null().to_numpy()
     assert (result["rows"], result["scored"], len(written)) == (5, 3, 3)
     assert result["mean_prediction"] == pytest.approx(written.mean())
