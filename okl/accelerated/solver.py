@@ -46,8 +46,9 @@ class AcceleratedSolver:
     Parameters
     ----------
     task : which model, with which parameter
-    maps : which feature map; class_weights : of each class, in the order of the labels, None for all 1
-    bias : "own", or "errors" for the one of fewest training errors
+    maps : which feature map
+    class_weights : of each class, in the order of the labels, None for all 1; rows keep theirs among the rest, too
+    bias : "own", or "errors" for the one whose training errors weigh least
     method : the accelerated method, and when it stops
     seed, precision : of the map
     scratch : folder for what brings back a dead worker's vectors, which all workers see; None: it is computed again
@@ -169,17 +170,15 @@ class AcceleratedSolver:
         }
 
     def _classes(self, schema: Schema) -> list[OneClass]:
-        """One problem for two classes, otherwise one for each class against the rest."""
+        """One problem for two classes, otherwise one for each against the rest; rows keep their class's weight."""
         counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
             classes = Classes((counts[1], counts[0]), (weights[1], weights[0]))
             return [OneClass(self.task, classes, None, self.scratch, self.stochastic)]
         return [
-            OneClass(
-                self.task, Classes((count, sum(counts) - count), (weight, 1.0)), index, self.scratch, self.stochastic
-            )
-            for index, (count, weight) in enumerate(zip(counts, weights, strict=True))
+            OneClass(self.task, _against_rest(index, counts, weights), index, self.scratch, self.stochastic)
+            for index in range(len(counts))
         ]
 
     def _begin(self, state: AcceleratedState, data: Dataset, execution: Execution) -> Standpoint | None:
@@ -199,8 +198,16 @@ class AcceleratedSolver:
             one.refuse_no_weights(certificate)
         bias = certificate.bias
         if self.bias == "errors":
-            bias = error_minimising_threshold(execution, state.rows, weights, one.positive)
+            bias = error_minimising_threshold(execution, state.rows, weights, one.positive, one.classes.weights)
         return Solved(weights, bias, certificate, outcome, current.value, current.fapg)
+
+
+def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> Classes:
+    """A class against all others, each row with the weight of its own class."""
+    rest_counts, rest_weights = (tuple(np.delete(given, index).tolist()) for given in (counts, weights))
+    if len(set(rest_weights)) == 1:
+        return Classes((counts[index], sum(rest_counts)), (weights[index], rest_weights[0]))
+    return Classes((counts[index], *rest_counts), (weights[index], *rest_weights))
 
 
 def _warm_classes(warm: LinearPredictor | None) -> tuple[Warm, ...]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from okl.accelerated.moments import ClassMoments, Moments, moments_of
+from okl.accelerated.sharded.regions import spread
 from okl.accelerated.sharded.rows import MappedRows
-from okl.accelerated.sharded.signs import signs_of_class
+from okl.accelerated.sharded.signs import groups_of_class, signs_of_class
 from okl.execution.protocol import Execution
 from okl.store.dataset import Shard
 
@@ -23,16 +24,17 @@ class MomentsWork:
     rows: MappedRows
     positive: int | None
 
-    def __call__(self, shard: Shard, weights: tuple[float, float]) -> _Pair:
-        """Merged segment by segment; each row of a class weighs its weight."""
+    def __call__(self, shard: Shard, weights: tuple[float, ...]) -> _Pair:
+        """Merged segment by segment; each row weighs its group's weight, +1 first."""
         nothing = moments_of(np.empty((0, self.rows.n_columns)))
         totals = [nothing, nothing]
         for _, block in self.rows.blocks(shard):
             signs = signs_of_class(block.targets, self.positive)
+            counted = spread(np.array(weights), groups_of_class(block.targets, self.positive, len(weights)))
             for k, sign in enumerate((1.0, -1.0)):
-                chosen = block.inputs[signs == sign]
-                counted = None if weights[k] == 1.0 else np.full(len(chosen), weights[k])
-                totals[k] = totals[k].merged(moments_of(chosen, counted))
+                plain = set(weights[:1] if k == 0 else weights[1:]) == {1.0}
+                chosen = signs == sign
+                totals[k] = totals[k].merged(moments_of(block.inputs[chosen], None if plain else counted[chosen]))
         return totals[0], totals[1]
 
 
@@ -41,7 +43,7 @@ def sharded_moments(
     rows: MappedRows,
     shards: Sequence[Shard],
     positive: int | None,
-    weights: tuple[float, float] = (1.0, 1.0),
+    weights: tuple[float, ...] = (1.0, 1.0),
 ) -> ClassMoments:
     """Moments of the rows of all shards, merged in their order: O(n_columns^2) numbers a shard, once.
 

@@ -49,7 +49,7 @@ def begin_dual(prototype: DualProblem, rounds: Rounds) -> tuple[float, Iterate, 
     widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
     totals = normals_of(prototype.region)[1]
     # the roots of DWD have no finite slope at 0: its first point is the prox at the other end, as in memory
-    aim = upper if isinstance(prototype.region, RootsBarrier) else np.zeros(2)
+    aim = upper if isinstance(prototype.region, RootsBarrier) else np.zeros(1)
     n_candidates = candidates_a_round(prototype)
     searches = [RootSearch(0.0, widest, n_candidates) for _ in totals]
     begin = Begin(aim, 1.0 / widest, candidates_of(searches))

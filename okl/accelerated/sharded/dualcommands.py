@@ -49,7 +49,7 @@ class Measure:
 
 @dataclass(frozen=True, eq=False)
 class Begin:
-    """Aim at one number for either sign (2,), +1 first: the first point is the prox there."""
+    """Aim at one number for each group (n_groups,), or for all (1,): the first point is the prox there."""
 
     aim: FloatArray
     lipschitz: float
@@ -62,7 +62,7 @@ class Begin:
 
     def redo(self, vectors: DualVectors) -> None:
         """Aim."""
-        vectors.target[:] = spread(self.aim, vectors.signs)
+        vectors.target[:] = spread(self.aim, vectors.groups)
 
 
 @dataclass(frozen=True, eq=False)

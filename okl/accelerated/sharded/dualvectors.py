@@ -13,18 +13,22 @@ from okl.accelerated.sharded.messages import Verdict
 from okl.accelerated.sharded.regions import part_of, spread
 from okl.accelerated.sharded.risks import risk_part_of
 from okl.accelerated.sharded.rows import MappedRows
-from okl.accelerated.sharded.signs import signs_of_class
+from okl.accelerated.sharded.signs import groups_of_class, signs_of_class
 from okl.store.dataset import Shard
-from okl.types import FloatArray
+from okl.types import IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class OpenDual:
-    """Makes the vectors of a shard. rows : of all shards; prototype : of the model; positive : class, None for +1."""
+    """Makes the vectors of a shard.
+
+    rows : of all shards; prototype : of the model; positive : class, None for +1; n_groups : of rows of one weight
+    """
 
     rows: MappedRows
     prototype: DualProblem
     positive: int | None
+    n_groups: int = 2
 
     def __call__(self, shard: Shard) -> DualVectors:
         """Before the first step."""
@@ -39,9 +43,10 @@ class DualVectors:
         targets, self.longest = self.rows.targets(shard)
         self.prototype = prototype = opening.prototype
         self.signs = signs_of_class(targets, opening.positive)
-        self.region = part_of(prototype.region, self.signs)
-        self.risk = risk_part_of(prototype.risk, prototype.intercept, self.signs)
-        self.separable = _spread(prototype.separable, self.signs)
+        self.groups = groups_of_class(targets, opening.positive, opening.n_groups)
+        self.region = part_of(prototype.region, self.signs, self.groups)
+        self.risk = risk_part_of(prototype.risk, prototype.intercept, self.signs, self.groups)
+        self.separable = _spread(prototype.separable, self.groups)
         self.current, self.previous, self.there, self.new = (np.zeros(shard.rows) for _ in range(4))
         self.gradient, self.target, self.margins = (np.zeros(shard.rows) for _ in range(3))
 
@@ -61,7 +66,7 @@ class DualVectors:
         self.current[:], self.previous[:] = saved
 
 
-def _spread(separable: Separable, signs: FloatArray) -> Separable:
+def _spread(separable: Separable, groups: IntArray) -> Separable:
     if isinstance(separable, Quadratic):
-        return Quadratic(spread(separable.curvatures, signs))
+        return Quadratic(spread(separable.curvatures, groups))
     return separable

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from okl.accelerated.sharded.messages import Verdict
 from okl.accelerated.sharded.regions import spread
 from okl.accelerated.sharded.rows import MappedRows
-from okl.accelerated.sharded.signs import signs_of_class
+from okl.accelerated.sharded.signs import groups_of_class, signs_of_class
 from okl.accelerated.sparsity import SparseProblem
 from okl.compiled.steps import extrapolate, inner
 from okl.store.dataset import Shard
@@ -21,11 +21,15 @@ from okl.types import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class OpenPrimal:
-    """Makes the vectors of a shard. rows : of all shards; prototype : of the model; positive : class, None for +1."""
+    """Makes the vectors of a shard.
+
+    rows : of all shards; prototype : of the model; positive : class, None for +1; n_groups : of rows of one weight
+    """
 
     rows: MappedRows
     prototype: SparseProblem
     positive: int | None
+    n_groups: int = 2
 
     def __call__(self, shard: Shard) -> PrimalVectors:
         """Of w = 0."""
@@ -40,7 +44,7 @@ class PrimalVectors:
         targets, self.longest = self.rows.targets(shard)
         self.loss = opening.prototype.loss
         self.signs = signs_of_class(targets, opening.positive)
-        self.weights = spread(opening.prototype.weights, self.signs)
+        self.weights = spread(opening.prototype.weights, groups_of_class(targets, opening.positive, opening.n_groups))
         self.current, self.previous, self.there, self.new = (np.zeros(shard.rows) for _ in range(4))
 
     def settle(self, verdict: Verdict) -> None:

@@ -19,7 +19,6 @@ from okl.accelerated.models import MMFDA, MMMPM
 from okl.accelerated.models.mmfda import fda_kappa_max
 from okl.accelerated.models.mmmpm import mpm_kappa_max
 from okl.accelerated.models.nusvm import NuSVM, nu_max
-from okl.accelerated.operators import DenseRows
 from okl.accelerated.protocol import Certificate
 from okl.accelerated.sharded.beside import Beside
 from okl.accelerated.sharded.classmoments import sharded_moments
@@ -62,7 +61,7 @@ class Standpoint:
 class OneClass:
     """A problem of two classes.
 
-    task : which model; classes : rows and weights of either, +1 first
+    task : which model; classes : rows and weights of their groups, +1 first
     positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
     start : where to begin; None: at the problem's own point; warm : a solution for other rows, to begin at
     """
@@ -93,20 +92,22 @@ class OneClass:
         if self._of_moments:
             return self._begin_minimax(rows, method, execution)
         prototype = prototype_of(self._model, self.classes)
-        run, log, carried = secrets.token_hex(8), Log(), None
+        run, log, carried, n_groups = secrets.token_hex(8), Log(), None, len(self.classes.rows)
         if isinstance(prototype, SparseProblem):
-            work = Beside(run, OpenPrimal(rows, prototype, self.positive), self.scratch)
+            work = Beside(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
             if self.start is not None:
-                opening = rows, self.positive, float(prototype.weights @ np.array(self.classes.rows))
-                here = descend_primal(self.start, prototype, rounds, execution, shards, opening)
+                total = float(prototype.weights @ np.array(self.classes.rows))
+                known = rows, self.positive, total
+                here = descend_primal(self.start, prototype, rounds, execution, shards, known)
             elif self.warm is not None:
                 here = begin_warm_primal(self.warm, rounds, rows.n_columns)
             fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
         else:
             # without its levels, which hold code: they are for the caller
-            work = Beside(run, OpenDual(rows, replace(prototype, levels=None), self.positive), self.scratch)
+            opening = OpenDual(rows, replace(prototype, levels=None), self.positive, n_groups)
+            work = Beside(run, opening, self.scratch)
             rounds = Rounds(execution, shards, work, log)
             lipschitz, here, carried = begin_dual(prototype, rounds)
             outer = _outer(prototype, 0, carried)
@@ -164,8 +165,7 @@ class OneClass:
             return
         model = self._model
         assert isinstance(model, NuSVM)
-        weights = np.array(self.classes.rows) * np.array(self.classes.weights)
-        high = nu_max(np.array([1.0, -1.0]), weights) if model.fit_intercept else 1.0
+        high = nu_max(self.classes.signs, self.classes.totals) if model.fit_intercept else 1.0
         raise ConfigError(
             f"nu = {model.nu:g} is below the valid range for these rows, which ends at {high:.6g}: the best weights "
             f"are all 0, and the optimum with them. Take a nu between {model.nu:g} and {high:.6g}."
@@ -194,9 +194,8 @@ class OneClass:
 
     @property
     def _highest(self) -> float:
-        two = DenseRows(np.ones((2, 1)), np.array([1.0, -1.0]))
-        weights = np.array(self.classes.rows, dtype=np.float64) * np.array(self.classes.weights)
-        return model_class(self.task.name).valid_range(two, weights, self.task.fit_intercept)[1]
+        known = self.classes.one_each, self.classes.totals
+        return model_class(self.task.name).valid_range(*known, self.task.fit_intercept)[1]
 
 
 def _value_of(model: Classifier) -> float:

@@ -14,7 +14,7 @@ from okl.accelerated.regions import Box, BoxHyperplane, Region, SimplexPair
 from okl.compiled.proximal import entropy_prox, entropy_sum, roots_prox, roots_sum
 from okl.compiled.shardsums import clip_by_sign, clipped_sums
 from okl.errors import ConfigError
-from okl.types import FloatArray
+from okl.types import FloatArray, IntArray
 
 Sums = NDArray[np.float64]
 
@@ -133,22 +133,24 @@ class RootsPart:
         return np.empty(len(self.signs))
 
 
-def spread(values: float | FloatArray, signs: FloatArray) -> NDArray[np.float64]:
-    """A number, or one for the sign +1 and one for -1, as one a row (m,)."""
-    plus, minus = np.broadcast_to(np.asarray(values, dtype=np.float64), 2)
-    values_of_rows: NDArray[np.float64] = np.where(signs > 0.0, plus, minus)
+def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
+    """A number, or one a group, as one a row (m,); groups (m,) are those of the rows."""
+    given = np.ravel(np.asarray(values, dtype=np.float64))
+    if len(given) == 1:
+        return np.full(len(groups), given[0])
+    values_of_rows: NDArray[np.float64] = given[groups]
     return values_of_rows
 
 
 def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
-    """Normals (n_multipliers, 2) by sign of the hyperplanes of a region of two rows, +1 first; the sums they bind.
+    """Normals (n_multipliers, 2) by sign of the hyperplanes of a prototype's region, +1 first; the sums they bind.
 
     Raises
     ------
     ConfigError : no shard knows how to project onto such a region
     """
     if isinstance(region, BoxHyperplane):
-        return np.asarray(region.signs, dtype=np.float64).reshape(1, 2), np.array([region.total])
+        return np.asarray(region.signs[:2], dtype=np.float64).reshape(1, 2), np.array([region.total])
     if isinstance(region, SimplexPair):
         return np.eye(2), np.array([region.plus, region.minus])
     if isinstance(region, EntropyBarrier | RootsBarrier) and region.hyperplane:
@@ -159,16 +161,16 @@ def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
 
 
 def upper_of(region: Region) -> NDArray[np.float64]:
-    """The largest entry of a row of either sign (2,), +1 first, of a region that `normals_of` takes."""
+    """The largest entry of a row of each group (n_groups,), or (1,), of a region that `normals_of` takes."""
     assert isinstance(region, Box | BoxHyperplane | SimplexPair | EntropyBarrier | RootsBarrier)
-    return np.array(np.broadcast_to(np.asarray(region.upper, dtype=np.float64), 2))
+    return np.ravel(np.asarray(region.upper, dtype=np.float64))
 
 
-def part_of(region: Region, signs: FloatArray) -> ShardRegion:
-    """A region of two rows, one of either class, spread over rows of these signs."""
-    upper = spread(upper_of(region), signs)
+def part_of(region: Region, signs: FloatArray, groups: IntArray) -> ShardRegion:
+    """A prototype's region, spread over rows of these signs and groups."""
+    upper = spread(upper_of(region), groups)
     if isinstance(region, EntropyBarrier):
         return EntropyPart(signs, upper)
     if isinstance(region, RootsBarrier):
-        return RootsPart(signs, spread(region.scales, signs), upper)
+        return RootsPart(signs, spread(region.scales, groups), upper)
     return Clipped(signs, upper, normals_of(region)[0])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from okl.accelerated.risks import Risk, SumOfLosses
 from okl.accelerated.sharded.regions import spread
-from okl.types import FloatArray
+from okl.types import FloatArray, IntArray
 
 
 class ShardRisk(Protocol):
@@ -106,9 +106,9 @@ def thresholds_of(risk: Risk, intercept: bool) -> Thresholds:
     return Thresholds((0.5, 0.5) if intercept else (1.0,), tail=True)
 
 
-def risk_part_of(risk: Risk, intercept: bool, signs: FloatArray) -> ShardRisk:
-    """A risk of two rows, one of either class, spread over rows of these signs."""
+def risk_part_of(risk: Risk, intercept: bool, signs: FloatArray, groups: IntArray) -> ShardRisk:
+    """A prototype's risk, spread over rows of these signs and groups."""
     if isinstance(risk, SumOfLosses):
-        return LossPart(SumOfLosses(risk.loss, signs, spread(risk.weights, signs)))
+        return LossPart(SumOfLosses(risk.loss, signs, spread(risk.weights, groups)))
     steepest = risk.steepest  # type: ignore[attr-defined]  # the tail mean of nu-SVM
-    return TailPart(signs, spread(steepest, signs), 2 if intercept else 1)
+    return TailPart(signs, spread(steepest, groups), 2 if intercept else 1)

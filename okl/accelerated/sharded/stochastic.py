@@ -23,28 +23,30 @@ from okl.accelerated.sharded.primalvectors import Placed, Try
 from okl.accelerated.sharded.regions import spread
 from okl.accelerated.sharded.rounds import Rounds
 from okl.accelerated.sharded.rows import MappedRows
-from okl.accelerated.sharded.signs import signs_of_class
+from okl.accelerated.sharded.signs import groups_of_class, signs_of_class
 from okl.accelerated.sparsity import SparseProblem
 from okl.accelerated.stochastic import StochasticStart, sampled
 from okl.execution.protocol import Execution
 from okl.store.dataset import Shard
-from okl.types import FloatArray
+from okl.types import FloatArray, IntArray
 
 
 class _Sample(NamedTuple):
-    """Random rows of a shard: inputs (b, n_columns), signs (b,)."""
+    """Random rows of a shard: inputs (b, n_columns), signs (b,), groups (b,)."""
 
     inputs: FloatArray
     signs: NDArray[np.float64]
+    groups: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class _Samples:
-    """What draws samples of shards. positive : class, None for +1."""
+    """What draws samples of shards. positive : class, None for +1; n_groups : of rows of one weight."""
 
     start: StochasticStart
     rows: MappedRows
     positive: int | None
+    n_groups: int
 
     def drawn(self, shard: Shard, number: int) -> _Sample:
         """Sample `number` of a shard: one read."""
@@ -54,8 +56,9 @@ class _Samples:
             here = chosen[(chosen >= cut.start) & (chosen < cut.stop)] - cut.start
             inputs.append(block.inputs[here])
             targets.append(block.targets[here])
-        signs = signs_of_class(np.concatenate(targets), self.positive)
-        return _Sample(np.ascontiguousarray(np.concatenate(inputs)), signs)
+        labels = np.concatenate(targets)
+        signs, groups = signs_of_class(labels, self.positive), groups_of_class(labels, self.positive, self.n_groups)
+        return _Sample(np.ascontiguousarray(np.concatenate(inputs)), signs, groups)
 
 
 class _Share(NamedTuple):
@@ -80,7 +83,7 @@ class DescentWork:
         """Where the steps lead from w in the round of this number."""
         point, number = value
         sample = self.samples.drawn(shard, number)
-        weights = spread(self.prototype.weights, sample.signs)
+        weights = spread(self.prototype.weights, sample.groups)
         part = sampled(self.prototype, sample.inputs, sample.signs, weights, self.total)
         margins = np.empty(part.n_image)
         part.image(margins, point)
@@ -100,7 +103,7 @@ def descend_primal(
     opening : the mapped rows, the class that is +1, and what the losses of all rows weigh
     """
     rows, positive, total = opening
-    work = DescentWork(_Samples(start, rows, positive), prototype, total)
+    work = DescentWork(_Samples(start, rows, positive, len(prototype.weights)), prototype, total)
     point: Any = np.zeros(rows.n_columns)
     for number in range(start.rounds):
         point = execution.mix(work, shards, (point, number), _averaged).point
@@ -122,15 +125,15 @@ def _averaged(parts: list[_Share]) -> _Share:
 
 @dataclass(frozen=True, eq=False)
 class SampledMoments:
-    """Work on a shard: moments of a sample of its rows of either class, each weighing its class's weight."""
+    """Work on a shard: moments of a sample of its rows of either class, each weighing its group's weight."""
 
     samples: _Samples
 
-    def __call__(self, shard: Shard, weights: tuple[float, float]) -> tuple[Moments, Moments]:
+    def __call__(self, shard: Shard, weights: tuple[float, ...]) -> tuple[Moments, Moments]:
         """+1 first."""
-        inputs, signs = self.samples.drawn(shard, self.samples.start.rounds - 1)
-        found = [inputs[signs == sign] for sign in (1.0, -1.0)]
-        positive, negative = (moments_of(one, np.full(len(one), w)) for one, w in zip(found, weights, strict=True))
+        inputs, signs, groups = self.samples.drawn(shard, self.samples.start.rounds - 1)
+        counted = spread(np.array(weights), groups)
+        positive, negative = (moments_of(inputs[signs == sign], counted[signs == sign]) for sign in (1.0, -1.0))
         return positive, negative
 
 
@@ -140,10 +143,10 @@ def minimax_start(
     execution: Execution,
     rows: MappedRows,
     positive: int | None,
-    weights: tuple[float, float],
+    weights: tuple[float, ...],
 ) -> FloatArray:
     """The point of a minimax problem from the moments of a sample of every shard, or its own start."""
-    work = SampledMoments(_Samples(start, rows, positive))
+    work = SampledMoments(_Samples(start, rows, positive, len(weights)))
     plus, minus = execution.sum(work, rows.data.split("train"), weights, merged_moments)
     if min(plus.count, minus.count) <= 0.0:
         return problem.start()

@@ -69,11 +69,11 @@ class Visit:
         problem, image = replace(vectors.prototype, outer=self.outer), self.image
         found, shard = vectors.current.copy(), vectors.shard
         for segment, (cut, block) in enumerate(vectors.rows.blocks(shard)):
-            points, signs_here = found[cut], vectors.signs[cut]
+            points, signs_here, groups_here = found[cut], vectors.signs[cut], vectors.groups[cut]
             for rows in self.start.blocks(len(points), self.number, shard.index, segment):
-                signs = np.ascontiguousarray(signs_here[rows])
+                signs, groups = np.ascontiguousarray(signs_here[rows]), groups_here[rows]
                 inputs = np.ascontiguousarray(block.inputs[rows])
-                part = resting(problem, inputs, signs, points[rows], image, lambda values: spread(values, signs))  # noqa: B023  (called at once)
+                part = resting(problem, inputs, signs, points[rows], image, lambda values: spread(values, groups))  # noqa: B023  (called at once)
                 points[rows], image = go_down(part, points[rows], image, self.start.steps)
         np.subtract(found, vectors.current, out=found)
         np.add(vectors.current, self.share * found, out=vectors.new)
