@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from okl.errors import DivergedError
 from okl.store.dataset import Schema
-from okl.store.model import Model, predictions
-from okl.store.piecereading import SourceBatch
+from okl.store.model import Model
 from okl.store.pieces import TablePiece, read_table
 from okl.store.places import Place
+from okl.store.predictions import first_without_score, predictions
 from okl.store.publishing import file_beside
 from okl.store.rawrows import prepare_rows
-from okl.store.values import Mask
 from okl.types import FloatArray
 
 
@@ -63,7 +62,8 @@ class ScorePiece:
             scores = self.model.predictor.scores(raw.inputs)
             predicted = predictions(self.model.schema, scores)
             absent = None if raw.complete is None else ~raw.complete
-            _check_finite(scores if model.task != "regression" else predicted, absent, source)
+            if (unfit := first_without_score(model, scores, predicted, absent)) is not None:
+                raise _says_nothing(source.file, source.first_row + unfit)
             arrays = [source.batch.column(name) for name in self.keys]
             arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
             arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
@@ -84,17 +84,11 @@ def output_names(schema: Schema) -> list[str]:
     return [*scores, "prediction"]
 
 
-def _check_finite(scores: FloatArray, absent: Mask | None, rows: SourceBatch) -> None:
-    """Refuse a score (rows,) or (rows, n_classes) that says nothing; those of `absent` rows are not looked at."""
-    unfit = ~np.isfinite(scores) if scores.ndim == 1 else ~np.isfinite(scores).all(axis=1)
-    if absent is not None:
-        unfit &= ~absent
-    if unfit.any():
-        raise DivergedError(
-            f"{rows.file}: the model's score of row {rows.first_row + int(unfit.argmax())} (counted from 0) is NaN or "
-            "infinite: the model has diverged, or the row's values are far beyond those it learnt from. Train it with "
-            "a smaller step size, or mend the row."
-        )
+def _says_nothing(file: str, row: int) -> DivergedError:
+    return DivergedError(
+        f"{file}: the model's score of row {row} (counted from 0) is NaN or infinite: the model has diverged, or the "
+        "row's values are far beyond those it learnt from. Train it with a smaller step size, or mend the row."
+    )
 
 
 def _score_columns(scores: FloatArray) -> list[FloatArray]:

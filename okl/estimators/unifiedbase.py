@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,15 +13,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.accelerated.catalogue import has_own_bias, parameter_of, takes_kernel
+from okl.accelerated.catalogue import parameter_of
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.stochastic import StochasticStart
 from okl.checks import check_choice
-from okl.errors import ConfigError
 from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, classes_of, draw_seed, number_or_auto
 from okl.estimators.unifiedcalibration import Calibration, calibrate, of_log_odds
 from okl.estimators.unifiedchoice import MapGiven, SpaceChoice
 from okl.estimators.unifiedfit import Bias, ClassFit, Fitting
+from okl.estimators.unifiedrefusals import (
+    float_or_auto,
+    refuse_idle_weights,
+    refuse_two_intercepts,
+    refuse_without_columns,
+)
 from okl.estimators.unifiedspaces import Inputs, KernelSpace
 from okl.estimators.unifiedweights import Labelled, label_rows
 from okl.estimators.unifiedwords import became_of_auto, one_or_all, warn_of
@@ -183,35 +187,23 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return plain and parameter_of(self._model_name) != "kappa"  # covariances are dense
 
     def _fitting(self) -> Fitting:
-        parameters = {name: _number(name, value) for name, value in self._parameters.items()}
+        parameters = {name: float_or_auto(name, value) for name, value in self._parameters.items()}
         method = Fapg(
             check_choice("method", self.method, ("practical", "proven")),  # type: ignore[arg-type]
-            tolerance=_number("tol", self.tol) or 0.0,
+            tolerance=float_or_auto("tol", self.tol) or 0.0,
             max_iterations=self.max_iter,
         )
         check_choice("start", self.start, ("own", "stochastic"))
         bias = check_choice("bias", self._bias, ("own", "error-minimising"))
-        if bias == "error-minimising" and not self.fit_intercept and has_own_bias(self._model_name):
-            raise ConfigError(
-                'bias = "error-minimising" came with fit_intercept = False, but it is an intercept, too: leave one of '
-                "them out."
-            )
+        refuse_two_intercepts(self._model_name, bias, self.fit_intercept)
         return Fitting(self._model_name, parameters, bool(self.fit_intercept), bias, method)  # type: ignore[arg-type]
 
     def _space_choice(self) -> SpaceChoice:
         bandwidth = number_or_auto("bandwidth", self.bandwidth)
         shape = (self.degree, self.offset, self.feature_map, self.n_columns, self._memory_budget)
         choice = SpaceChoice(self.kernel, bandwidth, *shape)
-        if choice.is_exact_kernel and self.start == "stochastic":
-            raise ConfigError(
-                f'start = "stochastic" came with kernel = {self.kernel!r}, but it takes explicit columns: give a '
-                'feature_map, such as "orthogonal", or leave start at "own".'
-            )
-        if choice.is_exact_kernel and not takes_kernel(self._model_name):
-            raise ConfigError(
-                f"kernel = {self.kernel!r} came for the model {self._model_name!r}, which takes explicit columns: "
-                'give a feature_map, such as "orthogonal", or leave the kernel linear.'
-            )
+        if choice.is_exact_kernel:
+            refuse_without_columns(self._model_name, self.kernel, self.start)
         return choice
 
     def _validated(self, X: ArrayLike, reset: bool) -> Inputs:
@@ -225,18 +217,9 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             self, X, y, accept_sparse=sparse, dtype=[np.float64, np.float32], order="C", reset=True
         )
         self.classes_, _ = classes_of(self, labels)
-        self._refuse_idle_weights()
+        if self._bias == "own" and len(self.classes_) == 2:
+            refuse_idle_weights(self._model_name, self._weighting)
         return label_rows(inputs, labels, self.classes_, sample_weight, self._weighting)
-
-    def _refuse_idle_weights(self) -> None:
-        """Raise ConfigError for weights of two classes that a model of their moments does not see."""
-        idle = self._weighting is not None and self._bias == "own" and len(self.classes_) == 2
-        if idle and parameter_of(self._model_name) == "kappa":
-            raise ConfigError(
-                f"class_weight = {self._weighting!r} came for the model {self._model_name!r}, but mean and covariance "
-                "of a class are the same whatever each of its rows weighs: leave it out, or set "
-                'bias = "error-minimising", which counts errors by it.'
-            )
 
     def _keep(self, fits: list[ClassFit], labelled: Labelled) -> None:
         for name in _LEARNT:  # of an earlier fit in another space
@@ -259,12 +242,3 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if self._parameters.get(own) in (None, "auto"):
             self.chosen_ |= became_of_auto(self._model_name, one_or_all([fit.parameter for fit in fits]))
         warn_of(type(self).__name__, fits, self.tol)
-
-
-def _number(name: str, value: Any) -> float | None:
-    """A float of any numeric type, None for "auto"; what is no number is left to whoever takes it."""
-    if value is None or (isinstance(value, str) and value == "auto"):
-        return None
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ConfigError(f"{name} = {value!r}, but it takes a number.")
-    return float(value)

@@ -15,12 +15,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from okl.errors import DataError, ModelError
+from okl.errors import DataError, DivergedError, ModelError
 from okl.home import runs_named
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import Schema
 from okl.store.modelinputs import RawValues, inputs_of
 from okl.store.places import Place, place_of
+from okl.store.predictions import first_without_score, predictions
 from okl.store.storedschema import schema_from_stored, shortened
 from okl.types import FloatArray, Precision
 
@@ -69,19 +70,20 @@ class Model:
         return self.predictor.scores(self.prepare(values), n_threads)
 
     def predict(self, values: RawValues, n_threads: int = 1) -> np.ndarray[Any, Any]:
-        """Labels (rows,), or targets in their own unit for regression, of raw rows; see `prepare`."""
-        return predictions(self.schema, self.scores(values, n_threads))
+        """Labels (rows,), or targets in their own unit for regression, of raw rows; see `prepare`.
 
-
-def predictions(schema: Schema, scores: FloatArray) -> np.ndarray[Any, Any]:
-    """What scores say: labels (a score of 0 is the second of two classes), or targets with their scaling undone."""
-    if schema.task == "regression":
-        shift, factor = schema.target_shift_and_factor
-        return np.asarray(scores, dtype=np.float64) / (factor or 1.0) + shift
-    labels = np.array(schema.labels)
-    chosen = np.argmax(scores, axis=1) if schema.task == "multiclass" else (scores >= 0).astype(np.int64)
-    named: np.ndarray[Any, Any] = labels[chosen]
-    return named
+        Raises
+        ------
+        DivergedError : a score is NaN or infinite, and so says nothing; what `prepare` raises
+        """
+        scores = self.scores(values, n_threads)
+        predicted = predictions(self.schema, scores)
+        if (unfit := first_without_score(self.schema, scores, predicted)) is not None:
+            raise DivergedError(
+                f"The model's score of row {unfit} (counted from 0) is NaN or infinite: the model has diverged, or the "
+                "row's values are far beyond those it learnt from. Train it with a smaller step size, or mend the row."
+            )
+        return predicted
 
 
 def save_model(model: Model, folder: Path) -> str:

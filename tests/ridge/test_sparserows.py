@@ -14,7 +14,7 @@ from okl.estimators import KernelRidgeClassifier, KernelRidgeRegressor
 from okl.ridge.gram import Outputs
 from okl.ridge.sparserows import MOST_COLUMNS
 from okl.store.dataset import Schema
-from okl.store.model import predictions
+from okl.store.predictions import predictions
 
 ROWS = 9000  # more than one stretch
 

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from okl.errors import ModelError
+from okl.errors import DivergedError, ModelError
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.predictors import LinearPredictor
 from okl.store.dataset import ColumnStatistics, Schema
-from okl.store.model import DESCRIPTION, WEIGHTS, Model, load_model, predictions, save_model
+from okl.store.model import DESCRIPTION, WEIGHTS, Model, load_model, save_model
+from okl.store.predictions import predictions
 
 COLUMN = ColumnStatistics(count=10, mean=2.0, standard_deviation=4.0, minimum=-1.0, maximum=9.0)
 
@@ -164,3 +165,13 @@ def test_score_of_zero_is_the_second_class_and_scaling_is_undone() -> None:
     assert predictions(make_model("binary").schema, np.array([-0.1, 0.0])).tolist() == ["no", "yes"]
     regression = make_model("regression").schema
     np.testing.assert_allclose(predictions(regression, np.array([0.0, 1.0])), [2.0, 6.0])
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_a_score_that_is_not_finite_is_an_error_and_no_label(task: str, rows: np.ndarray) -> None:
+    model = make_model(task)
+    weights = np.full((model.schema.n_outputs, 32), np.inf, dtype=np.float32)
+    diverged = replace(model, predictor=LinearPredictor(model.predictor.feature_map, weights))  # type: ignore[attr-defined]
+    with pytest.raises(DivergedError, match=r"score of row 0 .* smaller step size"):
+        diverged.predict(rows)
+    assert len(model.predict(rows)) == len(rows)
