@@ -21,7 +21,7 @@ from okl.compiled.counting import ROWS, count_binary, count_class, count_squares
 from okl.compiled.door import compiled_row, compiled_row_sum
 from okl.compiled.kernelrows import LANES, kernel_row
 from okl.compiled.kernelrule import KernelRule
-from okl.compiled.updates import HINGE, MULTICLASS_HINGE, best_wrong, slope
+from okl.compiled.steplosses import HINGE, MULTICLASS_HINGE, best_wrong, slope
 from okl.types import FloatArray
 
 Integers = NDArray[np.int64]

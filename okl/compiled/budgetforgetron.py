@@ -27,8 +27,8 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_row
 from okl.compiled.kernelrule import KernelRule
+from okl.compiled.steplosses import HINGE, MULTICLASS_HINGE
 from okl.compiled.supports import copy_support, drop_support, oldest_support, put_support, rescale
-from okl.compiled.updates import HINGE, MULTICLASS_HINGE
 from okl.types import FloatArray
 
 COST, MISTAKES = FIRST_FLOAT, FIRST_FLOAT + 1  # places in floats

@@ -17,8 +17,8 @@ from okl.compiled.budget import (
 )
 from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
+from okl.compiled.steplosses import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.compiled.supports import drop_support, oldest_support, put_support, rescale
-from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.types import FloatArray
 
 MARGIN = FIRST_FLOAT  # place in floats: NORMA's margin, or the threshold of a regression

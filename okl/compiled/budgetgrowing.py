@@ -13,7 +13,7 @@ from okl.compiled.budget import Doubles, Integers, count_row, gradient_step, mis
 from okl.compiled.budgetgradient import norma_step
 from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row, compiled_row_sum
-from okl.compiled.updates import MULTICLASS_HINGE
+from okl.compiled.steplosses import MULTICLASS_HINGE
 from okl.types import FloatArray
 
 PERCEPTRON, GRADIENT, NORMA = 0, 1, 2

@@ -25,8 +25,8 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.inverse import grow_inverse, project_row
 from okl.compiled.kernelrows import kernel_row, kernel_self
+from okl.compiled.steplosses import THRESHOLDED_HALF_SQUARED
 from okl.compiled.supports import copy_support, put_support
-from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
 from okl.types import FloatArray
 
 STEP_SIZE, MARGIN = 0, 1  # places in parameters

@@ -24,8 +24,8 @@ from okl.compiled.counting import UPDATES
 from okl.compiled.door import compiled_row
 from okl.compiled.kernelrows import kernel_row, kernel_self
 from okl.compiled.kernelrule import KernelRule
+from okl.compiled.steplosses import HINGE
 from okl.compiled.supports import copy_support, drop_support, put_support
-from okl.compiled.updates import HINGE
 from okl.types import FloatArray
 
 

@@ -25,7 +25,8 @@ from okl.compiled.counting import (
 )
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import dot
-from okl.compiled.updates import Learnt, Rule, add_scaled, loss_value, slope
+from okl.compiled.steplosses import loss_value, slope
+from okl.compiled.updates import Learnt, Rule, add_scaled
 from okl.types import FloatArray
 
 

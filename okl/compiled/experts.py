@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.door import compiled_row
-from okl.compiled.updates import MULTICLASS_HINGE, slope
+from okl.compiled.steplosses import MULTICLASS_HINGE, slope
 from okl.types import FloatArray
 
 LAST, AVERAGED = 0, 1

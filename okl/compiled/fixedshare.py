@@ -22,7 +22,7 @@ from okl.compiled.counting import ROWS, SURROGATE, UPDATES, count_binary, count_
 from okl.compiled.door import compiled_row
 from okl.compiled.exponential import exp_negative
 from okl.compiled.mixing import Counted
-from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, loss_value
+from okl.compiled.steplosses import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, loss_value
 from okl.types import FloatArray
 
 LOWEST, HIGHEST = 0, 1

@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 from okl.compiled.blocks import Block
 from okl.compiled.counting import MISTAKES, ROWS, SQUARED_ERROR, UPDATES
 from okl.compiled.door import compiled
-from okl.compiled.updates import (
-    MULTICLASS_HINGE,
-    Rule,
-    best_wrong,
-    is_regression,
-    slope_of,
-    value_of,
-)
+from okl.compiled.steplosses import MULTICLASS_HINGE, best_wrong, is_regression, slope_of, value_of
+from okl.compiled.updates import Rule
 from okl.types import FloatArray
 
 LOSS = 1  # index into Summed.sums, beside SQUARED_ERROR

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
 from okl.compiled.door import compiled_row
 from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Hedge, mixability_gap, weigh
-from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.compiled.steplosses import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 
 ETA, UNEQUAL = 0, 1
 SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; divides a block

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
 from okl.compiled.door import compiled, compiled_sum
 from okl.compiled.fourier import dot
-from okl.compiled.updates import MULTICLASS_HINGE, Rule, best_wrong, is_regression, slope_of
+from okl.compiled.steplosses import MULTICLASS_HINGE, best_wrong, is_regression, slope_of
+from okl.compiled.updates import Rule
 from okl.types import FloatArray
 
 

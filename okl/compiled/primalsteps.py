@@ -24,7 +24,7 @@ from okl.compiled.door import compiled_row
 from okl.compiled.fourier import dot
 from okl.compiled.kernelrows import kernel_row, kernel_self
 from okl.compiled.kernelrule import KernelRule
-from okl.compiled.updates import best_wrong
+from okl.compiled.steplosses import best_wrong
 from okl.types import FloatArray
 
 Doubles = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 
 from okl import extensions
 from okl.compiled.ownloss import SLOPE, VALUE, CompiledLoss, Scalar, compile_loss, evaluate_own
-from okl.compiled.updates import OWN_BINARY, OWN_REGRESSION
+from okl.compiled.steplosses import OWN_BINARY, OWN_REGRESSION
 from okl.errors import ConfigError
 from okl.types import FloatArray, Task
 

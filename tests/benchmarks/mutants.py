@@ -53,11 +53,14 @@ BUDGET = (
 TARGETS: dict[str, tuple[str, ...]] = {
     **{f"okl/losses/{name}.py": ("tests/test_losses.py",) for name in ("classes", "making", "residuals")},
     "okl/compiled/gradients.py": ("tests/compiled/test_gradients.py",),
-    "okl/compiled/updates.py": (
-        "tests/compiled/test_updates.py",
-        "tests/compiled/test_ball.py",
-        "tests/compiled/test_gradients.py",
-    ),
+    **{
+        f"okl/compiled/{name}.py": (
+            "tests/compiled/test_updates.py",
+            "tests/compiled/test_ball.py",
+            "tests/compiled/test_gradients.py",
+        )
+        for name in ("steplosses", "updates")
+    },
     "okl/compiled/proximal.py": ("tests/compiled/test_proximal.py",),
     "okl/compiled/conjugates.py": ("tests/compiled/test_conjugates.py",),
     **{

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from okl.compiled.blocks import Block
 from okl.compiled.fourier import Waves, as_waves
 from okl.compiled.gradients import Summed
-from okl.compiled.updates import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, Learnt, Rule
+from okl.compiled.steplosses import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.compiled.updates import Learnt, Rule
 from okl.types import FloatArray, Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")

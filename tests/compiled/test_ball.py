@@ -5,7 +5,8 @@ import pytest
 
 from okl.compiled.blocks import Block
 from okl.compiled.counting import SQUARED_GRADIENTS, STEPPED_GRADIENTS, SURROGATE, UPDATES
-from okl.compiled.updates import HINGE, LOGISTIC, Learnt, learn_block
+from okl.compiled.steplosses import HINGE, LOGISTIC
+from okl.compiled.updates import Learnt, learn_block
 from okl.types import Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, assert_same, fresh_learnt, make_case
 from tests.naive import updates as naive

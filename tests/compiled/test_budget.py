@@ -21,8 +21,8 @@ from okl.compiled.budget import (
 )
 from okl.compiled.budgetforgetron import shrinking_factor
 from okl.compiled.budgetgradient import clip
+from okl.compiled.steplosses import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.compiled.supports import copy_support, drop_support, oldest_support, put_support, rescale
-from okl.compiled.updates import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS
 from tests.naive import budget as naive

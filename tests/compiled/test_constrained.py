@@ -8,7 +8,8 @@ from okl.compiled.blocks import Block
 from okl.compiled.constrained import Limits, Watched, learn_constrained_block
 from okl.compiled.constrainedsteps import Small, room_for, settle_multipliers
 from okl.compiled.counting import UPDATES
-from okl.compiled.updates import HINGE, LOGISTIC, Learnt, learn_block
+from okl.compiled.steplosses import HINGE, LOGISTIC
+from okl.compiled.updates import Learnt, learn_block
 from okl.types import Precision
 from tests.compiled.cases import PRECISIONS, Case, assert_same, fresh_learnt, make_case
 from tests.naive import constrained as naive

@@ -5,7 +5,7 @@ import pytest
 
 from okl.compiled.counting import MISTAKES, UPDATES
 from okl.compiled.gradients import LOSS, sum_block
-from okl.compiled.updates import HINGE, LOGISTIC, MULTICLASS_HINGE
+from okl.compiled.steplosses import HINGE, LOGISTIC, MULTICLASS_HINGE
 from okl.types import Precision
 from tests.compiled.cases import PRECISIONS, assert_same, fresh_summed, make_case, some_weights
 from tests.naive import gradients as naive

@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.nogd import Filling, fill_budget
-from okl.compiled.updates import HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, Rule
+from okl.compiled.steplosses import HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.compiled.updates import Rule
 from okl.kernels import Gaussian
 from okl.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, assert_same, make_case, n_labels, n_outputs

@@ -5,13 +5,8 @@ import pytest
 
 from okl.compiled.blocks import Block
 from okl.compiled.counting import BASELINE_MISTAKES, MISTAKES, SAMPLED, UPDATES
-from okl.compiled.updates import (
-    add_scaled,
-    best_wrong,
-    learn_block,
-    loss_value,
-    slope,
-)
+from okl.compiled.steplosses import best_wrong, loss_value, slope
+from okl.compiled.updates import add_scaled, learn_block
 from okl.types import Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, assert_same, fresh_learnt, make_case
 from tests.naive import updates as naive

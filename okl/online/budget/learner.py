@@ -10,7 +10,7 @@ import numpy as np
 from okl.checks import check_at_least, check_choice
 from okl.compiled.budget import BudgetRule
 from okl.compiled.kernelrule import KernelRule
-from okl.compiled.updates import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.compiled.steplosses import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.errors import ConfigError, DivergedError
 from okl.execution.protocol import Rows
 from okl.expansions import KernelExpansion

@@ -11,7 +11,7 @@ from okl.compiled.expertmaps import Mixture
 from okl.compiled.experts import ExpertRule, Said, Team
 from okl.compiled.hedge import Hedge
 from okl.compiled.mixing import Counted, mix_rows, new_memo
-from okl.compiled.updates import THRESHOLDED_HALF_SQUARED
+from okl.compiled.steplosses import THRESHOLDED_HALF_SQUARED
 from okl.features.scoring import block_of
 from okl.online.experts.candidates import Candidates
 from okl.online.experts.fourierturns import Words, learn_fourier
