@@ -18,7 +18,7 @@ from okl.retraining.challenger import Challenger
 from okl.retraining.champion import Known
 from okl.retraining.judging import Judgement
 from okl.retraining.record import ShardRecord
-from okl.retraining.settings import RetrainSettings
+from okl.retraining.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.store.model import Model
 
 LEARNING = ("holdout", "window_shards")
@@ -85,7 +85,10 @@ def next_model(challenger: Challenger, known: Known, settings: RetrainSettings, 
 def warm_for(settings: RetrainSettings, known: Known) -> Predictor | None:
     """The champion's solution, if it solves the same problem as is about to be solved for other shards."""
     champion = known.champion
-    if champion is None or champion.version.lineage.settings.get("train") != _train(settings):
+    if champion is None:
+        return None
+    before = champion.version.lineage.settings.get("train", {})
+    if _decisive(before) != _decisive(_train(settings)):
         return None
     return champion.model.predictor
 
@@ -101,8 +104,13 @@ def learnt_otherwise(settings: RetrainSettings, known: Known) -> str:
     before = usual | dict(known.champion.model.configuration)  # an older okl had fewer settings
     now = _train(settings) | {"mode": mode_of(settings.train)}
     before["mode"] = mode_of(TrainSettings.model_construct(**before))  # auto is another one with workers
-    other = next((name for name in now if _plainly(before[name]) != _plainly(now[name])), None)
+    other = next((name for name in _decisive(now) if _plainly(before[name]) != _plainly(now[name])), None)
     return f"{other} is {now[other]!r}, and was {before[other]!r} for {known.champion.version}" if other else ""
+
+
+def _decisive(train: dict[str, Any]) -> dict[str, Any]:
+    """Without what a retraining passes over, which an older okl took all the same."""
+    return {name: value for name, value in train.items() if name not in NOT_OF_TRAIN}
 
 
 def _plainly(value: Any) -> Any:

@@ -19,6 +19,7 @@ from okl.execution.protocol import Execution
 from okl.metrics import predicted_classes
 from okl.predictors import Predictor
 from okl.store.dataset import Dataset, Schema, Shard
+from okl.store.numbernames import number_of_word
 from okl.store.opening import readable
 from okl.store.order import plan_windows
 from okl.store.reading import load_window
@@ -180,7 +181,7 @@ def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
     if not is_number(values.type):
         words = pc.dictionary_encode(pc.fill_null(values.cast(pa.string()), "none"))
         _check_few(column, len(words.dictionary))
-        return np.array(words.dictionary.to_pylist(), dtype=str)[codes_of(words)]
+        return np.array([_group_name(word) for word in words.dictionary.to_pylist()], dtype=str)[codes_of(words)]
     raw = numbers(values).astype(np.float64)
     if column in schema.features:
         told = schema.feature_statistics[schema.features.index(column)]
@@ -194,7 +195,18 @@ def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
             return np.array([*names, f"above {edges[2]:.4g}"])[np.searchsorted(edges, raw)]
     each, index = np.unique(raw, return_inverse=True)
     _check_few(column, len(each))
-    return np.array([f"{value:g}" for value in each])[index]
+    return np.array([_number_name(value) for value in each])[index]
+
+
+def _group_name(word: str) -> str:
+    """A value in text; digits are the number, so that 01 of one shard and 1 of another are one group."""
+    value = number_of_word(word)
+    return word if value is None else _number_name(value)
+
+
+def _number_name(value: float) -> str:
+    """Whole numbers by all their digits; others by as many as float32 tells apart."""
+    return f"{value:.0f}" if value == np.rint(value) and abs(value) < 2.0**53 else f"{value:.7g}"
 
 
 def _check_few(column: str, n_values: int) -> None:

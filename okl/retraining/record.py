@@ -39,7 +39,7 @@ class ShardRecord:
     first_time, last_time : of the time column, or from the name, None where neither tells
     class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
     of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was held to
-    released : accepted though it has findings, as somebody said so
+    released : accepted whatever is found, as somebody said so
     scored : how the champion did on its rows before they were learnt, the first time
     """
 

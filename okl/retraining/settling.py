@@ -55,7 +55,7 @@ def settle(
     waived = released and not any(finding.kind in HARD for finding in held.findings)
     status: Status = "duplicate" if held.of else "accepted" if waived or not held.findings else "quarantined"
     record = _record(arrival, sha256, held, status, baseline.schema)
-    record = replace(record, contract=contract_digest(contract, time_column), released=waived and bool(held.findings))
+    record = replace(record, contract=contract_digest(contract, time_column), released=waived)
     if status == "accepted":
         settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
         try:

@@ -23,6 +23,11 @@ def plain_number(value: float | None) -> str | None:
     return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
 
 
+def number_of_word(word: str) -> float | None:
+    """The value of a number in digits, None for any other word."""
+    return float(word) if _NUMBER.fullmatch(word) else None
+
+
 def with_stored_names(words: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
     """Values of a column as text, in the spelling of the categories: 7 becomes '007' where that was learnt.
 
@@ -31,12 +36,12 @@ def with_stored_names(words: pa.Array, kind: pa.DataType, categories: tuple[str,
     """
     spellings = {plain: found[0] for plain, found in _spellings(categories, value_type(kind)).items()}
     other = {plain: word for plain, word in spellings.items() if plain not in categories}
-    if not other:
-        return words
     if pa.types.is_decimal(value_type(kind)):  # whose text has all its places: 7.0000
         bare = pc.replace_substring_regex(words, r"^(-?\d+)(\.\d*?)0+$", r"\1\2")
         bare = pc.replace_substring_regex(bare, r"\.$", "")
         words = pc.if_else(pc.is_in(words, value_set=pa.array(categories, pa.string())), words, bare)
+    if not other:
+        return words
     place = pc.index_in(words, value_set=pa.array([*other], pa.string()))
     return pc.coalesce(pa.array([*other.values()], pa.string()).take(place), words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from okl.configuration import TrainSettings, settings_from
 from okl.errors import ConfigError, DataError
+from okl.registry.registry import Registry
 from okl.retraining.beforehand import check_arrivals
+from okl.retraining.champion import Known, open_champion
+from okl.retraining.lineages import learnt_otherwise
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.retraining.sensitive import without_constraints
 from okl.retraining.settings import NOT_OF_TRAIN, RetrainSettings
@@ -88,6 +92,19 @@ def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
     assert run.result()["how"] == "begun anew on 3 shards, as frequencies is 15, and was 10 for m@2"
     assert arrays(place)["weights"].shape == (1, 30)
     assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
+
+
+def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
+    shards(place, 1)
+    asked = settings(place, train={"frequencies": 10})
+    retrain(asked)
+    now = open_champion(Registry(asked.registry).model("m"))
+    assert now is not None
+    for name, value in (("budget_seconds", 120.0), ("rescale", "standard"), ("frequencies", 11)):
+        configuration = now.model.configuration | {name: value}
+        known = Known(replace(now, model=replace(now.model, configuration=configuration)))
+        told = "frequencies is 10, and was 11 for m@1" if name == "frequencies" else ""
+        assert learnt_otherwise(asked, known) == told
 
 
 @pytest.mark.parametrize("name", NOT_OF_TRAIN)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from okl.errors import ConfigError, ConflictError, DataError
@@ -235,6 +236,18 @@ def test_slices_are_judged_by_themselves(place: Path) -> None:
     assert sum(one["rows"] for name, one in result["decision"]["slices"].items() if name.startswith("x0")) == rows
     with pytest.raises(ConfigError, match="nowhere"):
         retrain(settings(place, name="other", slices=("nowhere",)))
+
+
+def test_slices_of_a_key_are_told_by_its_value_however_shards_write_it(place: Path) -> None:
+    for day, write in ((1, "{}"), (2, "0{}")):
+        table = content(day)
+        hours = [write.format(1_000_001 + row % 2) for row in range(len(table))]
+        kept = pa.array(hours) if day == 2 else pa.array([int(hour) for hour in hours])
+        land(place / "in", f"day-{day:02d}.parquet", table.set_column(table.column_names.index("hour"), "hour", kept))
+    slices = retrain(settings(place, slices=("hour",)))["decision"]["slices"]
+    told = {name: one["rows"] for name, one in slices.items() if name.startswith("hour")}
+    assert sorted(told) == ["hour = 1000001", "hour = 1000002"]
+    assert sum(told.values()) == sum(one["rows"] for name, one in slices.items() if name.startswith("shard"))
 
 
 def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:

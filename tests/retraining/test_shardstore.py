@@ -147,6 +147,9 @@ def test_only_findings_that_rows_can_be_learnt_with_are_released(tmp_path: Path,
     assert settled(store, few, schema).status == "quarantined"
     released = settled(store, few, schema, released=True)
     assert (released.status, released.released, released.findings[0].kind) == ("accepted", True, "too-few-rows")
+    well = settled(store, land(tmp_path / "in", "well.parquet", content(3)), schema, released=True)
+    assert (well.status, well.findings) == ("accepted", ())
+    assert find_quarantined(store.records(), well.key) == well, "a release that was said is not refused the next night"
     cut = land(tmp_path / "in", "cut.parquet", content(2))
     cut.write_bytes(cut.read_bytes()[:1000])
     assert settled(store, cut, schema, released=True).status == "quarantined"

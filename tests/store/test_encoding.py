@@ -270,6 +270,7 @@ def test_numbers_that_csv_spells_otherwise_are_matched_by_value(tmp_path: Path, 
     ("categories", "column", "expected"),
     [
         (("3.0", "30"), pa.array([3, 30, 300]), [0, 1, 2]),
+        (("1.5", "7"), pa.array([1.5, 7.0, 2.0]).cast(pa.decimal128(6, 2)), [0, 1, 2]),
         (("0.10", "1e3"), pa.array([0.1, 1000.0, 10.0]), [0, 1, 2]),
         (("0.10", "1e3"), pa.array([0.1, 1000.0], pa.float32()).dictionary_encode(), [0, 1]),
         (("False", "True"), pa.array([True, False]), [1, 0]),

@@ -16,6 +16,7 @@ from okl.online.constraints.quantities import Constraint, Covariance, Group, col
 from okl.store.arrowreading import read_columns
 from okl.store.columns import absent
 from okl.store.dataset import Dataset, Schema, Shard
+from okl.store.numbernames import number_of_word, plain_number
 from okl.store.reading import sampled_places
 from okl.types import Split
 
@@ -87,7 +88,19 @@ def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[
         {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
         for shard, group, inside in sampled_places(data, split, n, seed)
     ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in names} if parts else {}
+    return {name: _joined([part[name] for part in parts]) for name in names} if parts else {}
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Values of several shards: as text if some hold text, such as 01, where others hold numbers."""
+    if len({part.dtype == object for part in parts}) == 2:
+        parts = [part if part.dtype == object else _as_text(part) for part in parts]
+    return np.concatenate(parts)
+
+
+def _as_text(values: NDArray[Any]) -> NDArray[Any]:
+    each, index = np.unique(values, return_inverse=True)
+    return np.array([plain_number(float(value)) for value in each], dtype=object)[index]
 
 
 def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -125,8 +138,7 @@ def members(group: Group, columns: Columns) -> NDArray[np.float64]:
     """
     values = columns[group.column]
     if values.dtype == object:
-        alike: NDArray[np.float64] = (values == group.value).astype(np.float64)
-        return alike
+        return _of_word(values, group.value)
     try:
         wanted = _TRUTH[group.value.lower()] if group.value.lower() in _TRUTH else float(group.value)
     except ValueError:
@@ -142,14 +154,28 @@ def members(group: Group, columns: Columns) -> NDArray[np.float64]:
     return equal
 
 
+def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
+    """1 for text (rows,) that is a word, or the same number in other digits: keys are stored as they are written."""
+    words = pa.array(values, pa.string()).dictionary_encode()
+    number = number_of_word(wanted)
+    alike = [
+        word == wanted or (number is not None and number_of_word(word) == number)
+        for word in words.dictionary.to_pylist()
+    ]
+    found = pa.array(alike, pa.bool_()).take(words.indices)
+    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
 def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.float64]:
-    """Values (rows,) of a column of numbers.
+    """Values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
 
     Raises
     ------
     DataError : it holds text, or misses a value
     """
     values = columns[quantity.column]
+    if values.dtype == object:
+        values = _in_digits(values)
     if values.dtype == object:
         raise DataError(
             f"{where}: column {quantity.column!r} holds text, but a covariance takes numbers. Use "
@@ -161,3 +187,13 @@ def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.fl
             "drop such rows before ingest."
         )
     return np.asarray(values, dtype=np.float64)
+
+
+def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
+    """Text (rows,) as float64, NaN where one is missing; as it is where a word is no number."""
+    words = pa.array(values, pa.string()).dictionary_encode()
+    told = [number_of_word(word) for word in words.dictionary.to_pylist()]
+    if None in told or not told:
+        return values
+    read = pa.array(told, pa.float64()).take(words.indices)
+    return np.asarray(read.fill_null(float("nan")).to_numpy(zero_copy_only=False))

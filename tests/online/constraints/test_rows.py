@@ -1,20 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from okl.configuration import IngestSettings
 from okl.errors import ConfigError, DataError
 from okl.execution.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
-from okl.online.constraints.columns import check_columns, members, read_side, values_of, without_features
+from okl.online.constraints.columns import (
+    check_columns,
+    members,
+    numbers,
+    read_side,
+    sample_side,
+    values_of,
+    without_features,
+)
 from okl.online.constraints.grammar import parse_constraints
-from okl.online.constraints.quantities import Group
+from okl.online.constraints.quantities import Covariance, Group
 from okl.online.constraints.rows import estimate_rows
+from okl.retraining.union import union
 from okl.store.dataset import Dataset
+from okl.store.ingest import ingest
 from okl.store.reading import read_rows
 from tests.online.constraints.cases import sensitive_data
 
@@ -88,6 +100,8 @@ def test_some_input_is_left_to_learn_from(data: Dataset) -> None:
         (pa.array([0.1, 0.2, float("nan")], pa.float32()), "0.1", [1, 0, 0]),
         (pa.array([0.1, 0.2, 0.1]), "0.1", [1, 0, 1]),
         (pa.array([True, None, False]), "true", [1, 0, 0]),
+        (pa.array(["07", None, "7", "17", "seven"]), "7", [1, 0, 1, 0, 0]),
+        (pa.array(["07", None, "x"]), "x", [0, 0, 1]),
     ],
 )
 def test_a_group_has_the_rows_of_its_value_and_no_others(column: pa.Array, value: str, expected: list[int]) -> None:
@@ -101,3 +115,25 @@ def test_values_that_cannot_be_told_apart_are_refused() -> None:
     rounded = {"day": values_of(pa.chunked_array([pa.array([20240104.0], pa.float32())]), "day")}
     with pytest.raises(DataError, match=r"day=20240103: column 'day' is stored as float32.* --key day"):
         members(Group("day", "20240103"), rounded)
+
+
+def test_a_covariance_takes_numbers_that_are_written_with_zeros() -> None:
+    quantity = Covariance("hour")
+    columns = {"hour": values_of(pa.chunked_array([pa.array(["07", "10", "7"])]), "hour")}
+    np.testing.assert_array_equal(numbers(quantity, columns, "data"), [7.0, 10.0, 7.0])
+    columns = {"hour": values_of(pa.chunked_array([pa.array(["07", None])]), "hour")}
+    with pytest.raises(DataError, match="misses a value"):
+        numbers(quantity, columns, "data")
+
+
+def test_a_sample_of_shards_that_write_a_key_otherwise_has_one_group(tmp_path: Path) -> None:
+    parts: list[Dataset] = []
+    for zero in ("", "0"):
+        file = tmp_path / f"written{zero}.csv"
+        file.write_text("x,y,hour\n" + "".join(f"{i}.5,{i % 2},{zero}{i % 5 + 1}\n" for i in range(40)))
+        reference = parts[0].schema if parts else None
+        settings = IngestSettings(target="y", keys=("hour",), scale="none", holdout=None)
+        parts.append(ingest(file, tmp_path / f"data{zero}", settings, reference=reference).dataset)
+    columns = sample_side(union(tmp_path, parts), "train", 1000, 0, ("hour",))
+    assert len(columns["hour"]) == 80
+    assert members(Group("hour", "3"), columns).sum() == 16
