@@ -28,6 +28,7 @@ from okl.configuration import TrainSettings
 from okl.errors import ConfigError, ExecutionError
 from okl.retraining.settings import RetrainSettings
 
+CRON_FIELDS = {"minute": "0-59", "hour": "0-23", "day": "1-31", "month": "1-12", "weekday": "0-6"}  # of 7: Sunday, too
 SLUG = "okl"  # names our schedule among those that others add in Prefect's pages
 
 
@@ -101,11 +102,28 @@ def deploy(
 
 
 def _check_schedule(cron: str, timezone: str | None) -> None:
+    if reason := _fault(cron, timezone):
+        advice = f" {_bad_fields(cron)}A schedule takes five fields, such as '0 3 * * *'." if _fault(cron) else ""
+        raise ConfigError(f"{reason}.{advice}")
+
+
+def _fault(cron: str, timezone: str | None = None) -> str:
+    """What Prefect says against a schedule, "" if nothing."""
     try:
         CronSchedule(cron=cron, timezone=timezone)
     except ValidationError as error:
-        reason = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"{reason}. A schedule takes five fields, such as '0 3 * * *'.") from None
+        return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    return ""
+
+
+def _bad_fields(cron: str) -> str:
+    """Which of five fields are to blame, as Prefect does not say: each is tried beside four of "*"; "" if none."""
+    fields = cron.split()
+    if len(fields) != len(CRON_FIELDS):
+        return ""
+    alone = [" ".join([*"*" * at, field, *"*" * (4 - at)]) for at, field in enumerate(fields)]
+    bad = zip(fields, CRON_FIELDS.items(), map(_fault, alone), strict=True)
+    return "".join(f"Its {name} {field!r} is not within {range_}. " for field, (name, range_), fault in bad if fault)
 
 
 def _ensure_pool(name: str) -> None:

@@ -106,7 +106,7 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     several = what in ("key", "drop", "category") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
         hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
-    shown = ", ".join([*columns[:8], "..."] if len(columns) > 8 else columns)
+    shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
 
 

@@ -170,8 +170,11 @@ class TargetReader:
     def _check(self, task: Task, labels: Sequence[Label], where: str) -> None:
         shown = ", ".join([repr(label) for label in labels[:6]] + ["..."] * (len(labels) > 6))
         if len(labels) < 2:
+            elsewhere = any(value not in self.counts for value in self.only_test)
+            more = "; test rows have others" if elsewhere else ", and no usable row of the whole source has another"
             raise DataError(
-                f"{where}: target {self.name!r} has one class only, {shown}, in training rows; expected two or more."
+                f"{where}: target {self.name!r} has one class only, {shown}, in training rows{more}; expected two or "
+                f"more. {'Divide the rows otherwise' if elsewhere else 'Name another target, or add rows of others'}."
             )
         if task == "binary" and len(labels) > 2:
             raise DataError(

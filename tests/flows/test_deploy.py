@@ -316,6 +316,11 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
         deploy(cron="0 3 * * *")
     with pytest.raises(ConfigError, match=r'Invalid cron string: "at night"'):
         deploy(settings(), cron="at night")
+    outside = (
+        r"\"0 25 \* \* 9\"\. Its hour '25' is not within 0-23\. Its weekday '9' is not within 0-6\. A schedule takes"
+    )
+    with pytest.raises(ConfigError, match=outside):
+        deploy(settings(), cron="0 25 * * 9")
     with pytest.raises(ConfigError, match=r"Invalid timezone"):
         deploy(settings(), cron="0 3 * * *", timezone="Mars/Olympus")
     with pytest.raises(ConfigError, match=r"--timezone is of a schedule, and none was given"):

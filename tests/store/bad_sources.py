@@ -90,6 +90,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {},
         r"Its columns are 1\.5, yes\. .* If these are values, add a header line with names\.",
     ),
+    "no target column among many": (
+        lambda f: text(f, "s.csv", "a,b,c,d,e,f,g,h,i,j\n" + "1,2,3,4,5,6,7,8,9,0\n" * 9),
+        {"target": "wholly"},
+        r"Its columns are a, b, c, d, e, f, g, h and 2 more\. Name",
+    ),
     "a target with a typing error": (
         lambda f: parquet(f, table(100, label=np.arange(100) % 2)),
         {"target": "lable"},
@@ -160,7 +165,16 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {},
         r"mixes parquet \(one.*csv \(x\.csv\)",
     ),
-    "one class only": (lambda f: parquet(f, classes(1)), {}, r"target 'y' has one class only, 1, in training rows"),
+    "one class only": (
+        lambda f: parquet(f, classes(1)),
+        {},
+        r"target 'y' has one class only, 1, in training rows, and no usable row of the whole source has another; exp",
+    ),
+    "one class only in training rows": (
+        lambda f: parquet(f, classes(0, 1).append_column("split", pa.array(["train", "test"] * 50))),
+        {"split_column": "split"},
+        r"target 'y' has one class only, 0, in training rows; test rows have others; expected two or more\. Divide",
+    ),
     "three classes for a binary task": (
         lambda f: parquet(f, classes(1, 2, 5)),
         {"task": "binary"},
