@@ -22,7 +22,7 @@ class Account:
     """Filled in stage by stage.
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
-    version : that was published; folder : of its files
+    version : that was published; folder : of its files; apart : as of Known, of a champion that was judged
     changed : since the champion, in data and settings, see `okl.registry.changes`
     report : page of what was judged, with pictures; mlflow : what MLflow took, or why it did not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
@@ -35,6 +35,7 @@ class Account:
     version: int | None = None
     folder: str | None = None
     parent: int | None = None
+    apart: int = 0
     shards: dict[str, Any] = field(default_factory=dict)
     progressive: list[dict[str, Any]] = field(default_factory=list)
     drift: dict[str, Any] = field(default_factory=lambda: drift_of({}))
@@ -58,6 +59,7 @@ class Account:
             "version": self.version,
             "folder": self.folder,
             "parent": self.parent,
+            "apart": self.apart,
             "shards": self.shards,
             "progressive": self.progressive,
             "drift": self.drift,

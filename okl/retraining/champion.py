@@ -66,6 +66,13 @@ class Known:
         return sorted((one for one in self.records.values() if one.status == "accepted"), key=lambda one: one.order)
 
     @property
+    def apart(self) -> int:
+        """Training rows of a champion that was published from a run, of which no shard is known; else 0."""
+        if self.champion is None or not self.learnt.isdisjoint(self.records):
+            return 0
+        return sum(int(shard.get("rows", 0)) for shard in self.champion.version.lineage.shards)
+
+    @property
     def watermark(self) -> Time | None:
         """Latest time of a shard that was learnt."""
         times = [one.last_time for sha, one in self.records.items() if sha in self.learnt and one.last_time is not None]

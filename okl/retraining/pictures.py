@@ -32,7 +32,8 @@ def verdicts_picture(result: Mapping[str, Any]) -> list[Picture]:
     """Both models on the reserved rows of each shard that was judged on, if any was."""
     if not shards_judged(result):
         return []
-    told = "The error on reserved rows of each shard, which neither has learnt: further left is better."
+    known = "the challenger has not learnt; the champion came from a run, and may have" if result.get("apart") else ""
+    told = f"The error on reserved rows of each shard, which {known or 'neither has learnt'}: further left is better."
     return [Picture("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
 
 

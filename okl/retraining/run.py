@@ -34,7 +34,7 @@ from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
 from okl.retraining.versionfiles import write_version
-from okl.retraining.wording import summary_sentence
+from okl.retraining.wording import apart_sentence, summary_sentence
 from okl.subgradient.solver import SubgradientSolver
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
@@ -151,7 +151,10 @@ class RetrainingRun:
         judgement = judge_challenger(
             self.settings, self.store, self.known, self._plan.accepted, challenger, self._running(), looks
         )
-        self.account.judgement, self.account.reason = judgement, judgement.decision.reason
+        self.account.apart = self.known.apart
+        rows = challenger.data.rows("train")
+        told = apart_sentence(self.known.apart, rows, judgement.decision.publish)
+        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + told
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:

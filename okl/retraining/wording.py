@@ -25,6 +25,16 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     return f"{result['model']}: {told}{version}. {reason}{drift}"
 
 
+def apart_sentence(apart: int, rows: int, published: bool) -> str:
+    """What a champion that was published from a run knows, and a challenger that begins without it does not; or ""."""
+    if not apart:
+        return ""
+    told = (
+        f" The champion was published from a run of {apart:,} rows, the challenger began with {rows:,} of the folder."
+    )
+    return told if published else f"{told} Put those rows there, too, and challengers know them."
+
+
 def summary_text(result: Mapping[str, Any]) -> str:
     """The same with what was learnt from, what was not and why, and where it can be read again."""
     shards = result["shards"]

@@ -7,10 +7,13 @@ import pyarrow as pa
 import pytest
 
 from okl.errors import ConfigError, ConflictError, DataError
+from okl.registry.importing import publish_trained
 from okl.registry.registry import Registry
 from okl.retraining.latest import attempts_text, latest_attempts
+from okl.retraining.pictures import verdicts_picture
 from okl.retraining.run import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.retraining.shardstore import ShardStore
+from okl.store.places import place_of
 from tests.retraining.shards import ROWS, content, land
 from tests.retraining.stories import arrays, champion, lineage, settings, shards
 
@@ -248,6 +251,19 @@ def test_slices_of_a_key_are_told_by_its_value_however_shards_write_it(place: Pa
     told = {name: one["rows"] for name, one in slices.items() if name.startswith("hour")}
     assert sorted(told) == ["hour = 1000001", "hour = 1000002"]
     assert sum(told.values()) == sum(one["rows"] for name, one in slices.items() if name.startswith("shard"))
+
+
+def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
+    shards(place, 1)
+    run = retrain(settings(place, name="run"))["folder"]
+    publish_trained(Registry(place / "registry").model("m"), place_of(f"{run}/model"), promote=True)
+    shards(place, 2)
+    (place / "in" / "day-01.parquet").unlink()
+    result = retrain(settings(place))
+    assert (result["outcome"], result["apart"]) == ("kept", 490)
+    told = "published from a run of 490 rows, the challenger began with 475 of the folder. Put those rows there, too"
+    assert told in result["reason"]
+    assert "the champion came from a run, and may have" in verdicts_picture(result)[0].told
 
 
 def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:
