@@ -21,9 +21,9 @@ from okl.store.listing import list_files
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import read_as
 from okl.store.model import Model
-from okl.store.pieces import TablePiece, read_table, table_pieces
+from okl.store.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.store.places import place_of
-from okl.store.rawrows import check_columns, prepare_rows
+from okl.store.rawrows import prepare_rows
 
 
 class EvaluateSettings(WhereSettings):
@@ -75,7 +75,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
     pieces = table_pieces(settings.source, model.schema) if data is None else ()
     if data is None:
-        check_columns(model.schema, pieces[0].schema, settings.source, with_targets=True)
+        check_pieces(model.schema, pieces, settings.source, with_targets=True)
     with open_for(settings) as execution:
         observer.stage("evaluate")
         if data is None:

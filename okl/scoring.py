@@ -21,10 +21,9 @@ from okl.runfolder import RunFolder
 from okl.scorepiece import ScorePiece, output_names
 from okl.store.looking import rewritten
 from okl.store.model import Model
-from okl.store.pieces import TablePiece, table_pieces
+from okl.store.pieces import TablePiece, check_pieces, table_pieces
 from okl.store.places import place_of
 from okl.store.publishing import check_place, run_place
-from okl.store.rawrows import check_columns
 
 SCORE_STAGES = ("check", "score", "report")
 
@@ -134,7 +133,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     exact = {*model.schema.keys, *settings.keys} - inputs  # what the model takes as a number must stay one
     pieces = table_pieces(settings.source, model.schema, look, exact)
     columns = pieces[0].schema
-    check_columns(pieces[0].seen_by(model.schema), columns, settings.source)
+    check_pieces(model.schema, pieces, settings.source)
     if missing := [name for name in settings.keys if name not in columns.names]:
         raise ConfigError(f"{settings.source} has no key column {missing[0]!r}. It has {', '.join(columns.names[:8])}.")
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)

@@ -61,6 +61,12 @@ def test_bad_rows_are_named_and_no_scores_come(rows: pa.Table, tmp_path: Path) -
         score_stream(str(tmp_path / "model"), io.BytesIO(content.getvalue()), out)
     with pytest.raises(DataError, match="Standard input is empty"):
         score_stream(str(tmp_path / "model"), io.BytesIO(b""), out)
+    word = rows.to_pandas().astype({"width": object})
+    word.loc[7:8, "width"] = ["abc", "def"]
+    named = r"standard input: column 'width', row 7 \(counted from 0\) holds 'abc', but the model takes a number there"
+    for separator in (",", ";"):
+        with pytest.raises(DataError, match=named):
+            score_stream(str(tmp_path / "model"), io.BytesIO(word.to_csv(sep=separator).encode()), out)
     assert out.getvalue() == b""
 
 
@@ -76,7 +82,7 @@ def test_options_of_recorded_runs_are_refused(
     ("content", "said"),
     [
         (b"\x1f\x8b\x08cut off", "standard input cannot be unpacked as gzip"),
-        (b"height,width\n1,2\n3,wide\n", "standard input: column 'width' is of type string"),
+        (b"height,width\n1,2\n3,wide\n", "standard input: column 'width', row 1 .* holds 'wide'"),
         (b"height,width\n1\n", r"standard input is not a CSV file with a header line: .*Expected 2 columns"),
     ],
 )

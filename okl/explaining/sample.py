@@ -7,8 +7,8 @@ import numpy as np
 from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.store.model import Model
-from okl.store.pieces import read_table, table_pieces
-from okl.store.rawrows import check_columns, prepare_rows
+from okl.store.pieces import check_pieces, read_table, table_pieces
+from okl.store.rawrows import prepare_rows
 
 
 def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
@@ -22,7 +22,7 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
     """
     schema = model.schema
     pieces = table_pieces(source, schema)
-    check_columns(schema, pieces[0].schema, source, with_targets=True)
+    check_pieces(schema, pieces, source, with_targets=True)
     random = np.random.default_rng((seed, 0x5A3B1E))
     keys = np.empty(0)
     inputs = np.empty((0, schema.n_features), dtype=model.precision)

@@ -18,6 +18,9 @@ from okl.store.dialects import COMMAS, Dialect
 from okl.store.parquetfiles import first_line
 from okl.store.places import Place
 
+FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow tells them
+HEADED = 2  # rows that Arrow counts before the first of a file with a header line
+
 
 def read(
     file: Place, schema: pa.Schema, columns: list[str], batch_rows: int, exact: Collection[str],
@@ -41,7 +44,7 @@ def read(
                 for start in range(0, block.num_rows, batch_rows):
                     yield block.slice(start, batch_rows)
     except (pa.ArrowException, OSError) as error:
-        before = 1 - first_row if without_header else 2  # rows that Arrow counts before the first of the file
+        before = 1 - first_row if without_header else HEADED
         raise DataError(_explained(file, schema, first_line(error), types, before)) from None
 
 
@@ -50,6 +53,25 @@ def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None, dia
     first = schema.names[0]
     uncast = pa.schema([field.with_type(pa.binary()) if field.name == first else field for field in schema])
     return sum(batch.num_rows for batch in read(file, uncast, [first], csvblocks.BLOCK_BYTES, (), span, 0, dialect))
+
+
+def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> str:
+    """The first value of a column that is no number, and where it stands; "" if there is none, or rows do not parse."""
+    kinds = {name: pa.float64()}
+    for file, dialect in files.items():
+        options = dialect.converting(column_types=kinds, include_columns=[name], null_values=MISSING_WORDS)
+        try:
+            with (
+                bytes_of(file, None) as stream,
+                pacsv.open_csv(stream, csvblocks.READING, dialect.parsing, options) as reader,
+            ):
+                for _ in reader:
+                    pass
+        except (pa.ArrowException, OSError) as error:
+            found = re.search(FAULT, first_line(error))
+            value = re.search(VALUE, found[3]) if found else None
+            return f"{file}: column {name!r}{_row(found, HEADED)} holds {value[1]!r}" if found and value else ""
+    return ""
 
 
 def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
@@ -64,13 +86,12 @@ def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) 
 
 
 def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:
-    found = re.search(r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", message)
+    found = re.search(FAULT, message)
     if not found:
-        message = message if before == 2 else re.sub(r"Row #\d+: ", "", message)  # a number within the stretch
+        message = message if before == HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the stretch
         return f"{file} cannot be read as CSV: {message}."
     name = schema.names[int(found[1])]
-    row = f", row {int(found[2]) - before} (counted from 0)" if found[2] else ""
-    value = re.search(r"invalid value '(.*)'", found[3])
+    value = re.search(VALUE, found[3])
     why = (
         f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"
         if value
@@ -81,4 +102,8 @@ def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa
         mend = "Write dates as 2026-12-31"
     elif value and re.search(r"\d,\d|[%$€£]", value[1]):
         mend = "Write numbers plainly, such as 1234.5"
-    return f"{file}: column {name!r}{row} {why}. {mend}, or leave the column out."
+    return f"{file}: column {name!r}{_row(found, before)} {why}. {mend}, or leave the column out."
+
+
+def _row(found: re.Match[str], before: int) -> str:
+    return f", row {int(found[2]) - before} (counted from 0)" if found[2] else ""

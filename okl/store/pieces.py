@@ -8,17 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from okl.errors import DataError
+from okl.store.csvfiles import first_word
 from okl.store.dataset import Dataset, Schema
+from okl.store.encoder import unfit
 from okl.store.listing import Kind
 from okl.store.looking import looked_through
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import check_encodings
 from okl.store.parquetfiles import inspect
 from okl.store.piecereading import Piece, SourceBatch, read_piece
-from okl.store.places import Place
+from okl.store.places import Place, place_of
+from okl.store.rawrows import check_columns
 from okl.store.reference import open_by, told_types
 from okl.store.sources import open_source
 from okl.store.targets import stored_index
+from okl.store.values import is_text
 
 PIECE_ROWS = 131072
 
@@ -92,6 +97,27 @@ def table_pieces(
         TablePiece(index, piece, shown, schema.target, named, schema.stored_labels, encoded=True)
         for index, piece in enumerate(parts)
     )
+
+
+def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_targets: bool = False) -> None:
+    """As `check_columns`, of pieces; the error names the first word among the numbers of a CSV file.
+
+    Raises
+    ------
+    DataError : columns that the model needs are missing, or are of another kind
+    """
+    seen, columns = pieces[0].seen_by(schema), pieces[0].schema
+    if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
+        files = {place_of(one.piece.path): one.piece.dialect for one in pieces}
+        kinds = {name: columns.field(name).type for name in seen.source_columns}
+        worded = (name for name, kind in kinds.items() if is_text(kind) and unfit(seen, name, kind) == "a number")
+        for name in worded:
+            if word := first_word(files, columns, name):
+                raise DataError(
+                    f"{word}, but the model takes a number there. Write numbers plainly, such as 1234.5, and leave "
+                    "missing ones empty."
+                )
+    check_columns(seen, columns, where, with_targets)
 
 
 def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
