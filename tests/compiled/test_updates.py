@@ -5,7 +5,7 @@ import pytest
 
 from okl.compiled.blocks import Block
 from okl.compiled.counting import BASELINE_MISTAKES, MISTAKES, SAMPLED, UPDATES
-from okl.compiled.steplosses import best_wrong, loss_value, slope
+from okl.compiled.steplosses import THRESHOLDED_HALF_SQUARED, best_wrong, loss_value, slope
 from okl.compiled.updates import add_scaled, learn_block
 from okl.types import Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, assert_same, fresh_learnt, make_case
@@ -80,3 +80,9 @@ def test_no_weights_are_sampled_without_average(code: int) -> None:
     assert learnt.counts[SAMPLED] == 0
     assert not learnt.total.any()
     assert learnt.weights.any()
+
+
+def test_a_residual_at_the_threshold_costs_nothing_and_moves_nothing() -> None:
+    for residual, cost, push in ((0.5, 0.0, 0.0), (-0.5, 0.0, 0.0), (0.75, 0.28125, 0.75), (-0.75, 0.28125, -0.75)):
+        assert loss_value(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == cost
+        assert slope(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == push
