@@ -53,6 +53,7 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
         "reason": result["reason"],
         "accepted": len(result["shards"]["accepted"]),
         "rejected": len(result["shards"]["rejected"]),
+        "still_written": len(result["shards"]["still_written"]),
         "empty_windows": empty,
         "announced": champion,
         "registry": result["registry"],
@@ -63,7 +64,8 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
 def _is_empty(settings: RetrainSettings, result: dict[str, Any]) -> bool:
     """Whether nothing came: a backfill of a window of the past says nothing of that."""
     shards = result["shards"]
-    came = any(shards[what] for what in ("accepted", "rejected", "still_written"))
+    held_again = [one for one in shards.get("released_in_vain", ()) if one["there"]]  # each night, and never new
+    came = shards["accepted"] or shards["still_written"] or len(shards["rejected"]) > len(held_again)
     return not came and settings.window_from is None and settings.window_to is None
 
 

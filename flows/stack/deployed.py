@@ -105,6 +105,7 @@ def _outcome(url: str, run: str) -> str:
     try:
         (row,) = json.loads(found[0]["data"])
         counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected"
+        counts += f", {row['still_written']} left to the next run" if row.get("still_written") else ""
         why = f" (why: okl models show {row['model']})" if row["rejected"] else ""
         return f"{_short(row.get('reason') or row['outcome'])} {counts}{why}."
     except (LookupError, TypeError, ValueError):

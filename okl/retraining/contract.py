@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -79,6 +79,11 @@ def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings
     if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
         findings.append(late)
     return Held(tuple(findings), profile, first, last, of)
+
+
+def learnable(findings: Iterable[Finding]) -> bool:
+    """Whether rows can be learnt in spite of what was found, once somebody says so: a release of others is in vain."""
+    return not any(finding.kind in HARD for finding in findings)
 
 
 def contract_digest(contract: ContractSettings, time_column: str | None) -> str:

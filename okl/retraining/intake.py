@@ -10,7 +10,7 @@ from okl.errors import ConfigError, DataError
 from okl.retraining.baseline import baseline_of
 from okl.retraining.beginning import MOST_FIRST
 from okl.retraining.champion import Known, in_window
-from okl.retraining.contract import FOUND_LATER, contract_digest
+from okl.retraining.contract import FOUND_LATER, contract_digest, learnable
 from okl.retraining.landing import Arrival, arrivals
 from okl.retraining.record import ShardRecord
 from okl.retraining.settings import RetrainSettings
@@ -25,8 +25,10 @@ class Intake:
     """What a run finds where files arrive, and what becomes of it.
 
     known : records and champion when it was begun
-    new : files to hold, with their digests; fresh : names of files that may still be written
-    accepted, bad : records of this run; renamed : files whose bytes had come under another name
+    new : files to hold, with their digests; fresh : names of files to hold that may still be written
+    accepted, bad : records of this run
+    same : names under which bytes of before have come for the first time, the name of before, the digest
+    vain : records to release that cannot be learnt whatever is said
     standing : quarantined by runs before, with files that are still there
     gone : quarantined and released, with files that are no longer there, but data sets that are
     places : of the first files that are there, new or not
@@ -39,7 +41,8 @@ class Intake:
     fresh: list[str] = field(default_factory=list)
     accepted: list[ShardRecord] = field(default_factory=list)
     bad: list[ShardRecord] = field(default_factory=list)
-    renamed: list[str] = field(default_factory=list)
+    same: list[tuple[str, str, str]] = field(default_factory=list)
+    vain: list[ShardRecord] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
     gone: list[ShardRecord] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -53,29 +56,26 @@ class Intake:
         ConfigError : the place where files arrive is not there; DataError : it does not answer, or a file is lost, or
             what is to be released is not quarantined, or neither its file nor its data set is there
         """
-        found, self.fresh = arrivals(self.settings.source, self.settings.settle_seconds)
+        found, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
         self.files, self.places = len(found), [arrival.place for arrival in found[:MOST_FIRST]]
-        seen, records = self.store.seen(), dict(self.known.records)
-        before = dict(seen.entries)
-        released = {find_quarantined(records, key).sha256 for key in self.settings.release}
-        digests: set[str] = set()
-        for arrival in found:
+        seen, self._records = self.store.seen(), dict(self.known.records)
+        before, young = dict(seen.entries), {arrival.name for arrival in fresh}
+        self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
+        sizes = {record.size_bytes for record in self._records.values()}
+        met: dict[str, str] = {}
+        for arrival in sorted([*found, *fresh], key=lambda one: one.name):
+            if arrival.name in young and arrival.size_bytes not in sizes:  # half a file need not be read
+                self.fresh.append(arrival.name)
+                continue
             digest = seen.sha256(arrival)
-            record = records.get(digest)
-            if digest in digests if record is None else arrival.name not in record.names:
-                self.renamed.append(arrival.name)
-            if record is not None:
-                records[digest] = self.store.know_under(record, arrival.name)
-            if digest not in digests and (record is None or self._again(record, released)):
-                self.new.append((arrival, digest))
-            elif digest not in digests and record is not None and record.status == "quarantined":
-                self.standing.append(record)
-            digests.add(digest)
-        seen.keep_only(arrival.name for arrival in found)
+            if arrival.name in young and self._is_to_hold(digest):
+                self.fresh.append(arrival.name)
+            else:  # of the young ones those whose bytes are known: they were touched, or copied again
+                self._meet(arrival, digest, met)
+        seen.keep_only(arrival.name for arrival in (*found, *fresh))
         if seen.entries != before:
             self.store.keep_seen(seen)
-        self._released = released
-        self._look_for([records[digest] for digest in released - digests])
+        self._look_for([self._records[digest] for digest in self._released - met.keys()])
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
     def hold(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
@@ -84,6 +84,9 @@ class Intake:
         Then take in again what is released and was accepted once, though its file is gone.
         """
         records, settings = self.store.records(), self.settings
+        twins: dict[str, list[str]] = {}
+        for name, _, digest in self.same:
+            twins.setdefault(digest, []).append(name)
         ingesting = settings.ingest.model_copy(update={"holdout": settings.holdout})
         for arrival, digest in self.new:
             before = records.get(digest)
@@ -95,7 +98,11 @@ class Intake:
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
                 record = settle(self.store, arrival, digest, *parts)
+            for name in (*(before.names if before else ()), *twins.get(digest, ())):
+                record = self.store.know_under(record, name)  # so that it is told once
             records[digest] = record
+            if digest in self._released and record.status == "quarantined" and not learnable(record.findings):
+                self.vain.append(record)
             (self.accepted if record.status == "accepted" else self.bad).append(record)
         self.accepted += [self.store.release(record) for record in self.gone]
 
@@ -121,29 +128,51 @@ class Intake:
         return {
             "files": self.files,
             "still_written": self.fresh,
-            "under_another_name": self.renamed,
+            "under_another_name": self._told_same(),
             "accepted": [_told(record) for record in self.accepted],
             "rejected": [_told(record) for record in self.bad],
             "standing": [_told(record) for record in self.standing],
+            "released_in_vain": [_told(record) | {"there": record in self.bad} for record in self.vain],
             "learnt": [_told(record) for record in pending],
         }
 
-    def _look_for(self, absent: list[ShardRecord]) -> None:
+    def _meet(self, arrival: Arrival, digest: str, met: dict[str, str]) -> None:
+        """Settle what becomes of a file; met : the first name of each digest so far."""
+        record, first = self._records.get(digest), met.setdefault(digest, arrival.name)
+        held = first == arrival.name and self._is_to_hold(digest)
+        if held:
+            self.new.append((arrival, digest))
+        elif record is None or arrival.name not in record.names:
+            self.same.append((arrival.name, record.name if record else first, digest))
+        if record is not None:
+            self._records[digest] = self.store.know_under(record, arrival.name)
+            if not held and first == arrival.name and record.status == "quarantined":
+                self.standing.append(record)
+
+    def _told_same(self) -> list[dict[str, str]]:
+        out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
+        kinds = {True: "quarantined", False: "not learnt again"}
+        return [{"name": name, "same_as": other, "status": kinds[sha in out]} for name, other, sha in self.same]
+
+    def _look_for(self, away: list[ShardRecord]) -> None:
         """Find what is released in the store, as its file is no longer where files arrive."""
-        held = sorted((one for one in absent if one.status == "quarantined"), key=lambda one: one.order)
+        held = sorted((one for one in away if one.status == "quarantined"), key=lambda one: one.order)
         self.gone = [one for one in held if self.store.has_data(one)]
-        lost = [one for one in held if one not in self.gone and not {*one.names} & {*self.fresh}]
+        absent = [one for one in held if one not in self.gone and not {*one.names} & {*self.fresh}]
+        self.vain = [one for one in absent if not learnable(one.findings)]
+        lost = [one for one in absent if one not in self.vain]
         if lost:
             raise DataError(
                 f"{lost[0].name} is quarantined and no longer in {self.settings.source}, and as it was never accepted, "
                 f"its rows are nowhere else. Bring it back, or leave {lost[0].key} out of release."
             )
 
-    def _again(self, record: ShardRecord, released: set[str]) -> bool:
-        """Whether a known file is held again: it is released, or broke a contract with other limits."""
-        if record.status != "quarantined":
-            return False
-        if record.sha256 in released:
+    def _is_to_hold(self, digest: str) -> bool:
+        """Whether a file is new, or held again: it is released, or broke a contract with other limits."""
+        record = self._records.get(digest)
+        if record is None or record.status != "quarantined":
+            return record is None
+        if digest in self._released:
             return True
         contradicted = any(finding.kind in FOUND_LATER for finding in record.findings)
         now = contract_digest(self.settings.contract, self.settings.time_column)
@@ -153,4 +182,4 @@ class Intake:
 def _told(record: ShardRecord) -> dict[str, Any]:
     kinds = [finding.kind for finding in record.findings] or (["duplicate"] if record.status == "duplicate" else [])
     told = {"sha256": record.sha256, "name": record.name, "rows": record.rows, "status": record.status, "kinds": kinds}
-    return told | ({"reason": record.reason} if record.findings else {})
+    return told | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})

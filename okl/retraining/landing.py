@@ -35,12 +35,12 @@ class Arrival:
     age_seconds: float | None = None
 
 
-def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[str]]:
+def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[Arrival]]:
     """Data files of a folder and of its folders, or what a glob matches, by name.
 
     Returns
     -------
-    arrivals, and the names of files that were changed within settle_seconds: they may still be written
+    those that are settled, and those that were changed within settle_seconds: they may still be written
 
     Raises
     ------
@@ -49,8 +49,9 @@ def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], l
     place = place_of(source)
     found = _remote(place) if isinstance(place, RemotePath) else _local(place.absolute())
     kept = sorted((one for one in found if _is_data(one)), key=lambda one: one.name)
-    fresh = [one.name for one in kept if one.age_seconds is not None and abs(one.age_seconds) < settle_seconds]
-    return [one for one in kept if one.name not in fresh], fresh
+    fresh = [one for one in kept if one.age_seconds is not None and abs(one.age_seconds) < settle_seconds]
+    names = {one.name for one in fresh}
+    return [one for one in kept if one.name not in names], fresh
 
 
 def _is_data(arrival: Arrival) -> bool:

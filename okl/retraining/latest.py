@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.registry.model import RegisteredModel
+from okl.retraining.contract import learnable
 from okl.retraining.shardstore import ShardStore
 from okl.store.places import Place
 from okl.store.texttables import aligned
@@ -39,7 +40,8 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
 
 
 def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
-    """Files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason.
+    """Files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason,
+    and whether they can be released.
 
     Raises
     ------
@@ -47,15 +49,19 @@ def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
     """
     records = ShardStore(model.folder / DATA).records().values()
     found = sorted((one for one in records if one.status == "quarantined"), key=lambda one: one.name)
-    return [{"name": one.name, "sha256": one.sha256, "rows": one.rows, "reason": one.reason} for one in found[:most]]
+    return [
+        {"name": one.name, "sha256": one.sha256, "rows": one.rows, "reason": one.reason,
+         "releasable": learnable(one.findings)} for one in found[:most]
+    ]  # fmt: skip
 
 
 def quarantined_text(found: list[dict[str, Any]]) -> str:
     """Of `quarantined`."""
-    rows = [["quarantined", "release by", "why"]]
-    return "\n".join(
-        aligned([*rows, *([one["name"], f"--release {one['sha256'][:16]}", one["reason"]] for one in found)])
-    )
+    rows = [["quarantined", "learnt by", "why"]]
+    for one in found:
+        remedy = f"--release {one['sha256'][:16]}" if one["releasable"] else "mending the file"
+        rows.append([one["name"], remedy, one["reason"]])
+    return "\n".join(aligned(rows))
 
 
 def _kept(folder: Place) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 from okl.retraining.pairs import SHARD
 from okl.retraining.pictures import errors_picture, verdicts_picture
 from okl.retraining.settings import RetrainSettings
+from okl.retraining.wording import in_vain, passed_over
 from okl.store.pagehtml import html_page
 from okl.store.pagemarkdown import markdown_page
 from okl.store.pageparts import Block, Grid, Section, Warned, Words, cut
@@ -40,6 +41,8 @@ def _lead(result: Mapping[str, Any]) -> list[Block]:
     lead: list[Block] = [Words(result["reason"]), Words(took)]
     if result["progressive"]:
         lead.append((Warned if result["drift"]["found"] else Words)(result["drift"]["why"]))
+    lead += [Words(line) for line in passed_over(result["shards"]) if line not in result["reason"]]
+    lead += [Warned(line) for line in in_vain(result["shards"])]
     if rejected:
         were = "1 shard was rejected; its file stays where it is." if rejected == 1 else ""
         lead.append(Warned(were or f"{rejected} shards were rejected; their files stay where they are."))

@@ -18,9 +18,10 @@ from okl.registry.entry import CHAMPION
 from okl.registry.registry import Registry
 from okl.retraining.account import Account, history_of, metrics_rows
 from okl.retraining.attempts import Attempts, taken_back
-from okl.retraining.beginning import first_reference
+from okl.retraining.beforehand import begun_by
 from okl.retraining.begun import check_begun
 from okl.retraining.champion import Known, open_champion
+from okl.retraining.contract import learnable
 from okl.retraining.intake import Intake
 from okl.retraining.judging import judge_challenger
 from okl.retraining.latest import PAGE
@@ -29,12 +30,11 @@ from okl.retraining.plan import plan_learning
 from okl.retraining.record import ShardRecord
 from okl.retraining.report import report_html, report_markdown
 from okl.retraining.scoring import Scoring
-from okl.retraining.sensitive import first_ingest
 from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
 from okl.retraining.versionfiles import write_version
-from okl.retraining.wording import apart_sentence, summary_sentence
+from okl.retraining.wording import apart_sentence, passed_over, summary_sentence
 from okl.subgradient.solver import SubgradientSolver
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
@@ -95,7 +95,7 @@ class RetrainingRun:
         champion, new = self.known.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
-            reference = first_reference(new, first_ingest(self.settings))
+            reference = begun_by(self._model, self.settings, new)
         if reference is not None:
             check_begun(self.settings, reference, self.intake.places)
             if new or self.intake.gone:
@@ -122,7 +122,8 @@ class RetrainingRun:
         """Learn a challenger, unless there is nothing to learn, or this was judged before."""
         account = self.account
         if not self._pending:
-            account.reason = "No new shard is left to learn." if self.intake.bad else account.reason
+            told = "No new shard is left to learn." if self.intake.bad else account.reason
+            account.reason = " ".join([told, *passed_over(self.intake.as_json([]))])
             return {"skipped": account.reason}
         self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
         if self.known.champion is not None:
@@ -241,9 +242,10 @@ class RetrainingRun:
 
     def _stop_at(self, bad: Sequence[ShardRecord]) -> None:
         if self.settings.on_bad == "stop" and bad:
+            remedy = f"learn it anyway: release {bad[0].key}" if learnable(bad[0].findings) else "mend it"
             raise DataError(
                 f"{bad[0].reason} It is quarantined, and on_bad = stop: nothing was learnt. Take the file away, or "
-                f"learn it anyway: release {bad[0].key}."
+                f"{remedy}."
             )
 
     def _advance(self, done: int, total: int | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from okl.configuration import IngestSettings
 from okl.errors import ConflictError, DataError, PlaceError, PlaceTakenError
 from okl.retraining.baseline import Baseline
-from okl.retraining.contract import HARD, Held, contract_digest, hold
+from okl.retraining.contract import Held, contract_digest, hold, learnable
 from okl.retraining.landing import Arrival
 from okl.retraining.profile import Profile
 from okl.retraining.record import Finding, ShardRecord, Status
@@ -52,7 +52,7 @@ def settle(
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
     held = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
-    waived = released and not any(finding.kind in HARD for finding in held.findings)
+    waived = released and learnable(held.findings)
     status: Status = "duplicate" if held.of else "accepted" if waived or not held.findings else "quarantined"
     record = _record(arrival, sha256, held, status, baseline.schema)
     record = replace(record, contract=contract_digest(contract, time_column), released=waived)

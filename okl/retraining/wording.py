@@ -44,16 +44,56 @@ def summary_text(result: Mapping[str, Any]) -> str:
         lines.append(f"shards: {_named([one['name'] for one in learnt])} ({rows:,} rows)")
     if result.get("report"):
         lines.append(f"report: {result['report']}")
+    lines += [f"Warning: {line}" for line in in_vain(shards)]
+    vain = {one["sha256"] for one in shards["released_in_vain"]}
     for one in shards["rejected"][:MOST_NAMED]:
-        why = one.get("reason") or f"{', '.join(one['kinds'])}."
-        lines.append(
-            f"Warning: {one['name']} is {one['status']}: {why} Learn it anyway: --release {one['sha256'][:16]}"
-        )
+        if one["sha256"] not in vain:
+            why = one.get("reason") or f"{', '.join(one['kinds'])}."
+            lines.append(f"Warning: {one['name']} is {one['status']}: {why}{_remedy(one)}")
     if left := [one["name"] for one in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
         lines.append(f"Warning: quarantined before, and still there: {_named(left)}.")
-    if shards["still_written"]:
-        lines.append(f"left to the next run, as they were changed just now: {_named(shards['still_written'])}")
+    lines += [line for line in passed_over(shards) if line not in str(result["reason"])]
     return "\n".join(lines)
+
+
+def passed_over(shards: Mapping[str, Any]) -> list[str]:
+    """Sentences about files that a run did not look into: changed just now, or the same bytes as files before.
+
+    >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "not learnt again"}]
+    >>> passed_over({"still_written": ["b.csv"], "under_another_name": same})
+    ['Left to the next run, as it was changed just now: b.csv.', 'day8.csv is the same as day4.csv: not learnt again.']
+    """
+    fresh = shards["still_written"]
+    were = "it was" if len(fresh) == 1 else "they were"
+    lines = [f"Left to the next run, as {were} changed just now: {_named(fresh)}."] if fresh else []
+    for status in ("not learnt again", "quarantined"):
+        same = [one for one in shards["under_another_name"] if one["status"] == status]
+        if len(same) == 1:
+            lines.append(f"{same[0]['name']} is the same as {same[0]['same_as']}: {status}.")
+        elif same:
+            pairs = [f"{one['name']} (the same as {one['same_as']})" for one in same]
+            lines.append(f"{status.capitalize()}: {_named(pairs)}.")
+    return lines
+
+
+def in_vain(shards: Mapping[str, Any]) -> list[str]:
+    """Sentences about files that were to be released, and cannot be learnt whatever is said."""
+    lines = []
+    for one in shards["released_in_vain"][:MOST_NAMED]:
+        asked = f"--release {one['sha256'][:16]} has no effect"
+        if one["there"]:
+            lines.append(f"{asked}: such rows cannot be learnt. {one['reason']}{_remedy(one)}")
+        else:
+            lines.append(f"{asked}: {one['name']} is no longer there as it was, and so it could not be learnt.")
+    return lines
+
+
+def _remedy(rejected: Mapping[str, Any]) -> str:
+    if rejected["status"] != "quarantined":  # its rows are learnt from another file
+        return ""
+    if not rejected.get("releasable", True):
+        return " Mend the file and put it in again."
+    return f" Learn it anyway: --release {rejected['sha256'][:16]}"
 
 
 def _named(names: Sequence[str]) -> str:

@@ -32,12 +32,13 @@ def tell(results: list[dict[str, Any]]) -> None:
 
 
 def test_what_others_act_on_is_told_once(configured: OwnServer) -> None:
+    in_vain = {"accepted": [], "rejected": [{}], "still_written": [], "released_in_vain": [{"there": True}]}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
     tell(
         [
             result(1, None, came=2),
             result(None, 1),  # nothing came
-            result(None, 1),  # twice in a row
+            result(None, 1, shards=in_vain),  # twice in a row: what is released in vain is held each night
             result(2, 1, came=1, drift=drift),
             result(None, 2),
             result(None, 3),  # somebody promoted 3 by hand, or a run was killed before it could tell

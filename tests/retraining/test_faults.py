@@ -43,7 +43,9 @@ def test_of_all_that_arrives_wrong_each_is_told_and_the_rest_is_learnt(place: Pa
         "no-rows.parquet": ["empty"], "older.parquet": ["late"], "schema.parquet": ["missing-column"],
     }  # fmt: skip
     assert all(one["reason"] for one in result["shards"]["rejected"])
-    assert result["shards"]["under_another_name"] == ["another-name.parquet"]
+    assert result["shards"]["under_another_name"] == [
+        {"name": "another-name.parquet", "same_as": "day-05.parquet", "status": "not learnt again"}
+    ]
     assert (result["outcome"], lineage(place)[0]) == ("published", "day-08.parquet")
     assert len(list(landing.iterdir())) == 10, "files stay where they arrived"
     again = retrain(timed)

@@ -212,7 +212,8 @@ def test_arrivals_are_data_files_by_name_wherever_below(tmp_path: Path) -> None:
     assert [one.name for one in arrivals(str(tmp_path))[0]] == ["2026/a.csv", "b.parquet"]
     assert [one.name for one in arrivals(f"{tmp_path}/*.parquet")[0]] == ["b.parquet"]
     assert arrivals(f"{tmp_path}/*.svm") == ([], [])
-    assert arrivals(str(tmp_path), settle_seconds=60.0) == ([], ["2026/a.csv", "b.parquet"])
+    settled_ones, fresh = arrivals(str(tmp_path), settle_seconds=60.0)
+    assert (settled_ones, [one.name for one in fresh]) == ([], ["2026/a.csv", "b.parquet"])
     os.utime(tmp_path / "b.parquet", (0, time.time() + 3600))  # by a clock that was set back meanwhile
     assert [one.name for one in arrivals(str(tmp_path), settle_seconds=60.0)[0]] == ["b.parquet"]
     with pytest.raises(ConfigError, match="does not exist"):
