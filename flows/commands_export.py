@@ -30,7 +30,8 @@ def export(
     """Write a model as one file that takes raw rows, scaling included, and needs no okl.
 
     The file is held against okl's own scores on made-up rows before it is there. `pip install 'okl[onnx]'` or `[skops]`
-    brings what a format needs.
+    brings what a format needs. ONNX has no dates: each of their parts (years, sine and cosine of the day in the year,
+    ...) is an input, computed as the file's property `dates` and its description say, with NaN for a missing one.
     """
     from okl.exporting.export import export as write
 

@@ -38,7 +38,8 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
 
     Columns of numbers alone are one matrix, `rows`. In a mixed table every source column is a tensor (rows,) of its
     name: double, or text for categories, where "" is missing. Numbers that are categories are text, too, spelt as in
-    training, as the model's property `categories` has them. ONNX has no dates: each part of one is a tensor.
+    training, as the model's property `categories` has them. ONNX has no dates: each part of one is a tensor,
+    computed as the model's property `dates` says.
 
     Raises
     ------

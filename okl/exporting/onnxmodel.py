@@ -11,6 +11,7 @@ from onnx import ModelProto, checker, helper
 from okl.errors import ModelError
 from okl.exporting.graph import ROWS, Graph, values_of
 from okl.exporting.inputs import LABELS_DOMAIN, input_names, input_nodes
+from okl.exporting.inputwords import date_formulas, input_sentences
 from okl.exporting.predictors import score_nodes
 from okl.store.dataset import Schema
 from okl.store.model import Model
@@ -28,7 +29,8 @@ def to_onnx(model: Model) -> ModelProto:
     `okl.exporting.inputs`. Rounding to float32, scaling and encoding are done inside. Its outputs are `scores` before
     the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,),
     double, in the target's own unit; where a column of a mixed table has that name, the output has an underscore more.
-    A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers.
+    A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers, but a missing
+    one that the model settles. What stands for missing values, and how parts of dates are computed, the file says.
 
     Raises
     ------
@@ -91,7 +93,7 @@ def _sealed(graph: Any, model: Model) -> ModelProto:
     made.ir_version = IR_VERSION
     made.doc_string = (
         f"{schema.task} of {schema.target!r} from {len(schema.source_columns)} raw columns; a matrix has them in the "
-        f"order of the property 'columns'. Finite values are expected."
+        f"order of the property 'columns'. {input_sentences(schema)}"
     )
     told = {
         "columns": json.dumps(schema.source_columns),
@@ -101,6 +103,8 @@ def _sealed(graph: Any, model: Model) -> ModelProto:
         "categories": json.dumps({one.column: one.categories for one in schema.encodings if one.kind == "category"}),
         "provenance": json.dumps(model.provenance),
     }
+    if dates := date_formulas(schema):
+        told["dates"] = json.dumps(dates)
     helper.set_model_props(made, told)
     checker.check_model(made, full_check=True)
     return made

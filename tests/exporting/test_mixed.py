@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
+import re
+from calendar import isleap
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +24,7 @@ from okl.errors import ConfigError
 from okl.exporting.madeup import UNSEEN, feeds_of, made_up
 from okl.exporting.onnxmodel import to_onnx
 from okl.exporting.sklearnmodel import to_sklearn
+from okl.piping import score_stream
 from okl.store.model import Model
 from okl.store.piecereading import SourceBatch
 from okl.store.rawrows import prepare_rows
@@ -88,6 +96,55 @@ def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> Non
     np.testing.assert_allclose(session.run(["scores"], feeds)[0], expected, atol=1e-5 * np.abs(expected).max())
     with pytest.raises(InvalidArgument, match="Unexpected input data type"):
         session.run(["scores"], feeds | {"code": codes})
+
+
+def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothing(model: Model) -> None:
+    meta = onnxruntime.InferenceSession(to_onnx(model).SerializeToString()).get_modelmeta()
+    formulas = json.loads(meta.custom_metadata_map["dates"])
+    rows = made_up(model.schema, 200)
+    days = [time - datetime(2000, 1, 1) for time in rows.column("seen").to_pylist()]
+    for at, time in enumerate(rows.column("seen").to_pylist()):
+        terms = {
+            "days": days[at] / timedelta(days=1),
+            "day_of_year": time.timetuple().tm_yday - 1,
+            "days_of_year": 365 + isleap(time.year),
+            "weekday": time.weekday(),
+            "share_of_day": days[at] / timedelta(days=1) % 1.0,
+        }
+        for name, formula in formulas.items():
+            value = eval(formula, {"sin": math.sin, "cos": math.cos, "pi": math.pi}, terms)
+            assert value == pytest.approx(feeds_of(model.schema, rows.slice(at, 1))[name][0], abs=1e-9)
+    assert len(formulas) == 7
+    settled = {
+        "mean": "becomes the mean of the training rows",
+        "zero": "becomes 0",
+        "drop": "with a NaN the scores are",
+    }
+    assert settled[model.schema.missing] in meta.description
+    assert '"" stands for missing text' in meta.description
+
+
+def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = table().to_pandas().rename(columns={"seen": "since"})
+    raw["since"] = raw["since"].dt.strftime("%Y-%m-%d").where(raw.index % 9 != 4)
+    raw.to_csv(tmp_path / "rows.csv", index=False)
+    okl.ingest(tmp_path / "rows.csv", tmp_path / "data", target="y", missing="mean", dates="parts", scale="standard")
+    made = okl.train(tmp_path / "data", frequencies=40, bandwidth=2.0, step_size=0.5, out=str(tmp_path / "run"))
+    okl.export(made["model"], tmp_path / "churn.onnx")
+    raw.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    page = (Path(__file__).parents[2] / "infra" / "docs" / "tables.md").read_text()
+    (told,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(told, found)
+    out = io.BytesIO()
+    score_stream(made["model"], io.BytesIO((tmp_path / "new.csv").read_bytes()), out)
+    expected = pd.read_csv(io.BytesIO(out.getvalue()))
+    assert raw.isna().any().sum() == 3
+    np.testing.assert_allclose(found["scores"], expected["score"], atol=1e-5)
+    assert list(found["labels"]) == list(expected["prediction"])
 
 
 def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:
