@@ -81,7 +81,8 @@ def deploy(
     score: Annotated[
         str | None,
         typer.Option(
-            metavar="SOURCE", help="With --retrain: score these rows with each new champion; none: no scoring."
+            metavar="SOURCE",
+            help="With --retrain: score these rows with each new champion, when a run is over; none: no scoring.",
         ),
     ] = None,
     score_out: Annotated[

@@ -152,7 +152,7 @@ def promote(
     model = Registry(registry).model(name)
     before = model.state().champion
     entry = model.promote(which or version, expected=None if expect is None else {CHAMPION: expect}, why=why)
-    _show_moved(name, before, entry, json)
+    _show_moved(name, before, entry, registry, json)
 
 
 @models.command(short_help="Make the champion before the champion again.")
@@ -166,7 +166,7 @@ def rollback(
     model = Registry(registry).model(name)
     before = model.state().champion
     entry = model.rollback(expected=None if expect is None else {CHAMPION: expect}, why=why)
-    _show_moved(name, before, entry, json)
+    _show_moved(name, before, entry, registry, json)
 
 
 @models.command(short_help="Remove the files of old versions.")
@@ -199,11 +199,13 @@ def _two(name: str, first: str | None, second: str | None) -> tuple[str, str, st
     return model, which, version or CHAMPION
 
 
-def _show_moved(name: str, before: int | None, entry: Entry, json: bool) -> None:
+def _show_moved(name: str, before: int | None, entry: Entry, registry: str | None, json: bool) -> None:
     """before : the champion's number just before; somebody else may have moved it in between, so the log has the last
     word on the new one."""
+    from flows.stack.rescoring import rescoring
     from okl.registry.describe import describe_entry
     from okl.registry.wording import moved_text
 
     found = {"model": name, "champion_before": before} | describe_entry(entry)
-    show(found, json, moved_text(found))
+    scored = rescoring(name, registry) if entry.state.champion != before else ""
+    show(found | {"scored": scored or None}, json, "\n".join(filter(None, (moved_text(found), scored))))

@@ -34,6 +34,7 @@ from flows.schedule import deployed_text
 from flows.server import OwnServer
 from flows.service import RetrainService
 from flows.stack.deployed import deployments_of
+from flows.stack.rescoring import rescoring_at
 from flows.stages import Started
 from okl.configuration import IngestSettings, TrainSettings
 from okl.errors import ConfigError, ExecutionError
@@ -241,7 +242,7 @@ def test_a_schedule_fires_and_its_run_completes(server: OwnServer, client: SyncP
 
 
 def test_deploying_again_changes_nothing_but_what_is_ours(
-    client: SyncPrefectClient, deployed: list[str], retraining: list[str], place: Path
+    server: OwnServer, client: SyncPrefectClient, deployed: list[str], retraining: list[str], place: Path
 ) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
         found = client.read_deployment_by_name("okl-retrain/hours").schedules
@@ -257,7 +258,14 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     assert len(watching) == 2
     mine = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 5 * * *"), active=False, slug="mine")
     client.create_deployment_schedules(first.id, [mine])
+    registry = str(place / "home" / "registry")
+    told = (
+        f"{place}/new.parquet is scored with it when okl-retrain/hours runs next; at once: prefect deployment run okl-"
+    )
+    assert rescoring_at(server.url, "hours", registry) == f"{told}score/hours"
+    assert rescoring_at(server.url, "hours", "/another") == ""
     assert deploy(retrain=hours(), service=RetrainService(retries=5, late="all")) == [retraining[0], retraining[2]]
+    assert rescoring_at(server.url, "hours", registry) == "", "what is deployed without --score scores nothing"
     again = client.read_deployment_by_name(retraining[0])
     assert schedules() == [("mine", "0 5 * * *")]
     assert automations() == watching
