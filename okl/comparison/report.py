@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from okl.comparison.pictures import Picture as Drawn
 from okl.comparison.pictures import pictures_of
-from okl.comparison.wording import BIAS_HEADER, HEADER, bias_rows, sentences, table_row, warning_sentences
+from okl.comparison.wording import BIAS_HEADER, HEADER, bias_rows, sentences, table_rows, warning_sentences
 from okl.store import pagehtml as html
 from okl.store import pagemarkdown as markdown
 from okl.store.pageparts import Block, Grid, Picture, Section, Warned, Words
@@ -73,7 +73,7 @@ def _sections(page: Page) -> list[Section]:
 
 
 def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:
-    tables: list[TableOfPage] = [("Models", HEADER, [table_row(row) for row in result["models"]])]
+    tables: list[TableOfPage] = [("Models", HEADER, table_rows(result))]
     if rows := bias_rows(result):
         tables.append(("Either bias, at its own best value", BIAS_HEADER, rows))
     return tables

@@ -13,10 +13,21 @@ HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p"
 BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
 SIGNIFICANT = 0.05
 LOOSE_GAP = 10.0  # times the tolerance
+MORE_ITERATIONS = 10  # times those that did not suffice
+UNSOLVED = "*"
 
 
-def table_row(row: Mapping[str, Any]) -> list[str]:
-    """A row of the table as text, a column each of HEADER."""
+def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """The rows of the table as text, a column each of HEADER; UNSOLVED marks gaps and tests of unfinished solutions."""
+    marks = [UNSOLVED if _unsolved(row, result["settings"]["tolerance"]) else "" for row in result["models"]]
+    return [_table_row(row, mark, mark or marks[0]) for row, mark in zip(result["models"], marks, strict=True)]
+
+
+def _unsolved(row: Mapping[str, Any], tolerance: float) -> bool:
+    return (row.get("relative_gap") or 0.0) > tolerance
+
+
+def _table_row(row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
     if row["mean"] is None:
         return [row["model"], "failed", *["-"] * 3, seconds(row["seconds"]), "-", "-"]
     return [
@@ -24,10 +35,10 @@ def table_row(row: Mapping[str, Any]) -> list[str]:
         percent(row["mean"], row["spread"]),
         parameter_words(row),
         row["bias"] if row["kind"] == "certified" else "-",
-        "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}",
+        "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
         seconds(row["seconds"]),
         "best" if row["best"] else f"{-100 * row['difference'] + 0.0:.2f}",
-        "-" if row["best"] else f"{row['p_value']:.2g}",
+        "-" if row["best"] else f"{row['p_value']:.2g}{test_mark}",
     ]
 
 
@@ -80,8 +91,14 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         winner_sentence(result),
         f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
         f"p: {result['test_name']} against the best, two-sided, not corrected for how many there are. Chosen values "
-        "are the best ones on the very rows that the table reports, for every model alike.",
+        "are the best ones on the very rows that the table reports, for every model alike. Seconds: of all fits of a "
+        "model added up, several of which may run at once.",
     ]
+    if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
+        said.append(
+            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within {settings['iterations']} "
+            "iterations: accuracy and p are those of an unfinished solution, and may change with more of them."
+        )
     if len(result["rungs"]) > 1:
         steps = ", ".join(number(rows) for rows in result["rungs"])
         said.append(
@@ -109,8 +126,10 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if loose:
         names = ", ".join(f"{row['model']} ({row['relative_gap']:.1g})" for row in loose)
         advice = "Ingest with --scale standard, or raise" if data["scale"] == "none" else "Raise"
+        more = MORE_ITERATIONS * result["settings"]["iterations"]
         warnings.append(
-            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. {advice} --iterations."
+            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. {advice} --iterations, to "
+            f"{more} for example."
         )
     warnings += [f"{row['model']} failed: {row['note']}" for row in result["models"] if row["mean"] is None]
     return warnings
@@ -118,7 +137,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Aligned lines for a terminal."""
-    lines = aligned([list(HEADER), *(table_row(row) for row in result["models"])])
+    lines = aligned([list(HEADER), *table_rows(result)])
     said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
     files = [f"Model: {result['model']}", f"Report: {result['run']}/report.html"]
     return "\n".join([*lines, *said, *files, f"To use it: okl predict {typed_model(result)} ROWS --out SCORES"])

@@ -14,6 +14,7 @@ from okl.accelerated.catalogue import MODEL_NAMES
 from okl.comparison.dispatch import compare
 from okl.comparison.entrants import ONLINE_NAMES, check_entrants, entrants
 from okl.comparison.settings import CompareSettings
+from okl.comparison.wording import sentences, table_rows, warning_sentences
 from okl.configuration import settings_from
 from okl.errors import ConfigError, DataError
 from okl.functions import evaluate
@@ -65,6 +66,19 @@ def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, An
     assert "Nadeau & Bengio" in result["test_name"]
     certificate = result["certificate"]
     assert certificate is None or 0 <= certificate["relative_gap"] < 0.2
+
+
+def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(result: dict[str, Any]) -> None:
+    strict = result | {"settings": result["settings"] | {"tolerance": 1e-9, "iterations": 40}}
+    certified = [row["kind"] == "certified" for row in result["models"]]
+    assert [cells[4].endswith("*") for cells in table_rows(strict)] == certified
+    tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
+    assert [cells[7].endswith("*") for cells in table_rows(strict)][1:] == tested
+    assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(sentences(strict))
+    assert any("c-svm" in told and "--iterations, to 400 for" in told for told in warning_sentences(strict))
+    solved = result | {"settings": result["settings"] | {"tolerance": 1.0}}
+    assert not any("*" in cell for cells in table_rows(solved) for cell in cells)
+    assert "not solved" not in " ".join([*sentences(solved), *warning_sentences(solved)])
 
 
 def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> None:
