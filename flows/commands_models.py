@@ -18,7 +18,9 @@ models = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.add_typer(models, name="models", short_help="Registered models: list, show, diff, promote, rollback, prune.")
+app.add_typer(
+    models, name="models", short_help="Registered models: list, show, diff, publish, promote, rollback, prune."
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")]
 Which = Annotated[str | None, typer.Argument(metavar="WHICH", help="Number or alias.", show_default=False)]
@@ -43,6 +45,7 @@ def list_models(registry: Registered = None, json: Json = False) -> None:
 @models.command("show", short_help="A model's versions and log, or one version's lineage.")
 def show_model(
     model: Annotated[str, typer.Argument(metavar="NAME[@WHICH]", help="A model, or a version: NAME@7, NAME@champion.")],
+    which: Which = None,
     whole: Annotated[
         bool, typer.Option("--all", help="Of a version: every setting, what it was made with, all shards.")
     ] = False,
@@ -55,11 +58,12 @@ def show_model(
     """A model's versions and log; or of one version how good it is, what it learnt, and by which settings."""
     from okl.registry.describe import describe_model, describe_one
     from okl.registry.registry import Registry
-    from okl.registry.wording import model_text, version_text
+    from okl.registry.versionwording import version_text
+    from okl.registry.wording import model_text
 
-    name, at, which = model.partition("@")
+    name, which = _one(model, which, "show")
     registered = Registry(registry).model(name)
-    if not at:
+    if not which:
         if verify:
             for one in registered.versions():
                 if not one.pruned:
@@ -146,12 +150,12 @@ def promote(
     from okl.registry.entry import CHAMPION
     from okl.registry.registry import Registry
 
-    name, at, version = name.partition("@")
-    if bool(at) == (which is not None):
-        raise ConfigError("okl models promote takes one version: okl models promote churn 7, or churn@7.")
+    name, version = _one(name, which, "promote")
+    if not version:
+        raise ConfigError(f"okl models promote takes one version: okl models promote {name} 7, or {name}@7.")
     model = Registry(registry).model(name)
     before = model.state().champion
-    entry = model.promote(which or version, expected=None if expect is None else {CHAMPION: expect}, why=why)
+    entry = model.promote(version, expected=None if expect is None else {CHAMPION: expect}, why=why)
     _show_moved(name, before, entry, registry, json)
 
 
@@ -184,6 +188,14 @@ def prune(
 
     pruned = Registry(registry).model(name).prune(keep, dry_run=dry_run, why=why)
     show({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
+
+
+def _one(name: str, which: str | None, command: str) -> tuple[str, str]:
+    """A model and a version of it, "" for none, from NAME, NAME WHICH or NAME@WHICH."""
+    model, at, version = name.partition("@")
+    if (at and which is not None) or (at and not version):
+        raise ConfigError(f"okl models {command} takes one version: okl models {command} {model} 7, or {model}@7.")
+    return model, which or version
 
 
 def _two(name: str, first: str | None, second: str | None) -> tuple[str, str, str]:

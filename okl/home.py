@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from glob import has_magic
 from pathlib import Path
 from shlex import quote
@@ -39,11 +40,26 @@ def name_after(location: str) -> str:
 
 def runs_named(name: str) -> list[Path]:
     """Complete runs in okl's home that were given a name, the newest one first; the name is followed by a date."""
-    runs = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute() / "runs"
-    if not name or not runs.is_dir():
+    if not name:
         return []
-    named = {folder.name.removeprefix(name): folder for folder in runs.iterdir() if folder.name.startswith(name)}
+    named = {folder.name.removeprefix(name): folder for folder in _runs() if folder.name.startswith(name)}
     return [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]
+
+
+def close_to(name: str, others: Iterable[str] = ()) -> str:
+    """A question that names what looks like a name among the runs in okl's home and others; "" if nothing does.
+
+    Runs are known by their whole names and by those that they were given, without the date.
+    """
+    runs = [folder.name for folder in _runs()]
+    known = dict.fromkeys([*others, *(DATED.sub("", run) for run in runs), *runs])
+    close = get_close_matches(name, known, 3) if name else []
+    return f"Did you mean {' or '.join(close)}?" if close else ""
+
+
+def _runs() -> list[Path]:
+    runs = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute() / "runs"
+    return [folder for folder in runs.iterdir() if folder.name[:1] != "."] if runs.is_dir() else []
 
 
 def typed_model(result: Mapping[str, Any]) -> str:

@@ -15,7 +15,10 @@ from okl.execution.protocol import Rows
 from okl.explaining.importance import Importances, permutation_importance
 from okl.explaining.sample import sample_source
 from okl.progress import NullObserver, Observer
+from okl.registry.describe import learnt_rows, rows_of
+from okl.registry.lineage import is_of_retraining
 from okl.registry.reference import REGISTRY, find_version, is_reference, meant
+from okl.registry.registry import Registry
 from okl.store.manifest import is_dataset, open_dataset
 from okl.store.matching import read_as
 from okl.store.model import Model, load_model
@@ -55,7 +58,9 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
     Returns
     -------
     model, folder, what (its parts), schema (task, target, columns, labels), configuration, provenance; lineage of a
-    registered version; figures and certificate that its run wrote down; importance, or why there is none
+    registered version; figures and certificate that its run wrote down; judged, of a retrained version: rows, shards,
+    challenger (figures of this model), champion (those of the one before), against (its name); importance, or why
+    there is none
 
     Raises
     ------
@@ -78,7 +83,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "configuration": known.model.configuration,
         "provenance": known.model.provenance,
         "lineage": dict(known.lineage) or None,
-        **{name: known.result.get(name) for name in TOLD},
+        **_written(known.result),
     }
     found, where = _importances(settings, known, observer)
     return told | {"importance": found.as_json() | {"on": where} if found else None, "no_importance": where}
@@ -99,7 +104,9 @@ def _known(settings: ExplainSettings) -> Known:
     named = meant(settings.model, settings.registry)
     if is_reference(named):
         version = find_version(named, settings.registry)
-        lineage = {"version": version.number, **version.lineage.as_json()}
+        line = Registry(settings.registry).model(version.name).ancestry(version)
+        learnt = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
+        lineage = {"version": version.number, **learnt, **version.lineage.as_json()}
         folder = version.model_folder
         return Known(version.load(), str(version), folder, lineage, _result_beside(folder))
     folder = place_of(named)
@@ -113,6 +120,17 @@ def _result_beside(folder: Place) -> dict[str, Any]:
     except (OSError, DataError, ValueError):
         return {}
     return read if isinstance(read, dict) else {}
+
+
+def _written(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a result: of a run by its splits, of a retraining what it was judged by."""
+    if not is_of_retraining(result):
+        return {name: result.get(name) for name in TOLD} | {"judged": None}
+    overall = (result.get("decision") or {}).get("overall") or {}
+    against = f"{result.get('model')}@{result['parent']}" if result.get("parent") else None
+    judged = {"rows": overall.get("rows"), "shards": result["judged_on"], "against": against}
+    told = {"certificate": result.get("certificate"), "judged": judged | dict(result.get("metrics") or {})}
+    return dict.fromkeys(TOLD) | told
 
 
 def _importances(settings: ExplainSettings, known: Known, observer: Observer) -> tuple[Importances | None, str]:

@@ -76,8 +76,8 @@ def permutation_importance(
     """
     if len(inputs) < 2:
         raise DataError(f"{len(inputs)} rows came to be explained on, but values are dealt out among at least two.")
-    schema, random = model.schema, np.random.default_rng(seed)
-    error = _error(model, inputs, targets, n_threads)
+    schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
+    total = _total(model, inputs, targets, n_threads)
     source = np.array(origins(schema.features, schema.encodings))
     permuted = inputs.copy()
     found = []
@@ -86,16 +86,17 @@ def permutation_importance(
         rises = np.empty(repeats)
         for repeat in range(repeats):
             permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
-            rises[repeat] = _error(model, permuted, targets, n_threads) - error
+            rises[repeat] = _total(model, permuted, targets, n_threads) - total
         permuted[:, group] = inputs[:, group]
-        found.append(Importance(column, float(rises.mean()), float(rises.std())))
+        # counts of mistakes are whole, so what cancels is 0; means of them would leave 1e-17
+        found.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
         advance(number + 1, len(schema.source_columns))
     found.sort(key=lambda one: -one.rise)
-    return Importances(len(inputs), repeats, error, tuple(found))
+    return Importances(n_rows, repeats, total / n_rows, tuple(found))
 
 
-def _error(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int) -> float:
-    return float(_mistakes(model.schema, model.predictor.scores(inputs, n_threads), targets).mean())
+def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int) -> float:
+    return float(_mistakes(model.schema, model.predictor.scores(inputs, n_threads), targets).sum())
 
 
 def _mistakes(schema: Schema, scores: FloatArray, targets: FloatArray) -> NDArray[Any]:

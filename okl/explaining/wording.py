@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from okl.configuration import TrainSettings, WhereSettings
 from okl.store.texttables import aligned
 from okl.store.wording import METRIC_NAMES, SPLIT_NAMES, number
+from okl.types import Precision
 
 MOST_COLUMNS = 20
 BAR = 30  # characters of the longest bar
@@ -30,7 +34,7 @@ def _what(told: Mapping[str, Any]) -> list[str]:
         "scores by": predictor_sentence(told["what"]),
         "learnt with": settings_text(told["configuration"], told["provenance"].get("chosen") or {}),
         "chosen": _chosen(told["provenance"].get("chosen") or {}),
-        "learnt from": _origin(told["provenance"]),
+        "learnt from": _origin(told["provenance"], (told.get("lineage") or {}).get("learnt_rows")),
     }
     if told["task"] == "binary":
         below, above = told["labels"]
@@ -62,10 +66,14 @@ def _chosen(chosen: Mapping[str, Any]) -> str:
     )
 
 
-def _origin(provenance: Mapping[str, Any]) -> str:
+def _origin(provenance: Mapping[str, Any], learnt_rows: int | None) -> str:
+    """learnt_rows : of a registered version with those that its ancestors learnt, where it went on from them."""
     rows, sha256 = provenance.get("train_rows"), (provenance.get("data_sha256") or "")[:16]
+    told = f"{number(rows)} rows" if rows else ""
+    if rows and learnt_rows and rows < learnt_rows:
+        told = f"{number(learnt_rows)} rows, {number(rows)} of them new"
     versions = ", ".join(f"{name} {value}" for name, value in (provenance.get("versions") or {}).items())
-    parts = {"{} rows": rows and number(rows), "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
+    parts = {"{}": told, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
     return ", ".join(pattern.format(value) for pattern, value in parts.items() if value)
 
 
@@ -84,13 +92,19 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
     >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
     ...                     "numbers": 300})
     '64 columns of the map binning (binning.py 0123456789ab), 300 numbers of float32'
+    >>> predictor_sentence({"kind": "linear", "map": {"kind": "standardised-linear"}, "precision": "float32",
+    ...                     "shapes": {"weights": [1, 33], "offsets": [1]}, "numbers": 98})
+    'a linear model of the inputs: 33 weights, 1 offset, 64 numbers that scale the inputs; float32'
     """
     size = f"{what['numbers']:,} numbers of {what['precision']}"
     if what["kind"] == "expansion":
         return f"{what['shapes']['supports'][0]:,} support vectors, {_kernel(what['kernel'])}, {size}"
     kind, shapes = what["map"]["kind"], what["shapes"]
     if kind == "standardised-linear":
-        return f"a linear model of the inputs, {size}"
+        n_weights, n_offsets = prod(shapes["weights"]), prod(shapes.get("offsets", [0]))
+        offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
+        scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
+        return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
     if kind == "extension":
         return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
     if kind == "nystrom":
@@ -107,6 +121,8 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
 
 
 def _figures(told: Mapping[str, Any]) -> list[str]:
+    if told.get("judged"):
+        return _judged(told["judged"], told["task"])
     rows = [
         [SPLIT_NAMES[split], METRIC_NAMES[metric], number(value)]
         for split in SPLIT_NAMES
@@ -114,6 +130,22 @@ def _figures(told: Mapping[str, Any]) -> list[str]:
         if metric in METRIC_NAMES and isinstance(value, int | float)
     ]
     return aligned(rows) if rows else []
+
+
+def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
+    """Of a retraining: this model beside what was champion before it, on the same reserved rows."""
+    other = judged["against"] or ("the mean" if task == "regression" else "majority class")
+    own, before = judged.get("challenger") or {}, judged.get("champion") or {}
+    rows = [
+        [METRIC_NAMES[metric], number(value), number(before.get(metric))]
+        for metric, value in own.items()
+        if metric in METRIC_NAMES and isinstance(value, int | float)
+    ]
+    if not rows:
+        return []
+    shards = len(judged["shards"])
+    where = f"on {number(judged['rows'])} reserved rows of {shards:,} shard{'' if shards == 1 else 's'}"
+    return aligned([[where, "this model", other], *rows])
 
 
 def _certificate(told: Mapping[str, Any]) -> list[str]:
@@ -128,25 +160,41 @@ def _lineage(told: Mapping[str, Any]) -> list[str]:
     lineage = told.get("lineage")
     if not lineage:
         return []
-    rows = sum(int(shard.get("rows", 0)) for shard in lineage["shards"])
+    n_shards, how = len(lineage["shards"]), str(lineage["environment"].get("how") or "")
+    new = f"{n_shards:,} shard{'' if n_shards == 1 else 's'}, {lineage['rows']:,} rows"
     facts = {
         "version": number(lineage["version"]),
         "parent": number(lineage["parent"]),
-        "learnt": f"{len(lineage['shards']):,} shard{'' if len(lineage['shards']) == 1 else 's'}, {rows:,} rows",
+        "new" if how or lineage["parent"] else "learnt": new,
+        "how": how,
         "published": str(lineage["decision"].get("reason") or ""),
     }
     return ["lineage", *aligned([[name, value] for name, value in facts.items() if value])]
 
 
 def _importance(told: Mapping[str, Any]) -> list[str]:
-    found = told.get("importance")
-    if not found:
+    if not told.get("importance"):
         return [str(told["no_importance"])]
     error = "squared error" if told["task"] == "regression" else "mistake rate"
+    return importance_lines(told["importance"], error, told["what"]["precision"])
+
+
+def importance_lines(found: Mapping[str, Any], error: str, precision: Precision) -> list[str]:
+    """Of `Importances.as_json`, on the rows that it names: a head, and a line a column.
+
+    error : what is told, for people; precision : of the scores, whose rounding is no rise
+    """
     columns = found["columns"][:MOST_COLUMNS]
+    nought = float(np.finfo(precision).eps) * found["error"]
     largest = max((one["rise"] for one in columns), default=0.0)
     rows = [
-        [one["column"], f"{one['rise']:+.4g}", f"+- {one['spread']:.2g}", _bar(one["rise"], largest)] for one in columns
+        [
+            one["column"],
+            "0" if abs(one["rise"]) <= nought else f"{one['rise']:+.4g}",
+            f"+- {one['spread'] if one['spread'] > nought else 0.0:.2g}",
+            _bar(one["rise"], largest) if one["rise"] > nought else "",
+        ]
+        for one in columns
     ]
     hidden = len(found["columns"]) - len(columns)
     more = [f"and {hidden:,} columns that matter less"] if hidden > 0 else []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from okl.registry.entry import Entry
+from okl.registry.lineage import WINDOW_ROWS
 from okl.registry.model import RegisteredModel
 from okl.registry.registry import Registry
 from okl.registry.version import Version
@@ -34,11 +35,14 @@ def describe_model(model: RegisteredModel) -> dict[str, Any]:
     model.version(1)  # says so if there is none
     entries = model.entries()
     state = entries[-1].state
-    versions = []
+    versions: list[dict[str, Any]] = []
+    in_all: dict[int | None, int] = {}
     for entry in entries:
         if entry.published is not None:
             version = model.opened(entry.published, state)
-            versions.append(describe_version(version, state.aliases) | {"at": entry.at, "by": entry.by})
+            in_all[version.number] = rows_of(version) + in_all.get(version.lineage.parent, 0)
+            told = {"learnt_rows": learnt_rows(version, in_all[version.number]), "at": entry.at, "by": entry.by}
+            versions.append(describe_version(version, state.aliases) | told)
     return {
         "model": model.name,
         "folder": str(model.folder),
@@ -69,13 +73,15 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
     line = list(model.ancestry(version))
     entries = model.entries()
     made = next(one for one in entries if one.published is not None and one.published.version == version.number)
+    in_all = sum(map(rows_of, line))
     return describe_version(version, entries[-1].state.aliases) | {
         "model": model.name,
         **{name: getattr(made, name) for name in ("at", "by", "why")},
         "files": version.published.files,
         "ancestors": [one.number for one in line[1:]],
         "shards_in_all": sum(len(one.lineage.shards) for one in line),
-        "rows_in_all": sum(rows_of(one) for one in line),
+        "rows_in_all": in_all,
+        "learnt_rows": learnt_rows(version, in_all),
     }
 
 
@@ -115,6 +121,17 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
 def rows_of(version: Version) -> int:
     """Rows that this version learnt and its parent had not."""
     return sum(int(shard.get("rows", 0)) for shard in version.lineage.shards)
+
+
+def learnt_rows(version: Version, in_all: int) -> int | None:
+    """Rows that a version was learnt from; None of one solved over a window by an okl that did not write down how many.
+
+    in_all : rows that it and its ancestors learnt, which one that went on from its parent was learnt from
+    """
+    made = version.lineage.environment
+    if WINDOW_ROWS in made:
+        return int(made[WINDOW_ROWS])
+    return None if str(made.get("how", "")).startswith("solved anew") else in_all
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from okl.checkpoints.origin import WHERE_IT_RUNS
 from okl.registry.changes import changes_since, version_before
 from okl.registry.entry import CHAMPION
-from okl.registry.lineage import Lineage
+from okl.registry.lineage import Lineage, is_of_retraining
 from okl.registry.model import RegisteredModel
 from okl.registry.payload import MODEL
 from okl.registry.version import Published
@@ -40,7 +40,8 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
 
     lineage = _lineage(found, weights_digest(folder), result)
     champion = {CHAMPION: model.state().champion}
-    trains = bool(result) and "winner" not in result  # a comparison has a report of its own
+    # a comparison, or the version of another registry, has a report of its own
+    trains = bool(result) and "winner" not in result and not is_of_retraining(result)
     before = version_before(model) if trains else None
 
     def write(into: Path) -> None:
@@ -66,7 +67,9 @@ def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Linea
         "rows": known.get("train_rows", 0),
     }
     environment: dict[str, Any] = {name: known[name] for name in ("versions", "processor", "created") if name in known}
-    metrics = {part: _scalars(result.get(part) or {}) for part in ("test", "progressive") if result.get(part)}
+    splits = {part: result.get(part) for part in ("test", "progressive")}
+    measured = (result.get("metrics") or {}) if is_of_retraining(result) else splits
+    metrics = {part: _scalars(figures) for part, figures in measured.items() if figures}
     return Lineage(None, (shard,), settings | {"weights_sha256": weights_sha256}, environment, metrics)
 
 

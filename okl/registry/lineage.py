@@ -10,6 +10,16 @@ from typing import Any
 from okl.errors import RegistryError
 from okl.registry.sealed import digest_of
 
+WINDOW_ROWS = "window_rows"  # in the environment of what was solved anew: rows of the shards that were read
+
+
+def is_of_retraining(result: Mapping[str, Any]) -> bool:
+    """Whether a result.json beside a model is a retraining's: its names mean other things than a run's.
+
+    Its `progressive` is a list of shards, and its `metrics` are those of champion and challenger on reserved rows.
+    """
+    return "judged_on" in result
+
 
 @dataclass(frozen=True)
 class Lineage:

@@ -94,10 +94,13 @@ class ModelLog:
 
     def close_names(self) -> str:
         """Names of other models that look like this one's, "or" between; "" if there is none."""
-        with suppress(OklError):  # a store that cannot be listed
-            others = [folder.name for folder in folders(self.folder.parent) if folder.name != self.name]
-            return " or ".join(get_close_matches(self.name, others, 3))
-        return ""
+        return " or ".join(get_close_matches(self.name, self.others(), 3))
+
+    def others(self) -> list[str]:
+        """Names of the other models of the registry; none where its store cannot be listed."""
+        with suppress(OklError):
+            return [folder.name for folder in folders(self.folder.parent) if folder.name != self.name]
+        return []
 
     def opened(self, published: Publication, state: State) -> Version:
         """The version that an entry published, as of a state."""

@@ -6,13 +6,13 @@ import os
 import re
 from pathlib import Path
 
-from okl.errors import ConfigError, DataError
-from okl.home import runs_named
+from okl.errors import ConfigError, DataError, ModelError
+from okl.home import close_to, runs_named
 from okl.registry.entry import CHAMPION
 from okl.registry.payload import MODEL
 from okl.registry.registry import NAME, Registry
 from okl.registry.version import Version
-from okl.store.model import DESCRIPTION, Model, load_model
+from okl.store.model import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
 from okl.store.places import RemotePath, place_of
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
@@ -54,7 +54,7 @@ def meant(model: Location, registry: Location | None = None) -> str:
 
     Raises
     ------
-    ConfigError : several runs have that name
+    ConfigError : several runs have that name; ModelError : it is the name of nothing that is there
     """
     given = os.fspath(model)
     place = place_of(given)
@@ -66,10 +66,15 @@ def meant(model: Location, registry: Location | None = None) -> str:
         return str(place / MODEL)
     if not NAME.fullmatch(given):
         return given
-    if Registry(registry).model(given).state().latest:
+    registered = Registry(registry).model(given)
+    if registered.state().latest:
         return f"{given}@{CHAMPION}"
-    run = run_named(given)
-    return given if run is None else str(run / MODEL)
+    if (run := run_named(given)) is not None:
+        return str(run / MODEL)
+    if place.exists():
+        return given
+    advice = f"{close_to(given, registered.others())} {WHAT_TO_GIVE}".strip()
+    raise ModelError(f"No folder, run or registered model is named {given!r}. {advice}")
 
 
 def _is_run(place: RemotePath) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from okl.configuration import IngestSettings, TrainSettings
 from okl.registry.describe import flattened
 from okl.registry.entry import CANDIDATE, CHAMPION, PREVIOUS
 from okl.registry.pruning import Pruned
@@ -13,9 +12,10 @@ from okl.store.texttables import aligned
 from okl.store.wording import flat, number, rate
 
 CHALLENGER = "challenger"  # in the figures of a retrained version: itself; the champion there is the one before
+BEFORE = (
+    "before: the champion then (at first majority class or mean), on the same reserved rows; each version has others"
+)
 SHOWN = 20  # versions of a model
-PAGE = "report.html"
-HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
 PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "environment": "environment"}
 
 
@@ -37,7 +37,7 @@ def registry_text(found: Mapping[str, Any]) -> str:
 
 def model_text(found: Mapping[str, Any]) -> str:
     """Of `describe_model`."""
-    rows = [["version", "aliases", "parent", "shards", "rows", "size", "published", "figures"]]
+    rows = [["version", "aliases", "parent", "new shards", "new rows", "learnt from", "size", "published", "figures"]]
     rows += [
         [
             str(version["version"]),
@@ -45,9 +45,10 @@ def model_text(found: Mapping[str, Any]) -> str:
             number(version["parent"]),
             number(len(version["shards"])),
             number(version["rows"]),
+            "-" if version["learnt_rows"] is None else f"{version['learnt_rows']:,} rows",
             "pruned" if version["pruned"] else size(version["size_bytes"]),
             version["at"],
-            _figures(version["metrics"]) or "-",
+            _figures(version["metrics"], judged_rows(version)) or "-",
         ]
         for version in found["versions"][:SHOWN]
     ]
@@ -61,64 +62,11 @@ def model_text(found: Mapping[str, Any]) -> str:
             f"{found['model']}: {_aliases(found['aliases'])}  ({found['folder']})",
             *aligned(rows),
             *([f"... and {more} more versions (--json shows all)"] if more > 0 else []),
+            *([BEFORE] if any(judged_rows(version) for version in found["versions"][:SHOWN]) else []),
             "",
             *aligned(log),
         ]
     )
-
-
-def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
-    """Of `describe_one`: how good it is, what it learnt and by which settings, and where it lies.
-
-    whole : with every setting, what it was made with, and all shards
-    """
-    shards = found["shards"]
-    decided = (found["decision"] or {}).get("reason")
-    rows = [["aliases", ", ".join(found["aliases"]) or "-"], ["published", f"{found['at']} by {found['by']}"]]
-    rows += [["why", str(decided or found["why"])]] if decided or found["why"] else []
-    rows += [[f"metrics.{name}", text] for name, text in _own(found["metrics"])]
-    given = _given(found)
-    rows += [[f"settings.{name}", text] for name, text in flat(found["settings"]) if whole or name in given]
-    before = f"; with all ancestors {_learnt(found['shards_in_all'], found['rows_in_all'])}" if found["parent"] else ""
-    rows += flat_rows({
-        "learnt": _learnt(len(shards), found["rows"]) + before,
-        "parent": found["parent"],
-        "files": "pruned" if found["pruned"] else f"{found['folder']} ({size(found['size_bytes'])})",
-    })  # fmt: skip
-    if PAGE in found["files"] and not found["pruned"]:
-        rows.append(["report", f"{found['folder']}/{PAGE}"])
-    head = f"{found['model']}@{found['version']}"
-    if not whole:
-        more = f"every setting, what it was made with, and its shards: okl models show {head} --all"
-        return "\n".join([head, *aligned(rows), "", more])
-    rows += flat_rows({"identity": found["identity"], "ancestors": found["ancestors"]})
-    for part in ("decision", "environment"):
-        rows += [[f"{part}.{name}", text] for name, text in flat(found[part])]
-    learnt = [["shard", "rows", "sha256"]]
-    learnt += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
-    return "\n".join([head, *aligned(rows), "", *aligned(learnt)])
-
-
-def _learnt(shards: int, rows: int) -> str:
-    return f"{shards:,} {'shard' if shards == 1 else 'shards'}, {rows:,} rows"
-
-
-def flat_rows(facts: Mapping[str, Any]) -> list[list[str]]:
-    """Facts as rows of a table."""
-    return [[name, text] for name, text in flat(facts)]
-
-
-def _given(found: Mapping[str, Any]) -> set[str]:
-    """Names of the settings that say what was learnt from and by which solver, and of those not as they are anyway."""
-    train = TrainSettings.model_construct(data="").model_dump(mode="json")
-    usual = flattened(train | {"ingest": IngestSettings().model_dump(mode="json")})
-    told = set()
-    for name, value in flattened(found["settings"]).items():
-        setting = name.removeprefix("train.")
-        odd = setting not in HIDDEN and not setting.startswith("judging.") and usual.get(setting, value) != value
-        if odd or setting in ("data", "solver"):
-            told.add(name)
-    return told
 
 
 def difference_text(found: Mapping[str, Any]) -> str:
@@ -146,6 +94,11 @@ def pruned_text(pruned: Pruned, dry_run: bool) -> str:
     )
 
 
+def judged_rows(version: Mapping[str, Any]) -> int:
+    """Reserved rows that a version was judged on when it was retrained; 0 for one that was not."""
+    return int(((version["decision"] or {}).get("overall") or {}).get("rows") or 0)
+
+
 def size(size_bytes: int) -> str:
     """Bytes for people.
 
@@ -167,17 +120,20 @@ def moved_text(found: Mapping[str, Any]) -> str:
     return f"{found['model']}: champion {now}{was}" + (f", {_aliases(others)}" if others else "")
 
 
-def _figures(metrics: Mapping[str, Any]) -> str:
-    """The first figures of a version; of one that was retrained how it errs, and how what was before it did there."""
+def _figures(metrics: Mapping[str, Any], rows: int) -> str:
+    """The first figures of a version; of one that was retrained how it errs, and how what was before it did there.
+
+    rows : that a retrained one was judged on, 0 if that is not known
+    """
     if not (own := metrics.get(CHALLENGER)):
         return ", ".join(f"{name} {value}" for name, value in flat(metrics)[:2])
-    before = metrics.get(CHAMPION) or {}
+    before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} rows" if rows else ""
     if "mistake_rate" in own:
-        return f"mistakes {rate(own['mistake_rate'])} (before: {rate(before.get('mistake_rate'))})"
-    return ", ".join(f"{name} {text}" for name, text in _own(metrics)[:1])
+        return f"mistakes {rate(own['mistake_rate'])} (before: {rate(before.get('mistake_rate'))}){on}"
+    return ", ".join(f"{name} {text}{on}" for name, text in own_figures(metrics)[:1])
 
 
-def _own(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+def own_figures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and texts of a version's figures, each with that of what it was compared with, on the same rows."""
     own, before = metrics.get(CHALLENGER), flattened(metrics.get(CHAMPION) or {})
     if not own:

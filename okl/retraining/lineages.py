@@ -13,7 +13,7 @@ from okl.configuration import TrainSettings
 from okl.planning import mode_of
 from okl.predictors import Predictor
 from okl.provenance import RECORDED, processor, provenance, version_of
-from okl.registry.lineage import Lineage
+from okl.registry.lineage import WINDOW_ROWS, Lineage
 from okl.retraining.challenger import Challenger
 from okl.retraining.champion import Known
 from okl.retraining.judging import Judgement
@@ -45,7 +45,7 @@ class Planned:
             "processor": processor(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "how": challenger.how,
-        }
+        } | ({} if challenger.online else {WINDOW_ROWS: challenger.data.rows("train")})
         metrics: dict[str, Any] = {name: dict(figures) for name, figures in judgement.metrics.items()}
         if certificate is not None:
             metrics["certificate"] = {name: value for name, value in certificate.items() if _plain(value)}

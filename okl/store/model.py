@@ -16,7 +16,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from okl.errors import DataError, DivergedError, ModelError
-from okl.home import runs_named
+from okl.home import close_to, runs_named
 from okl.predictors import Predictor, predictor_from_stored
 from okl.store.dataset import Schema
 from okl.store.modelinputs import RawValues, inputs_of
@@ -28,6 +28,10 @@ from okl.types import FloatArray, Precision
 FORMAT_VERSION = 2  # a model of columns of numbers alone is written as format 1
 DESCRIPTION = "model.json"
 WEIGHTS = "weights.safetensors"
+WHAT_TO_GIVE = (
+    "Give the folder of a trained model, the name of a run (okl runs lists them), or NAME@champion of a "
+    "registered model (okl models list)."
+)
 PARTS = {"predictor": dict, "schema": dict, "configuration": dict, "provenance": dict, "weights_sha256": str}
 
 
@@ -161,10 +165,7 @@ def _advice(folder: Place) -> str:
     if not folder.exists():
         runs = runs_named(folder.name)
         if not runs:
-            return (
-                "Give the folder of a trained model, the name of a run (okl runs lists them), or NAME@champion of a "
-                "registered model (okl models list)."
-            )
+            return f"{close_to(folder.name)} {WHAT_TO_GIVE}".strip()
         told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there."
     elif isinstance(folder, Path) and folder.is_file():
         told = " This is a file: the model comes first, then the rows."

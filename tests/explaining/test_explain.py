@@ -12,7 +12,9 @@ import pytest
 
 import okl
 from okl.registry.registry import Registry
+from okl.retraining.run import retrain
 from tests.flows.commandline import Terminal
+from tests.retraining.stories import settings, shards
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,7 @@ def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) 
     assert told["certificate"]["relative_gap"] <= 1e-4
     text = terminal.okl("explain", run / "run" / "model").out
     assert "solver c-svm" in text
+    assert re.search(r"a linear model of the inputs: 4 weights, .*6 numbers that scale the inputs; float32", text)
     assert "Test rows" in text
     assert re.search(r"scores by .*; a score below 0 says \w+, others \w+\n", text)
     assert text.splitlines()[-3].startswith("decides ")
@@ -57,6 +60,42 @@ def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, 
     assert told["importance"]["rows"] == 2000
     assert told["importance"]["columns"][0]["column"] == "decides"
     assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
+
+
+def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Terminal, tmp_path: Path) -> None:
+    train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
+    asked = settings(tmp_path, train=train, window_shards=1)
+    shards(tmp_path, 1)
+    retrain(asked)
+    shards(tmp_path, 2)
+    result = retrain(asked)
+    registry = ("--registry", tmp_path / "registry")
+    told = terminal.okl_json("explain", "m", *registry)
+    assert (told["test"], told["progressive"], told["dataset"]) == (None, None, None)
+    assert told["judged"] == {
+        "rows": result["decision"]["overall"]["rows"],
+        "shards": result["judged_on"],
+        "against": "m@1",
+        **result["metrics"],
+    }
+    assert told["certificate"] == result["certificate"]
+    (learnt,) = told["lineage"]["shards"]
+    assert told["lineage"]["learnt_rows"] == told["provenance"]["train_rows"] == learnt["rows"]  # of a window of one
+    lines = terminal.okl("explain", "m@2", tmp_path / "in" / "day-02.parquet", "--rows", "100", *registry).out
+    rates = [f"{result['metrics'][name]['mistake_rate']:.4f}" for name in ("challenger", "champion")]
+    assert re.search(rf"on {told['judged']['rows']} reserved rows of 2 shards +this model +m@1\n", lines)
+    assert re.search(rf"Mistake rate +{rates[0]} +{rates[1]}\n", lines)
+    assert re.search(r"how +solved anew over the latest 1 shards", lines)
+    assert re.search(
+        r"on \d+ reserved rows of 1 shard +this model +majority class\n", terminal.okl("explain", "m@1", *registry).out
+    )
+    folder = Registry(tmp_path / "registry").model("m").version(2).folder
+    copied = terminal.okl_json("models", "publish", "copy", folder, *registry)
+    shown = terminal.okl_json("models", "show", "copy", *registry)
+    assert copied["new"]
+    assert shown["versions"][0]["metrics"].keys() == {"champion", "challenger"}
+    assert (Path(copied["folder"]) / "report.html").read_bytes() == (Path(folder) / "report.html").read_bytes()
+    assert terminal.okl_json("explain", "copy@1", *registry)["judged"]["against"] == "m@1"
 
 
 def test_a_model_without_rows_is_told_of_all_the_same(terminal: Terminal, run: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from sklearn.inspection import permutation_importance as peers
 
 from okl.errors import DataError
 from okl.explaining.importance import permutation_importance
+from okl.explaining.wording import importance_lines
 from okl.exporting.sklearnmodel import to_sklearn
 from okl.features.linear import StandardisedLinear
 from okl.predictors import LinearPredictor
@@ -40,6 +41,21 @@ def test_columns_come_by_what_they_decide() -> None:
     theirs = peers(to_sklearn(model), inputs, (targets > 0).astype(int), n_repeats=5, random_state=1)
     for one, expected in zip(found.columns, theirs.importances_mean[[2, 0, 1]], strict=True):
         assert one.rise == pytest.approx(expected, abs=0.02)
+
+
+def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
+    """A mean of rates would leave 1e-17 of them."""
+    model, inputs = linear([0.02, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1))), rows()[:700]
+    noise = np.random.default_rng(4).standard_normal(700)
+    found = permutation_importance(model, inputs, np.where(2.0 * inputs[:, 2] + noise > 0, 1.0, -1.0), seed=23)
+    weak = next(one for one in found.columns if one.column == "a")
+    assert weak.rise == 0.0
+    assert weak.spread > 0.0
+    lines = importance_lines(found.as_json() | {"on": "rows"}, "mistake rate", "float32")
+    assert [line.split()[:2] for line in lines if line.startswith(("a ", "b "))] == [["a", "0"], ["b", "0"]]
+    tiny = {"column": "b", "rise": -3e-9, "spread": 3e-9}  # the scores of other rows, rounded otherwise
+    lines = importance_lines(found.as_json() | {"on": "rows", "columns": [tiny]}, "squared error", "float32")
+    assert lines[-1].split() == ["b", "0", "+-", "0"]
 
 
 def test_rise_of_a_squared_error_is_twice_the_variance_that_a_column_brings() -> None:

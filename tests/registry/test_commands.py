@@ -110,9 +110,14 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal:
 def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_named(terminal: Terminal) -> None:
     model = Registry().model("churn")
     judged = {"champion": {"mistake_rate": 0.3533}, "challenger": {"mistake_rate": 0.18, "roc_auc": 0.9}}
-    model.publish(writer(1), lineage(1, metrics=judged), promote=True)
-    assert "mistakes 18.00% (before: 35.33%)" in terminal.okl("models", "show", "churn").out
+    decision = {"reason": "Published: better.", "overall": {"rows": 1234}}
+    model.publish(writer(1), lineage(1, metrics=judged, decision=decision), promote=True)
+    shown = terminal.okl("models", "show", "churn").out
+    assert "mistakes 18.00% (before: 35.33%) on 1,234 rows\nbefore: the champion then" in shown
     one = terminal.okl("models", "show", "churn@1").out
+    assert re.search(
+        "measured on +1,234 reserved rows of the latest shards then; before: majority class or mean\n", one
+    )
     assert "0.1800 (before: 0.3533)" in one
     assert not [line for line in one.splitlines() if "metrics.champion" in line]
     again = {"champion": {"mistake_rate": 0.2}, "challenger": {"mistake_rate": 0.1}}
@@ -121,6 +126,53 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     found = dict(line.split(maxsplit=1) for line in lines if line.startswith("metrics"))
     assert found["metrics.mistake_rate"].split() == ["0.1800", "0.1000"]
     assert found["metrics.before.mistake_rate"].split() == ["0.3533", "0.2000"]
+
+
+def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(terminal: Terminal) -> None:
+    model = Registry().model("churn")
+    hows: list[dict[str, object]] = [
+        {"how": "begun anew on 1 shards"},
+        {"how": "gone on with 1 new shards"},
+        {"how": "solved anew over the latest 2 shards", "window_rows": 190},
+        {"how": "solved anew over the latest 2 shards"},  # by an okl that did not write down how many rows these had
+    ]
+    for number, how in enumerate(hows, 1):
+        model.publish(writer(number), lineage(number, number - 1 or None, environment=how), promote=True)
+    versions = terminal.okl_json("models", "show", "churn")["versions"]
+    assert [(one["rows"], one["learnt_rows"]) for one in versions[::-1]] == [
+        (100, 100),
+        (100, 200),
+        (100, 190),
+        (100, None),
+    ]
+    third = re.split(" {2,}", terminal.okl("models", "show", "churn").out.splitlines()[3])
+    assert third[2:6] == ["2", "1", "100", "190 rows"]
+    told = terminal.okl("models", "show", "churn", "3").out
+    assert told == terminal.okl("models", "show", "churn@3").out
+    assert re.search(r"\nnew +1 shard, 100 rows; with all ancestors 3 shards, 300 rows\n", told)
+    assert re.search(r"\nlearnt from +190 rows: solved anew over the latest 2 shards\n", told)
+    assert terminal.okl_json("models", "show", "churn", "previous")["learnt_rows"] == 190
+    assert "takes one version" in terminal.okl("models", "show", "churn@3", "3").sentence
+
+
+def test_a_name_that_is_near_that_of_a_model_or_a_run_is_told(terminal: Terminal, tmp_path: Path) -> None:
+    publish(Registry().model("churn"), 1, promote=True)
+    rows, runs = rows_in(tmp_path), tmp_path / "home" / "runs"
+    save_model(model_numbered(2), runs / "first-20260101-101010-7" / "model")
+    (runs / ".frist-20260102-101010-7.unfinished-0123abcd").mkdir()
+    for given, meant in (
+        ("chrun", "churn"),
+        ("frist", "first"),
+        ("first-20260101-101010-8", "first-20260101-101010-7"),
+    ):
+        refused = terminal.okl("predict", given, rows, "--out", tmp_path / "scores")
+        assert refused.code == 2
+        assert f"No folder, run or registered model is named '{given}'. Did you mean {meant}?" in refused.sentence
+        assert "unfinished" not in refused.sentence
+    assert "Did you mean first?" in terminal.okl("models", "publish", "other", "frist").sentence
+    unlike = terminal.okl("models", "publish", "churn", "no such run").sentence
+    assert "Did you mean" not in unlike
+    assert "the name of a run (okl runs lists them)" in unlike
 
 
 def test_pruning_says_what_it_removes(terminal: Terminal, tmp_path: Path) -> None:
