@@ -33,9 +33,11 @@ def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
     -------
     name, what, same_rows; metrics, data, settings: name to a pair; as `okl.store.reportchanges.changes` draws it
     """
+    # one that goes on, or looks at a window again, has as its own what its parent had not
+    counted = "{} learnt" if before.lineage.parent is None and now.parent is None else "new {}"
     pairs = {
         "metrics": (_figures(before.lineage.metrics), _figures(now.metrics)),
-        "data": (_data(before.lineage), _data(now)),
+        "data": (_data(before.lineage, counted), _data(now, counted)),
         "settings": _settings(before.lineage.settings, now.settings),
     }
     return {"name": str(before), "what": what, "same_rows": False} | {
@@ -54,12 +56,13 @@ def _figures(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((dict(part) for part in parts if part), {})
 
 
-def _data(lineage: Lineage) -> dict[str, Any]:
+def _data(lineage: Lineage, counted: str) -> dict[str, Any]:
+    """counted : the name of a number of shards or rows."""
     shards = lineage.shards
     times = [shard["last_time"] for shard in shards if shard.get("last_time") is not None]
     return {
-        "shards learnt": len(shards),
-        "rows learnt": sum(int(shard.get("rows", 0)) for shard in shards),
+        counted.format("shards"): len(shards),
+        counted.format("rows"): sum(int(shard.get("rows", 0)) for shard in shards),
         "last shard": shards[-1].get("name") if shards else None,
     } | ({"latest time": times[-1]} if times else {})
 

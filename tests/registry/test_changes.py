@@ -43,6 +43,7 @@ def test_both_values_of_all_that_differs_and_nothing_else() -> None:
 def test_settings_of_a_run_and_of_a_retraining_are_compared_where_both_have_them() -> None:
     retrained = Lineage(3, (), {"train": {"solver": "fogd", "frequencies": 400}, "seed": 7, "judging": {"margin": 1}})
     found = changes_since(BEFORE, retrained, "")
+    assert found["data"].keys() == {"new shards", "new rows", "last shard"}  # beside what its parent learnt
     assert found["settings"] == {"frequencies": ["50", "400"]}
     assert changes_since(version_of(retrained), BEFORE.lineage, "")["settings"] == {"frequencies": ["400", "50"]}
 
