@@ -96,8 +96,8 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     ]
     if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
         said.append(
-            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within {settings['iterations']} "
-            "iterations: accuracy and p are those of an unfinished solution, and may change with more of them."
+            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within "
+            f"{settings['iterations']} iterations: accuracy and p are those of an unfinished solution, and may change."
         )
     if len(result["rungs"]) > 1:
         steps = ", ".join(number(rows) for rows in result["rungs"])
