@@ -114,18 +114,34 @@ class _BlasThreads:
         with self._lock:
             self._users += 1
             if self._users == 1:
+                _let_any_thread_decide()
                 self._limit = _blas_controller().limit(limits=1, user_api="blas")
+                _let_any_thread_decide()
 
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
+                _let_any_thread_decide()
                 self._limit.restore_original_limits()
+                _let_any_thread_decide()
 
 
 @cache
 def _blas_controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def _let_any_thread_decide() -> None:
+    """Have the thread that asks next set the limit.
+
+    From 3.8 on threadpoolctl heeds the first thread that ever set one, and says nothing to others: a limit entered by
+    a worker's thread was none, and one that another thread left was never lifted. Here threads take turns by a lock.
+    """
+    for library in _blas_controller().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
 
 
 _blas_threads = _BlasThreads()

@@ -76,7 +76,8 @@ class Gram:
         """Of both sets of rows."""
         count = self.count + other.count
         share = other.count / count
-        with np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
+        # other threads may hold BLAS to one thread, or just not any more: without the limit here, bits would tell
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks if it is finite
             apart, values_apart = other.mean - self.mean, other.value_mean - self.value_mean
             along, values_along = (np.sqrt(self.count * share) * step for step in (apart, values_apart))
             products = np.asfortranarray(self.products + other.products)

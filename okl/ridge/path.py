@@ -62,8 +62,9 @@ class Centred:
 
     def weights(self, penalty: float) -> NDArray[np.float64]:
         """Weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
-        shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
-        found: NDArray[np.float64] = self.vectors @ shrunk
+        with one_blas_thread():
+            shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
+            found: NDArray[np.float64] = self.vectors @ shrunk
         return found
 
 

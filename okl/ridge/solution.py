@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.blocks import run_threads
+from okl.compiled.door import one_blas_thread
 from okl.errors import DataError
 from okl.execution.protocol import Rows
 from okl.predictors import Predictor
@@ -77,7 +78,7 @@ def solve(
         above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
         tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
         penalty = best_of(tried, len(rows.targets)).penalty
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
         found = solve_directly(turn, gram, penalty, fit_intercept)
         if found is None:
             found = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.compiled.blocks import as_compiled, run_threads
+from okl.compiled.door import one_blas_thread
 from okl.compiled.rowpasses import add_sparse_products
 from okl.errors import ConfigError
 from okl.execution.protocol import Rows
@@ -67,7 +68,7 @@ def _gram(
 ) -> Gram:
     """Sums over rows in a few stretches, added in their order. n : columns, of which the map may have added some"""
     counted = np.ones(len(values)) if weights is None else weights
-    with np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks if it is finite
         shift = _shift(rows)
         data = rows.data - shift[rows.indices] if shift.any() else as_compiled(rows.data, rows.dtype)
         products, sums = _sums(rows, data, n, counted, n_threads)

@@ -1,0 +1,65 @@
+"""BLAS runs on one thread for whoever asks, in whichever thread of the process: bits would depend on it otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from okl.compiled.door import one_blas_thread
+
+
+def blas_threads() -> set[int]:
+    return {one["num_threads"] for one in ThreadpoolController().select(user_api="blas").info()}
+
+
+def in_a_thread(work: Callable[[], None]) -> None:
+    thread = Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    """As on a machine of two cores, whatever the tests are run on; the main thread is the first that set a limit."""
+    with threadpool_limits(limits=2, user_api="blas"):
+        assert blas_threads() == {2}
+        yield
+
+
+def test_a_limit_holds_in_whichever_thread_it_is_entered() -> None:
+    rows, values = np.random.default_rng(0).standard_normal((475, 1024)), np.random.default_rng(1).random((475, 3))
+    found: list[tuple[set[int], bytes]] = []
+
+    def guarded() -> None:
+        with one_blas_thread():
+            found.append((blas_threads(), (rows.T @ values).tobytes()))
+
+    for run in (guarded, lambda: in_a_thread(guarded), guarded, lambda: in_a_thread(guarded)):
+        run()
+        assert blas_threads() == {2}
+    assert [threads for threads, _ in found] == [{1}] * 4
+    assert len({product for _, product in found}) == 1
+
+
+def test_a_limit_is_lifted_by_the_last_who_leaves() -> None:
+    inside, out, told = Event(), Event(), list[set[int]]()
+
+    def longer() -> None:
+        with one_blas_thread():
+            inside.set()
+            out.wait(10.0)
+            told.append(blas_threads())
+
+    thread = Thread(target=longer)
+    with one_blas_thread():
+        thread.start()
+        assert inside.wait(10.0)
+    assert blas_threads() == {1}, "another one is still inside"
+    out.set()
+    thread.join()
+    assert told == [{1}]
+    assert blas_threads() == {2}
