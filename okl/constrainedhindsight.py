@@ -23,6 +23,7 @@ from okl.accelerated.protocol import Certificate, Solution
 from okl.accelerated.regions import Box
 from okl.accelerated.risks import Risk
 from okl.accelerated.separable import Separable
+from okl.compiled.door import one_blas_thread
 from okl.online.constraints.limits import LinearLimits
 from okl.types import FloatArray
 
@@ -143,6 +144,7 @@ class _DataRisk:
         return 0.0
 
 
+@one_blas_thread()  # bits depend on the number of threads
 def solve_within(
     rows: RowOperator,
     loss: MarginLossName,

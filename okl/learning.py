@@ -8,6 +8,7 @@ from typing import Any
 
 from okl.checkpoints.keeper import LoopKeeper, NoKeeper, RunKeeper
 from okl.checkpoints.position import Position
+from okl.compiled.door import one_blas_thread
 from okl.configuration import TrainSettings
 from okl.curve import ConvergenceCurve, LearningCurve
 from okl.drift import DriftWatch
@@ -48,6 +49,7 @@ class Learnt:
         return self.solver.standing(self.state)
 
 
+@one_blas_thread()  # bits depend on the number of threads
 def learn(
     solver: Solver[Any],
     begin: Any,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.checks import check_at_least
+from okl.compiled.door import one_blas_thread
 from okl.errors import DataError
 from okl.types import FloatArray
 
@@ -36,6 +37,7 @@ LOG_ODDS = Sigmoid(-1.0, 0.0)
 """Of scores that are the logarithm of the odds, as the logistic loss makes them."""
 
 
+@one_blas_thread()  # bits depend on the number of threads
 def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> Sigmoid:
     """Fit a sigmoid by maximum likelihood, to targets a little inside 0 and 1.
 

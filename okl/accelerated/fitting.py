@@ -10,6 +10,7 @@ from okl.accelerated.fapg import Fapg, solve
 from okl.accelerated.minimax import MinimaxProblem
 from okl.accelerated.protocol import Problem, Solution
 from okl.accelerated.stochastic import StochasticStart
+from okl.compiled.door import one_blas_thread
 from okl.errors import DivergedError
 from okl.solvers import Outcome
 from okl.types import FloatArray
@@ -45,6 +46,7 @@ class Fitted(Solution):
         return self.outcome.kind == "done"
 
 
+@one_blas_thread()  # bits depend on the number of threads
 def fit_one(
     model: ProblemMaker,
     rows: Any,

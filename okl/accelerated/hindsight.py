@@ -21,6 +21,7 @@ from okl.accelerated.operators import RowOperator
 from okl.accelerated.outer import EuclideanNorm
 from okl.accelerated.protocol import Certificate
 from okl.checks import check_positive
+from okl.compiled.door import one_blas_thread
 from okl.types import FloatArray
 
 MarginLossName = Literal["hinge", "logistic"]
@@ -112,6 +113,7 @@ def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProbl
     return replace(ball, levels=lambda level: replace(ball, outer=BallNorm(radius, float(width) * 0.1**level)))
 
 
+@one_blas_thread()  # bits depend on the number of threads
 def solve_in_ball(
     rows: RowOperator,
     loss: MarginLossName,

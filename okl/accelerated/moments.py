@@ -51,10 +51,10 @@ def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> 
     count = float(len(block) if weights is None else weights.sum())
     if count == 0.0:
         return Moments(0.0, np.zeros(block.shape[1]), np.zeros((block.shape[1], block.shape[1])))
-    mean = block.mean(axis=0) if weights is None else np.asarray(weights @ block / count, dtype=np.float64)
-    deviations = block - mean
-    weighted = deviations if weights is None else deviations * weights[:, np.newaxis]
     with one_blas_thread():
+        mean = block.mean(axis=0) if weights is None else np.asarray(weights @ block / count, dtype=np.float64)
+        deviations = block - mean
+        weighted = deviations if weights is None else deviations * weights[:, np.newaxis]
         scatter: NDArray[np.float64] = weighted.T @ deviations
     return Moments(count, mean, scatter)
 

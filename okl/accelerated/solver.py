@@ -18,6 +18,7 @@ from okl.accelerated.sharded.thresholds import error_minimising_threshold
 from okl.accelerated.sharded.warm import Warm
 from okl.accelerated.solverstate import AcceleratedState, Solved
 from okl.accelerated.stochastic import StochasticStart
+from okl.compiled.door import one_blas_thread
 from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.features.protocol import FeatureMap
@@ -87,6 +88,7 @@ class AcceleratedSolver:
         for one in self._classes(schema):
             one.check()
 
+    @one_blas_thread()  # bits depend on the number of threads
     def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> AcceleratedState:
         """Draw the map, and bring the shards to the first point of the first class.
 

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.checks import check_choice
+from okl.compiled.door import one_blas_thread
 from okl.errors import ConfigError
 from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto, whole_number
 from okl.estimators.unifiedchoice import MapGiven, SpaceChoice
@@ -93,6 +94,7 @@ class SubgradientEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     random_state: RandomState = None
 
+    @one_blas_thread()  # bits depend on the number of threads
     def _learn(self, inputs: FloatArray, targets: FloatArray, loss: PiecewiseLinear, n_outputs: int) -> None:
         method, growth = self._method(loss), self._growth()
         rng = check_random_state(self.random_state)

@@ -17,6 +17,7 @@ from okl.accelerated.catalogue import parameter_of
 from okl.accelerated.fapg import Fapg
 from okl.accelerated.stochastic import StochasticStart
 from okl.checks import check_choice
+from okl.compiled.door import one_blas_thread
 from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, classes_of, draw_seed, number_or_auto
 from okl.estimators.unifiedcalibration import Calibration, calibrate, of_log_odds
 from okl.estimators.unifiedchoice import MapGiven, SpaceChoice
@@ -117,6 +118,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _scores_are_log_odds(self) -> bool:
         return self._model_name == "logistic" and self._bias == "own"
 
+    @one_blas_thread()  # bits depend on the number of threads
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn rows X (rows, n_features) with labels y (rows,), each weighing sample_weight (rows,) or 1.
 

@@ -71,7 +71,8 @@ def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.rando
     Source: Chen, Epperly, Tropp & Webber, arXiv 2207.06503, Algorithm 2.1.
     """
     factor = np.empty((number, len(rows)))
-    left = kernel_diagonal(kernel, rows)
+    with one_blas_thread():
+        left = kernel_diagonal(kernel, rows)
     noise = len(rows) * float(np.finfo(np.float64).eps) * max(float(left.max()), 0.0)
     pivots: list[int] = []
     with one_blas_thread():  # bits depend on the number of threads

@@ -11,6 +11,7 @@ import numpy as np
 
 from okl.accelerated.solver import MapChoice
 from okl.checks import check_at_least, check_positive
+from okl.compiled.door import one_blas_thread
 from okl.errors import ConfigError
 from okl.execution.protocol import Execution
 from okl.predictors import LinearPredictor, Predictor
@@ -116,6 +117,7 @@ class SubgradientSolver:
                 "fewer."
             )
 
+    @one_blas_thread()  # bits depend on the number of threads
     def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> SubgradientState:
         """Draw the map and the first sample, and take the first cut, at 0.
 
