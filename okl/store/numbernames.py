@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Context
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from okl.store.values import is_number, value_type
 
 _WHOLE = re.compile(r"\s*[-+]?\d{1,30}\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+_EXACT = Context(prec=100, traps=[])  # Arrow's widest decimals have 76 digits
 
 
 def plain_number(value: float | None) -> str | None:
@@ -37,8 +39,7 @@ def with_stored_names(words: pa.Array, kind: pa.DataType, categories: tuple[str,
     spellings = {plain: found[0] for plain, found in _spellings(categories, value_type(kind)).items()}
     other = {plain: word for plain, word in spellings.items() if plain not in categories}
     if pa.types.is_decimal(value_type(kind)):  # whose text has all its places: 7.0000
-        bare = pc.replace_substring_regex(words, r"^(-?\d+)(\.\d*?)0+$", r"\1\2")
-        bare = pc.replace_substring_regex(bare, r"\.$", "")
+        bare = pa.array([word and _plain_decimal(word) for word in words.to_pylist()], pa.string())
         words = pc.if_else(pc.is_in(words, value_set=pa.array(categories, pa.string())), words, bare)
     if not other:
         return words
@@ -77,7 +78,19 @@ def _plain(word: str, kind: pa.DataType) -> str | None:
         return lower if lower in ("true", "false") else None
     if not _NUMBER.fullmatch(word):
         return None
+    if pa.types.is_decimal(kind):
+        return _plain_decimal(word)
     if not pa.types.is_floating(kind):
         return str(int(word)) if _WHOLE.fullmatch(word) else plain_number(float(word))
     with np.errstate(over="ignore"):
         return plain_number(float(kind.to_pandas_dtype()(float(word))))
+
+
+def _plain_decimal(word: str) -> str | None:
+    """A decimal number as text, of all its digits and without zeros at the end; None for one beyond all exponents."""
+    value = _EXACT.create_decimal(word.strip()).normalize(_EXACT)
+    if not value.is_finite():
+        return None
+    if value.is_zero():
+        return "0"
+    return f"{value:f}" if abs(value.adjusted()) < _EXACT.prec else str(value)

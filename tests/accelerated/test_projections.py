@@ -15,6 +15,8 @@ from okl.accelerated.projections import (
     project_truncated_simplex,
     project_truncated_simplex_pair,
 )
+from okl.accelerated.projections.prepared import hyperplane_set_of
+from okl.accelerated.projections.window import sampled_interval
 from okl.errors import ConfigError, DataError
 from okl.types import Precision
 from tests.accelerated.projection_cases import Case, Doubles, assert_optimal, random_case, solve_program
@@ -137,6 +139,21 @@ def test_large_projection_is_optimal_within_six_passes(kind: str) -> None:
     assert_optimal(out, case, np.ones(SIZE, dtype=bool), case.signs * 1.0, case.total)
     assert result.passes <= 6
     assert np.unique(out).size > 1 or kind in ("full", "one value")
+
+
+@pytest.mark.parametrize("kind", [*LARGE[:9], "many widths", "one lower bound"])  # the others deceive a sample
+def test_a_window_holds_the_multiplier_and_few_bends(kind: str) -> None:
+    case = large_case("many widths")._replace(lower=0.0) if kind == "one lower bound" else large_case(kind)
+    prepared = hyperplane_set_of(case.point, case.signs, case.lower, case.upper, case.total)
+    window, _, read = sampled_interval(prepared.entries, prepared.groups[0])
+    found = prepared.project(np.empty_like(case.point), case.point, (0.0, 0.0), 1)
+    assert window.start < found.plus_theta < window.stop
+    lower, upper = (np.broadcast_to(bound, SIZE) for bound in (case.lower, case.upper))
+    low, high = np.where(case.signs > 0, lower, -upper), np.where(case.signs > 0, upper, -lower)
+    bends = np.concatenate([case.signs * case.point - low, case.signs * case.point - high])
+    inside = np.count_nonzero((bends > window.start) & (bends < window.stop)) / SIZE
+    assert read < SIZE / 2
+    assert inside < (1.01 if kind == "one value" else 0.2)
 
 
 def test_window_that_misses_costs_a_pass() -> None:

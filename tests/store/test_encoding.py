@@ -271,6 +271,13 @@ def test_numbers_that_csv_spells_otherwise_are_matched_by_value(tmp_path: Path, 
     [
         (("3.0", "30"), pa.array([3, 30, 300]), [0, 1, 2]),
         (("1.5", "7"), pa.array([1.5, 7.0, 2.0]).cast(pa.decimal128(6, 2)), [0, 1, 2]),
+        (
+            ("100000000000000000391.00", "100000000000000000866"),  # one number to a double
+            pa.array(["100000000000000000866", "100000000000000000391", "1"]).cast(pa.decimal256(76, 2)),
+            [1, 0, 2],
+        ),
+        (("1e-07", "1E2"), pa.array(["0.0000001", "100", "0"]).cast(pa.decimal128(20, 10)), [0, 1, 2]),
+        (("-0.0", "1e999999999999999999"), pa.array(["0.00"]).cast(pa.decimal128(6, 2)), [0]),
         (("0.10", "1e3"), pa.array([0.1, 1000.0, 10.0]), [0, 1, 2]),
         (("0.10", "1e3"), pa.array([0.1, 1000.0], pa.float32()).dictionary_encode(), [0, 1]),
         (("False", "True"), pa.array([True, False]), [1, 0]),
