@@ -19,6 +19,9 @@ from okl.online.budget import (
     SampledGradientDescent,
     check_budget,
 )
+from okl.online.budget.bpa import BPASimple
+from okl.online.budget.bsgd import BSGDRemoval
+from okl.online.budget.strategy import BudgetStrategy
 from okl.types import FloatArray, Task
 from tests.online.budget.cases import BUDGET, CASES, bits, budget_learner, rows_of
 from tests.online.budget.streams import TASKS, Stream, hard_stream
@@ -77,6 +80,22 @@ def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
         joined = learner.join(base, parts)
         newest = {row.tobytes() for part in parts for row in part.rows[np.argsort(part.marks[NUMBER, :20])[-5:]]}
         assert newest <= {row.tobytes() for row in joined.rows}
+
+
+@pytest.mark.parametrize("strategy", [BPASimple(0.5), BSGDRemoval(0.1)])
+def test_of_supports_of_one_weight_the_oldest_leave(strategy: BudgetStrategy) -> None:
+    stream = hard_stream("binary", n_rows=8)
+    apart = stream._replace(inputs=1e3 * np.arange(8.0)[:, None] * np.ones(3))  # all kernel values are 0
+    states = []
+    for budget in (8, 4):
+        learner = budget_learner(strategy, apart, budget)
+        base = learner.start()
+        parts = [learner.learn(learner.fork(base), rows_of(apart, *part)) for part in ((0, 4), (4, 8))]
+        states.append(learner.join(base, parts))
+    every, some = states
+    assert len(np.unique(np.abs(every.scaled_coefficients[:, :8]))) == 1
+    order = np.argsort(every.marks[NUMBER, :8])
+    assert {row.tobytes() for row in some.rows} == {row.tobytes() for row in every.rows[order[4:]]}
 
 
 @pytest.mark.parametrize("rescale", [False, True])
