@@ -70,7 +70,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Folder to make for the Parquet files of scores and predictions; none: SOURCE is -.",
+            help="Folder to make for the Parquet files of scores and predictions, never replaced if it exists; none: "
+            "SOURCE is -.",
             show_default=False,
         ),
     ] = None,

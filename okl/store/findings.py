@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 from okl.store.dataset import Schema
+
+MOST_SPELLINGS = 3  # sets of spellings that a sentence shows
+LONGEST_WORD = 60  # characters of one
 
 
 def find_warnings(
@@ -29,4 +35,30 @@ def find_warnings(
             f"The {len(schema.labels)} whole values of target {schema.target!r} were taken as classes; "
             "use --task regression if they measure something."
         )
+    found.extend(_spelling(f"labels of target {schema.target!r}", _words(schema.labels), "classes"))
+    for encoding in schema.encodings:
+        found.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
     return found
+
+
+def _words(labels: Iterable[object]) -> list[str]:
+    return [label for label in labels if isinstance(label, str)]
+
+
+def _spelling(what: str, words: Iterable[str], apart: str) -> list[str]:
+    """A sentence if some words are alike but for case and spaces; apart : what each of them makes all the same."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for word in words:
+        alike[" ".join(word.split()).casefold()].append(word)
+    spelt = [" and ".join(map(_shown, found)) for found in alike.values() if len(found) > 1]
+    if not spelt:
+        return []
+    shown = "; ".join(spelt[:MOST_SPELLINGS]) + ("; ..." if len(spelt) > MOST_SPELLINGS else "")
+    return [
+        f"Some {what} differ in case or spaces only: {shown}. They are {apart} of their own; "
+        "if they mean the same, write them alike in the source."
+    ]
+
+
+def _shown(word: str) -> str:
+    return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")

@@ -117,3 +117,19 @@ def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch
     with pytest.raises(DataError, match=r"target 'y' is text, but regression takes numbers"):
         ingest(source, tmp_path / "data", settings(task="regression"))
     assert not (tmp_path / "data").exists()
+
+
+def test_spellings_that_differ_in_case_or_spaces_only_are_told_of(tmp_path: Path) -> None:
+    plans, labels = ["basic", "Basic ", "premium", "PREMIUM", "gold"], ["yes", "no", "Yes"]
+    lines = [f"{index},{plans[index % 5]},{labels[index % 3]}" for index in range(60)]
+    source = tmp_path / "plans.csv"
+    source.write_text("\n".join(["age,plan,left", *lines]) + "\n")
+    made = ingest(source, tmp_path / "made", settings(target="left"))
+    told = [warning for warning in made.dataset.warnings if "spaces only" in warning]
+    assert told == [
+        "Some labels of target 'left' differ in case or spaces only: 'Yes' and 'yes'. They are classes of their own; "
+        "if they mean the same, write them alike in the source.",
+        "Some categories of column 'plan' differ in case or spaces only: 'Basic ' and 'basic'; 'PREMIUM' and "
+        "'premium'. They are inputs of their own; if they mean the same, write them alike in the source.",
+    ]
+    assert made.dataset.schema.labels == ("Yes", "no", "yes")
