@@ -16,13 +16,10 @@ from okl.planning import check_workers
 from okl.progress import NullObserver, Observer
 from okl.registry.reference import REGISTRY, load, pinned
 from okl.store.dataset import Dataset, Shard
-from okl.store.digests import combined_digest, file_digest
-from okl.store.listing import list_files
 from okl.store.manifest import is_dataset, open_dataset
-from okl.store.matching import read_as
+from okl.store.matching import learnt_among, read_as
 from okl.store.model import Model
 from okl.store.pieces import TablePiece, check_pieces, read_table, table_pieces
-from okl.store.places import place_of
 from okl.store.rawrows import prepare_rows
 
 
@@ -91,18 +88,8 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "rows": tally.rows,
         "seconds": time.perf_counter() - begun,
         "metrics": learnt_unit(model.schema, tally.report()),
-        "learnt_rows": _learnt_rows(model, settings.source, data, split),
+        "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
     }
-
-
-def _learnt_rows(model: Model, source: str, data: Dataset | None, split: str) -> int:
-    """Rows that the model learnt from where these are the very files or data set that it comes from; 0 for others."""
-    if split == "test":
-        return 0
-    files = list_files(place_of(source)) if data is None else []
-    here = combined_digest(files, map(file_digest, files)) if data is None else data.sha256
-    known = model.provenance.get("source_sha256" if data is None else "data_sha256")
-    return int(model.provenance.get("train_rows") or 0) if here == known else 0
 
 
 def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:

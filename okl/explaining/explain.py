@@ -20,7 +20,7 @@ from okl.registry.lineage import is_of_retraining
 from okl.registry.reference import REGISTRY, find_version, is_reference, meant
 from okl.registry.registry import Registry
 from okl.store.manifest import is_dataset, open_dataset
-from okl.store.matching import read_as
+from okl.store.matching import learnt_among, read_as
 from okl.store.model import Model, load_model
 from okl.store.places import Place, place_of
 from okl.store.reading import sample_rows
@@ -154,7 +154,9 @@ def _importances(settings: ExplainSettings, known: Known, observer: Observer) ->
 def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
     """A sample: of the test rows of a data set, if it has such, or of a source."""
     if not is_dataset(source):
-        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}"
+        learnt = learnt_among(model.provenance, source)
+        flattered = f", a source that the model learnt {learnt:,} rows of" if learnt else ""
+        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}{flattered}"
     data = read_as(open_dataset(source), model.schema)
     split = "test" if data.split("test") else "train"
     taken = sample_rows(data, split, settings.rows, settings.seed, model.precision)  # type: ignore[arg-type]

@@ -1,11 +1,16 @@
-"""A data set seen through the schema of a model: the model's columns in its order, its scaling, its labels."""
+"""Rows seen from a model: its columns in its order, its scaling, its labels; and whether it learnt from these rows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from okl.errors import DataError
 from okl.store.dataset import Dataset, Schema
+from okl.store.digests import combined_digest, file_digest
+from okl.store.listing import list_files
+from okl.store.places import place_of
 
 
 def read_as(data: Dataset, schema: Schema) -> Dataset:
@@ -47,3 +52,16 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
             f"{data.folder}: its text, dates or missing values were made into inputs in another way than the model's. "
             "Give the source that it was made from: the model makes its own inputs of that."
         )
+
+
+def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all") -> int:
+    """Rows that a model learnt from where these are the very files or data set that it comes from; 0 for others.
+
+    provenance : of the model; data : the data set at the source, None where raw rows are there
+    """
+    if split == "test":
+        return 0
+    files = list_files(place_of(source)) if data is None else []
+    here = combined_digest(files, map(file_digest, files)) if data is None else data.sha256
+    known = provenance.get("source_sha256" if data is None else "data_sha256")
+    return int(provenance.get("train_rows") or 0) if here == known else 0

@@ -59,6 +59,9 @@ def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, 
     assert told["model"] == "m@1"
     assert told["importance"]["rows"] == 2000
     assert told["importance"]["columns"][0]["column"] == "decides"
+    assert told["importance"]["on"].endswith("more.parquet")
+    learnt = terminal.okl_json("explain", run / "run" / "model", run / "rows.parquet", "--rows", "40", "--repeats", "1")
+    assert re.search(r"rows.parquet, a source that the model learnt 1,[45]\d\d rows of$", learnt["importance"]["on"])
     assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
 
 
