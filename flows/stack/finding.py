@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from flows.stack.asking import server_answers
 from flows.stack.code import code_on_disk
 from flows.stack.plan import role_folder
 from flows.stack.state import StackState, live_state, stack_folder
+from okl.errors import ExecutionError
 from okl.execution.standing import VARIABLE, Standing
 
-ANSWER_SECONDS = 3.0
+PATIENCE_SECONDS = 30.0  # overdue runs on a busy machine keep a server from answering for several seconds
+POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,28 @@ def live_stack(home: Path) -> StackState | None:
     return state if state is not None and state.phase == "up" else None
 
 
-def stack_server(home: Path) -> StackServer | None:
-    """The Prefect server of the stack if it answers; None if there is none."""
-    state = live_stack(home)
-    return StackServer(state.url) if state is not None and server_answers(state.url, ANSWER_SECONDS) else None
+def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> StackServer | None:
+    """The Prefect server of the stack, as soon as it answers; None if there is no stack.
+
+    A stack whose supervisor lives is there, however busy: whoever took its silence for absence would start a second
+    server beside it, or say that there is none.
+
+    Raises
+    ------
+    ExecutionError : the stack runs, but its server did not answer within `patience_seconds`
+    """
+    deadline = time.monotonic() + patience_seconds
+    while (state := live_stack(home)) is not None:
+        # all that is left for one question: asked anew, a busy server would have it at the end of its queue again
+        if server_answers(state.url, max(POLL_SECONDS, deadline - time.monotonic())):
+            return StackServer(state.url)
+        if time.monotonic() > deadline:
+            raise ExecutionError(
+                f"The stack of `okl up` at {state.url} runs, but did not answer in {patience_seconds:.0f} s. See `okl "
+                "status` and try again, or start it anew: `okl down`, then `okl up`."
+            )
+        time.sleep(POLL_SECONDS)
+    return None
 
 
 @contextmanager

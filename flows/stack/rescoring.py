@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from flows.stack.asking import get_json
-from flows.stack.finding import stack_server
+from flows.stack.finding import live_stack
 from okl.home import okl_home
 from okl.registry.registry import registry_location
 
@@ -23,8 +23,8 @@ def rescoring(model: str, registry: str | None) -> str:
     place, configured = registry_location(registry), os.environ.get("PREFECT_API_URL")
     if configured:
         return rescoring_at(configured, model, place)
-    server = stack_server(okl_home())
-    return rescoring_at(server.url, model, place, f"PREFECT_API_URL={server.url} prefect") if server else ""
+    stack = live_stack(okl_home())  # no server is waited for here: what was asked for is done, and this only a hint
+    return rescoring_at(stack.url, model, place, f"PREFECT_API_URL={stack.url} prefect") if stack else ""
 
 
 def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") -> str:

@@ -1,0 +1,58 @@
+"""How a stack is found that is slow to answer, and what is said of it when it ends: no process is started for it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from flows.stack.control import prepare
+from flows.stack.finding import StackServer, stack_server
+from flows.stack.plan import StackOptions
+from flows.stack.state import StackState, take_lock
+from okl.errors import ExecutionError
+
+WELL = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue"
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener
+
+
+@pytest.fixture
+def url(listener: socket.socket, tmp_path: Path) -> Iterator[str]:
+    """Where a stack of the home folder `tmp_path` should answer; this process has the lock of its supervisor."""
+    folder, url = prepare(StackOptions(tmp_path)), f"http://127.0.0.1:{listener.getsockname()[1]}/api"
+    lock = take_lock(folder)
+    assert lock is not None
+    state = StackState("x", os.getpid(), time.time(), "up", url, "tcp://127.0.0.1:9", 9, "okl", 0, None, "", ())
+    state.write(folder)
+    with lock:
+        yield url
+
+
+def test_a_stack_that_does_not_answer_at_first_is_asked_again(
+    listener: socket.socket, url: str, tmp_path: Path
+) -> None:
+    def answer_the_second() -> None:
+        listener.accept()[0].close()
+        with listener.accept()[0] as asked:
+            asked.recv(4096)
+            asked.sendall(WELL)
+
+    answering = Thread(target=answer_the_second, daemon=True)
+    answering.start()
+    assert stack_server(tmp_path) == StackServer(url)
+    answering.join()
+
+
+def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match=rf"`okl up` at {url} runs, but did not answer in 0 s\. See `okl status`"):
+        stack_server(tmp_path, patience_seconds=0.1)
