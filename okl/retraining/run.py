@@ -34,7 +34,7 @@ from okl.retraining.settings import RetrainSettings
 from okl.retraining.shardstore import ShardStore
 from okl.retraining.tracking import check_mlflow, log_to_mlflow
 from okl.retraining.versionfiles import write_version
-from okl.retraining.wording import apart_sentence, passed_over, summary_sentence
+from okl.retraining.wording import apart_sentence, passed_over, solvers_sentence, summary_sentence
 from okl.subgradient.solver import SubgradientSolver
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
@@ -155,6 +155,8 @@ class RetrainingRun:
         self.account.apart = self.known.apart
         rows = challenger.data.rows("train")
         told = apart_sentence(self.known.apart, rows, judgement.decision.publish)
+        if self.known.champion is not None:
+            told += solvers_sentence(self.known.champion.model.configuration, self.settings.train.solver)
         self.account.judgement, self.account.reason = judgement, judgement.decision.reason + told
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 

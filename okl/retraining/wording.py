@@ -35,6 +35,23 @@ def apart_sentence(apart: int, rows: int, published: bool) -> str:
     return told if published else f"{told} Put those rows there, too, and challengers know them."
 
 
+def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
+    """Of a challenger that is another kind of model than the champion, whose configuration is given; or "".
+
+    >>> solvers_sentence({"solver": "ridge"}, "fogd")
+    ' The champion so far was learnt by ridge, the challenger by fogd; --solver ridge learns as before.'
+    >>> solvers_sentence({"solver": "fogd"}, "fogd")
+    ''
+    """
+    before = champion.get("solver")  # none where a comparison chose the champion
+    if before is None or before == challenger:
+        return ""
+    return (
+        f" The champion so far was learnt by {before}, the challenger by {challenger}; "
+        f"--solver {before} learns as before."
+    )
+
+
 def summary_text(result: Mapping[str, Any]) -> str:
     """The same with what was learnt from, what was not and why, and where it can be read again."""
     shards = result["shards"]

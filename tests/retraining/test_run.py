@@ -227,6 +227,10 @@ def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path)
     other = batch.model_copy(update={"train": batch.train.model_copy(update={"frequencies": 30})})
     assert retrain(other)["how"] == "solved anew over the latest 2 shards"  # another problem
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+    assert "was learnt by" not in second["reason"]
+    shards(place, 6)
+    kinds = "The champion so far was learnt by c-svm, the challenger by fogd; --solver c-svm learns as before."
+    assert retrain(settings(place))["reason"].endswith(kinds)
 
 
 def test_slices_are_judged_by_themselves(place: Path) -> None:
