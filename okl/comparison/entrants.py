@@ -66,9 +66,9 @@ def check_entrants(settings: CompareSettings, data: Dataset) -> None:
     schema = data.schema
     if schema.task == "regression":
         raise ConfigError(
-            f"{data.folder}: the target {schema.target!r} makes this a regression, but okl compare is for classes only. "
-            "Run okl train once for each solver (--solver ridge, fogd, nogd, or none: a race), a source with the same "
-            "--holdout; then okl runs shows them side by side. Numbers that name classes, 1,000 at most, take --task "
+            f"{data.folder}: the target {schema.target!r} makes this a regression, but okl compare is for classes "
+            "only. Run okl train once for each solver (--solver ridge, fogd, nogd, or none: a race), a source "
+            "with the same --holdout; then okl runs shows them side by side. Numbers that name classes, 1,000 at most, take --task "
             "multiclass where a source is ingested."
         )
     check_parts(settings, data)

@@ -176,14 +176,14 @@ class TargetReader:
                 f"{where}: target {self.name!r} has one class only, {shown}, in training rows{more}; expected two or "
                 f"more. {'Divide the rows otherwise' if elsewhere else 'Name another target, or add rows of others'}."
             )
+        if len(labels) > MAX_LABELS:
+            raise DataError(
+                f"{where}: target {self.name!r} holds more than {MAX_LABELS} classes ({shown}). Use --task regression."
+            )
         if task == "binary" and len(labels) > 2:
             raise DataError(
                 f"{where}: target {self.name!r} holds {len(labels)} classes ({shown}), but a binary task takes two. "
                 "Use --task multiclass."
-            )
-        if len(labels) > MAX_LABELS:
-            raise DataError(
-                f"{where}: target {self.name!r} holds more than {MAX_LABELS} classes ({shown}). Use --task regression."
             )
 
 

@@ -176,7 +176,9 @@ def test_what_can_be_known_to_be_wrong_is_told_at_once(
 
 
 def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="okl train with fogd or nogd"):
+    with pytest.raises(
+        ConfigError, match=r"classes only\. Run okl train once .*--solver ridge, .*--holdout; then okl runs"
+    ):
         compare(settings(learnable["regression"], tmp_path / "run"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="empty"):

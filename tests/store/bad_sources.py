@@ -185,6 +185,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {"task": "multiclass"},
         r"more than 1000 clas",
     ),
+    "too many classes for a binary task": (  # multiclass would be refused next
+        lambda f: parquet(f, replaced(table(2500), "y", np.arange(2500) / 2)),
+        {"task": "binary"},
+        r"more than 1000 classes .*Use --task regression",
+    ),
     "too many words": (
         lambda f: parquet(f, replaced(table(2500), "y", [str(i) for i in range(2500)])),
         {},
