@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
+import os
 import sys
 import time
 from pathlib import Path
@@ -97,12 +98,15 @@ def down(json: Json = False) -> None:
     Runs that are cut short can be gone on with: okl train --resume.
     """
     from flows.stack.control import down as bring_down
+    from flows.stack.state import live_state, stack_folder
+    from flows.stack.telling import leaving
 
-    begun = time.monotonic()
+    begun, state = time.monotonic(), live_state(stack_folder(okl_home()))
+    told = [] if state is None else leaving(state.url, os.environ.get("PREFECT_API_URL"))
     ended = bring_down(okl_home())
     seconds = time.monotonic() - begun
-    told = f"okl is down ({seconds:.1f} s)." if ended else "okl was not up."
-    show({"ended": ended, "seconds": round(seconds, 3)}, json, told)
+    said = f"okl is down ({seconds:.1f} s)." if ended else "okl was not up."
+    show({"ended": ended, "seconds": round(seconds, 3)}, json, "\n".join([said, *told]))
 
 
 def _stay(options: Any) -> None:

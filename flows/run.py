@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from flows.progress import watching
-from flows.server import PRIVACY, OwnServer, own_server, prefect_home
+from flows.server import PRIVACY, OwnServer, own_server, prefect_home, silence
 from flows.service import ATTENDED
 from flows.stack.finding import StackServer, stack_server
 from okl.errors import ExecutionError
@@ -213,7 +213,4 @@ def require_answer() -> None:
 
     with get_client(sync_client=True) as client:
         if (error := client.api_healthcheck()) is not None:
-            raise ExecutionError(
-                f"The Prefect server at {PREFECT_API_URL.value()} does not answer ({error}). Start it, or unset "
-                "PREFECT_API_URL (or the profile that sets it), and okl brings its own."
-            )
+            raise ExecutionError(silence(PREFECT_API_URL.value() or "", error))

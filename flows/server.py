@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from okl.errors import ExecutionError
 
@@ -185,3 +186,12 @@ def own_server(home: Path, deployments: bool = False) -> Iterator[OwnServer]:
         yield server
     finally:
         server.stop()
+
+
+def silence(url: str, error: object) -> str:
+    """Say that a configured server does not answer, and what helps: where the address is this machine's, `okl up`."""
+    how = " (`okl up`, if it was that of okl)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
+    return (
+        f"The Prefect server at {url} does not answer ({error}). Start it{how}, or unset "
+        "PREFECT_API_URL (or the profile that sets it), and okl brings its own."
+    )

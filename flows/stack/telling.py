@@ -67,6 +67,14 @@ def export_line(url: str) -> str:
     return f"export PREFECT_API_URL={url}"
 
 
+def leaving(url: str, configured: str | None) -> list[str]:
+    """What to know, and to type, after the stack at `url` has ended; `configured` is PREFECT_API_URL of the shell."""
+    lines = []
+    if configured and configured.rstrip("/") == url:
+        lines.append("This shell still sends commands to its server. Type: unset PREFECT_API_URL")
+    return lines
+
+
 def _row(process: dict[str, Any]) -> tuple[str, ...]:
     used, since = process["memory_bytes"], process["since"]
     return (

@@ -16,7 +16,7 @@ from prefect.states import Running
 
 from flows import run
 from flows.killed import note_killed, process_tag
-from flows.server import OwnServer
+from flows.server import OwnServer, silence
 from okl.errors import DataError, ExecutionError
 from okl.progress import NullObserver
 from tests.flows.conftest import query
@@ -159,9 +159,10 @@ def test_a_configured_server_that_does_not_answer_is_named(monkeypatch: pytest.M
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with (
         temporary_settings({"api.url": "http://127.0.0.1:9/api", "client.max_retries": 0}),
-        pytest.raises(ExecutionError, match=r"http://127\.0\.0\.1:9/api does not answer"),
+        pytest.raises(ExecutionError, match=r"http://127\.0\.0\.1:9/api does not answer \(.*\)\. Start it \(`okl up`"),
     ):
         count()
+    assert "does not answer (busy). Start it, or unset PREFECT_API_URL" in silence("https://elsewhere/api", "busy")
 
 
 @pytest.mark.parametrize(

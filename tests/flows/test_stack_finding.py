@@ -15,6 +15,7 @@ from flows.stack.control import prepare
 from flows.stack.finding import StackServer, stack_server
 from flows.stack.plan import StackOptions
 from flows.stack.state import StackState, take_lock
+from flows.stack.telling import leaving
 from okl.errors import ExecutionError
 
 WELL = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue"
@@ -56,3 +57,9 @@ def test_a_stack_that_does_not_answer_at_first_is_asked_again(
 def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match=rf"`okl up` at {url} runs, but did not answer in 0 s\. See `okl status`"):
         stack_server(tmp_path, patience_seconds=0.1)
+
+
+def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it() -> None:
+    url = "http://127.0.0.1:4200/api"
+    assert leaving(url, f"{url}/") == ["This shell still sends commands to its server. Type: unset PREFECT_API_URL"]
+    assert leaving(url, None) == leaving(url, "http://127.0.0.1:4201/api") == []
