@@ -12,6 +12,7 @@ from okl.online.budget.strategies import STRATEGIES
 from okl.online.maps import FourierChoice
 from okl.recipes import make_recipe
 from okl.store.dataset import Dataset, Schema
+from okl.store.targets import MAX_LABELS
 
 IN_MAPS = ("fogd", "nogd")
 ONLINE_NAMES = tuple(name for name in get_args(SolverName) if name in (*IN_MAPS, *STRATEGIES))
@@ -68,8 +69,8 @@ def check_entrants(settings: CompareSettings, data: Dataset) -> None:
         raise ConfigError(
             f"{data.folder}: the target {schema.target!r} makes this a regression, but okl compare is for classes "
             "only. Run okl train once for each solver (--solver ridge, fogd, nogd, or none: a race), a source "
-            "with the same --holdout; then okl runs shows them side by side. Numbers that name classes, 1,000 at most, take --task "
-            "multiclass where a source is ingested."
+            "with the same --holdout; then okl runs shows them side by side. Numbers that name classes, "
+            f"{MAX_LABELS:,} at most, take --task multiclass where a source is ingested."
         )
     check_parts(settings, data)
     _check_map(settings, names, schema)

@@ -66,12 +66,15 @@ class CompareSettings(WhereSettings):
         True, description="try all values on a share of many rows, keep the better half, and double the rows"
     )
     rows: Count = Field(10_000, description="training rows that take part in the search, a seeded sample of more")
-    kernel: KernelName = Field("gaussian", description="of the Fourier map, and of online solvers")
+    kernel: KernelName = Field(
+        "gaussian",
+        description="of online solvers, and of the nine with frequencies: without, these are linear in the inputs",
+    )
     bandwidth: Positive | Literal["auto"] = Field(
         "auto", description="in units of scaled inputs; auto: median distance, or as an online solver chooses it"
     )
     frequencies: Count | None = Field(
-        None, description="of the Fourier map of fogd and of the nine; none: these take the inputs as they are"
+        None, description="of the Fourier map of fogd and of the nine; none: these are linear in the inputs"
     )
     map: MapName = Field("independent", description="how frequencies are drawn; auto: what suits the inputs")
     tolerance: Positive = Field(

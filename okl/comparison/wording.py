@@ -137,10 +137,20 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Aligned lines for a terminal."""
-    lines = aligned([list(HEADER), *table_rows(result)])
+    lines = [*aligned([list(HEADER), *table_rows(result)]), *linear_note(result)]
     said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
     files = [f"Model: {result['model']}", f"Report: {result['run']}/report.html"]
     return "\n".join([*lines, *said, *files, f"To use it: okl predict {typed_model(result)} ROWS --out SCORES"])
+
+
+def linear_note(result: Mapping[str, Any]) -> list[str]:
+    """Which models are linear in the inputs, beside the kernel ones of okl train; nothing where a map is under all."""
+    linear = [row["model"] for row in result["models"] if row["kind"] == "certified"]
+    if not linear or result["settings"]["frequencies"] is not None:
+        return []
+    who = "All" if len(linear) == len(result["models"]) else "Those with a gap" if len(linear) > 1 else linear[0]
+    verb = "is" if who == linear[0] else "are"
+    return [f"{who} {verb} linear in the inputs; --frequencies 400 compares them on random Fourier features."]
 
 
 def winner_sentence(result: Mapping[str, Any]) -> str:

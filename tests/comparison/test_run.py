@@ -14,7 +14,7 @@ from okl.accelerated.catalogue import MODEL_NAMES
 from okl.comparison.dispatch import compare
 from okl.comparison.entrants import ONLINE_NAMES, check_entrants, entrants
 from okl.comparison.settings import CompareSettings
-from okl.comparison.wording import sentences, table_rows, warning_sentences
+from okl.comparison.wording import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.configuration import settings_from
 from okl.errors import ConfigError, DataError
 from okl.functions import evaluate
@@ -79,6 +79,20 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
     solved = result | {"settings": result["settings"] | {"tolerance": 1.0}}
     assert not any("*" in cell for cells in table_rows(solved) for cell in cells)
     assert "not solved" not in " ".join([*sentences(solved), *warning_sentences(solved)])
+
+
+def test_the_summary_says_which_models_are_linear(result: dict[str, Any]) -> None:
+    told = [line for line in text_summary(result).splitlines() if "linear in the inputs" in line]
+    assert told == [
+        "Those with a gap are linear in the inputs; --frequencies 400 compares them on random Fourier features."
+    ]
+    certified = [row for row in result["models"] if row["kind"] == "certified"]
+    assert linear_note(result | {"models": certified})[0].startswith("All are linear")
+    online = [row for row in result["models"] if row["kind"] != "certified"]
+    assert linear_note(result | {"models": [certified[0], *online]})[0].startswith(f"{certified[0]['model']} is linear")
+    assert linear_note(result | {"models": online}) == []
+    mapped = result | {"settings": result["settings"] | {"frequencies": 30}}
+    assert "linear in the inputs" not in text_summary(mapped)
 
 
 def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> None:
