@@ -175,7 +175,14 @@ def _rows_of(result: Mapping[str, Any]) -> str:
 
 def _certified(result: Mapping[str, Any]) -> str:
     proof = result["certificate"]
-    return "" if proof is None else f", within {proof['relative_gap']:.1e} of the least objective, which is certified"
+    if proof is None:
+        return ""
+    told = f", within {proof['relative_gap']:.1e} of the least objective, which is certified"
+    tolerance = result["settings"]["tolerance"]
+    if not _unsolved(proof, tolerance):
+        return told
+    more = MORE_ITERATIONS * result["settings"]["iterations"]
+    return f"{told}, but not solved to the relative gap of {tolerance:g} (--iterations {more} takes it further)"
 
 
 def _test(result: Mapping[str, Any]) -> str:
