@@ -110,8 +110,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         does = "as well, within chance" if may_be else "better"
         warnings.append(
             f"A linear model does {does}: {error_text(verdict, verdict.linear)} against "
-            f"{error_text(verdict, verdict.error)}. "
-            f"The kernel does not pay here, or its bandwidth or step size does not fit{_unscaled(result)}."
+            f"{error_text(verdict, verdict.error)}. {_why_linear_wins(result)}"
         )
     if not verdict.is_of_unseen_rows and verdict.error is not None:
         seen = "Every row was learnt: these figures are of the very rows that the model has seen"
@@ -155,6 +154,14 @@ def _seen(verdict: Verdict) -> str:
         if verdict.passes == 1
         else f"on each row as it came by, {verdict.passes} times"
     )
+
+
+def _why_linear_wins(result: Mapping[str, Any]) -> str:
+    """What to make of a linear model that does better; where a linear map leads, no kernel is to blame."""
+    if (result.get("chosen") or {}).get("map") != "linear":
+        return f"The kernel does not pay here, or its bandwidth or step size does not fit{_unscaled(result)}."
+    advice = "" if result.get("choice") else " Try okl train without --solver: a race of maps and models chooses."
+    return f"The map that leads here is linear, too.{advice}"
 
 
 def _unscaled(result: Mapping[str, Any]) -> str:

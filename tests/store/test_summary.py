@@ -80,6 +80,21 @@ def test_a_lead_that_may_be_chance_is_told() -> None:
     assert "--rescale" not in warning_sentences(plain | {"settings": {"rescale": "minmax"}})[1]
 
 
+def test_no_kernel_is_blamed_where_a_linear_map_leads() -> None:
+    result: dict[str, Any] = {
+        "test": {"mse": 6.0},
+        "baselines": {"mean": {"test": {"mse": 9.0}}, "linear": {"test": {"mse": 5.0}}},
+        "dataset": {"test_rows": 1000},
+    }
+    (kernel,) = warning_sentences(result | {"chosen": {"map": "orthogonal", "bandwidth": 3.0}})
+    assert "The kernel does not pay here" in kernel
+    (linear,) = warning_sentences(result | {"chosen": {"maps": 6, "map": "linear"}})
+    assert "kernel" not in linear
+    assert linear.endswith("is linear, too. Try okl train without --solver: a race of maps and models chooses.")
+    (raced,) = warning_sentences(result | {"chosen": {"map": "linear"}, "choice": {"why": ["as it is"]}})
+    assert raced.endswith("is linear, too.")
+
+
 def test_figures_of_learnt_rows_say_so_and_name_the_way_out() -> None:
     learnt = {"mistake_rate": 0.02, "accuracy": 0.98}
     majority = {"train": {"mistake_rate": 0.5}}
