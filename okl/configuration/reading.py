@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -30,9 +31,21 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
             elif fault["type"] == "missing":
                 faults[f"{path} is missing"] = []
             else:
-                faults.setdefault(f"{field} = {values[field]!r}", []).append(_reason(fault))
+                name, value = _innermost(values, fault["loc"])
+                faults.setdefault(f"{name} = {value!r}", []).append(_reason(fault))
         told = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
         raise ConfigError(f"{where}: {'; '.join(told)}.") from None
+
+
+def _innermost(values: Mapping[str, Any], place: Sequence[int | str]) -> tuple[str, Any]:
+    """The name and value of the field that is at fault, in settings within settings that of the inner one."""
+    name = str(place[0])
+    value = values[name]
+    for inner in place[1:]:
+        if not isinstance(value, Mapping) or inner not in value:
+            break
+        name, value = str(inner), value[inner]
+    return name, value
 
 
 def _reason(fault: ErrorDetails) -> str:

@@ -20,6 +20,7 @@ from okl.store.values import is_number, is_text
 
 SPLIT = "split"
 VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
+SHARE = re.compile(r"0?,\d+$")  # with a decimal comma
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,7 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     if settings.target not in columns:
         told = absent(settings.target, columns, source.location, "target")
-        values = "" if not any(map(VALUE.match, columns)) else " If these are values, add a header line with names."
-        raise DataError(f"{told} Name the column to predict: --target NAME.{values}")
+        raise DataError(f"{told} Name the column to predict: --target NAME.{values_hint(columns)}")
     for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
         for name in names:
             check_present(name, columns, source.location, what)
@@ -103,11 +103,18 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     """The error about a column that is not there, with the closest names."""
     close = get_close_matches(name, columns, 3, 0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    if what == "holdout" and SHARE.match(name):
+        hint = f"A share of the rows is written {name.replace(',', '.')}. "
     several = what in ("key", "drop", "category") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
         hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
     shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
+
+
+def values_hint(columns: Sequence[str]) -> str:
+    """A sentence if names of columns look like values, as those of a file without a header line do; else ""."""
+    return " If these are values, add a header line with names." if any(map(VALUE.match, columns)) else ""
 
 
 def share_of(holdout: float | str | None) -> float | None:

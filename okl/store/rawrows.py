@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from okl.errors import DataError
+from okl.store.columns import values_hint
 from okl.store.dataset import Schema
 from okl.store.encoder import check_kinds, encoder_of
 from okl.store.piecereading import SourceBatch
@@ -52,9 +53,11 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
                 f"{where} has no target column {schema.target!r}: measuring needs the true value of each row.{hint} "
                 f"The model's {len(needed) - 1} other columns are there: okl predict takes the rows as they are."
             )
+        told = values_hint(columns.names)
+        unnamed = f" Its columns are {', '.join(columns.names[:5])}.{told}" if told else ""
         raise DataError(
             f"{where}: the model needs {len(needed)} columns, and {len(missing)} of them "
-            f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}"
+            f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}{unnamed}"
         )
     check_kinds(schema, columns, where)
     if with_targets:

@@ -142,3 +142,9 @@ def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
         DataError, match=rf"few\.parquet is quarantined and no longer in .*in.* Bring it back, or leave {few.key} out"
     ):
         retrain(asked)
+
+
+def test_a_bad_option_of_learning_is_named_by_itself() -> None:
+    given = {"name": "m", "source": "in", "train": {"solver": "fogd", "frequencies": "many"}}
+    with pytest.raises(ConfigError, match=r"^here: frequencies = 'many': input should be a valid integer"):
+        settings_from(RetrainSettings, given, "here")

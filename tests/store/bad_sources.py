@@ -118,6 +118,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "no such key": (lambda f: parquet(f, table(100)), {"keys": ("id",)}, r"has no key column 'id'"),
     "no such split": (lambda f: parquet(f, table(100)), {"split_column": "s"}, r"has no split column 's'"),
     "no such holdout": (lambda f: parquet(f, table(100)), {"holdout": "held"}, r"has no holdout column 'held'"),
+    "holdout with a comma": (
+        lambda f: parquet(f, table(100)),
+        {"holdout": "0,2"},
+        r"column '0,2'. A share of the rows is written 0\.2\.",
+    ),
     "NaN": (lambda f: parquet(f, with_value(float("nan"))), {}, r"source\.parquet: column 'c' has no value.*in row 70"),
     "null": (lambda f: parquet(f, with_value(None)), {}, r"source\.parquet: column 'c' has no value.*in row 70"),
     "infinity": (

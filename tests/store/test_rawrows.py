@@ -61,6 +61,11 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     content = table(100).rename_columns(["a", "b", "cc", "d", "ee", "y"])
     with pytest.raises(DataError, match=r"new: the model needs 5 columns, and 2 of them are missing: 'c', 'e'"):
         check_columns(data.schema, content.schema, "new")
+    unnamed = table(100).rename_columns(["0.35", "0.41", "-2", "7", "1", "0"])
+    with pytest.raises(
+        DataError, match=r"Its columns are 0.35, 0.41, -2, 7, 1. If these are values, add a header line"
+    ):
+        check_columns(data.schema, unnamed.schema, "new")
     with pytest.raises(DataError, match=r"no target column 'y': .* The model's 5 other columns are there"):
         check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new", with_targets=True)
     check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new")
