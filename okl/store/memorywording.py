@@ -31,10 +31,30 @@ def memory_facts(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def memory_sentence(result: Mapping[str, Any]) -> str | None:
-    """The same for the report, beside what this process took."""
+    """The same for the report, with what the plan is of, beside what this process took.
+
+    A worker's plan is of going over rows while it learns; what brings answers together and solves has a plan of its
+    own. The peak is of the whole life of this process, which may exceed either.
+
+    >>> plan = {"worker_bytes": 650 * MIB, "driver_bytes": 1200 * MIB, "process_bytes": 360 * MIB}
+    >>> print(memory_sentence({"memory_plan": plan, "peak_memory_bytes": 855 * MIB}))
+    Memory: at most 650 MiB planned. That is to go over rows; to add up and solve, at most 1,200 MiB are planned (360 of \
+either for Python and its libraries). This process took 855 MiB at its peak, with what is not planned, too, such as \
+a source's ingest, a race or the evaluation.
+    """
     facts = memory_facts(result)
     if not facts:
         return None
-    peak = result.get("peak_memory_bytes")
-    took = f"; this process took {peak / MIB:,.0f} MiB at its peak" if peak else ""
-    return f"Memory: {facts[0][1]}{took}."
+    plan, peak = result["memory_plan"], result.get("peak_memory_bytes")
+    told = f"Memory: {facts[0][1]}."
+    if driver := plan.get("driver_bytes"):
+        told += (
+            f" That is to go over rows; to add up and solve, at most {driver / MIB:,.0f} MiB are planned "
+            f"({plan['process_bytes'] / MIB:,.0f} of either for Python and its libraries)."
+        )
+    if peak:
+        told += (
+            f" This process took {peak / MIB:,.0f} MiB at its peak, with what is not planned, too, such as a source's "
+            "ingest, a race or the evaluation."
+        )
+    return told
