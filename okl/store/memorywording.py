@@ -38,9 +38,9 @@ def memory_sentence(result: Mapping[str, Any]) -> str | None:
 
     >>> plan = {"worker_bytes": 650 * MIB, "driver_bytes": 1200 * MIB, "process_bytes": 360 * MIB}
     >>> print(memory_sentence({"memory_plan": plan, "peak_memory_bytes": 855 * MIB}))
-    Memory: at most 650 MiB planned. That is to go over rows; to add up and solve, at most 1,200 MiB are planned (360 of \
-either for Python and its libraries). This process took 855 MiB at its peak, with what is not planned, too, such as \
-a source's ingest, a race or the evaluation.
+    Memory: at most 650 MiB planned. That is to go over rows; to add up and solve, at most 1,200 MiB are planned \
+(360 of either for Python and its libraries). This process took 855 MiB at its peak, with what is not planned, too, \
+such as a source's ingest, a race or the evaluation.
     """
     facts = memory_facts(result)
     if not facts:
