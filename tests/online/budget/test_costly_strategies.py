@@ -73,6 +73,11 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         assert state.progress.mistakes == mistakes
         assert task == "regression" or 0 < mistakes < 0.7 * len(judged)
         assert state.n_supports == len(expansion.supports)
+        assert state.progress.updates >= len(expansion.supports)
+        if name.startswith("bpa"):  # a row without a length, which the linear kernel has, moves nothing
+            lengths = map(expansion.self_kernel, stream.inputs)
+            losses = [seen.loss * length for seen, length in zip(judged, lengths, strict=True)]
+            assert state.progress.updates == sum(loss > 0.0 for loss in losses)
         squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
         if task == "regression":
             assert state.progress.squared_error == pytest.approx(squares, rel=1e-9)
