@@ -15,6 +15,7 @@ from flows.commands import Json, app, show
 from okl.home import okl_home
 
 WIDTH = 100
+ASK_SECONDS = 0.3  # of the five in which all is to be over
 
 
 @app.command(
@@ -98,11 +99,13 @@ def down(json: Json = False) -> None:
     Runs that are cut short can be gone on with: okl train --resume.
     """
     from flows.stack.control import down as bring_down
+    from flows.stack.deployed import schedules_at
     from flows.stack.state import live_state, stack_folder
     from flows.stack.telling import leaving
 
-    begun, state = time.monotonic(), live_state(stack_folder(okl_home()))
-    told = [] if state is None else leaving(state.url, os.environ.get("PREFECT_API_URL"))
+    begun, state, told = time.monotonic(), live_state(stack_folder(okl_home())), []
+    if state is not None:
+        told = leaving(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))
     ended = bring_down(okl_home())
     seconds = time.monotonic() - begun
     said = f"okl is down ({seconds:.1f} s)." if ended else "okl was not up."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from flows.stack.asking import get_json
+from flows.stack.asking import ASK_SECONDS, get_json
 
 MOST = 200
 ENDED_OR_BEGUN = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED", "RUNNING", "PENDING", "CANCELLING", "PAUSED")
@@ -28,6 +28,14 @@ def deployments_of(url: str) -> list[dict[str, Any]]:
     named = {flow["id"]: flow["name"] for flow in flows}
     told = [_told(url, f"{named.get(one['flow_id'], '?')}/{one['name']}", one) for one in found]
     return sorted((one for one in told if one["schedules"] or one["last"]), key=lambda one: str(one["name"]))
+
+
+def schedules_at(url: str, seconds: float = ASK_SECONDS) -> int | None:
+    """How many schedules are active; None where the server does not tell within `seconds`."""
+    found = get_json(f"{url}/deployments/filter", {"limit": MOST}, seconds)
+    if not isinstance(found, list):
+        return None
+    return sum(bool(schedule["active"]) for one in found for schedule in one.get("schedules", []))
 
 
 def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:

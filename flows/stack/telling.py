@@ -67,9 +67,18 @@ def export_line(url: str) -> str:
     return f"export PREFECT_API_URL={url}"
 
 
-def leaving(url: str, configured: str | None) -> list[str]:
-    """What to know, and to type, after the stack at `url` has ended; `configured` is PREFECT_API_URL of the shell."""
+def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
+    """What to know, and to type, after a stack has ended.
+
+    Parameters
+    ----------
+    url : where its server was; configured : PREFECT_API_URL of the shell
+    n_schedules : as `flows.stack.deployed.schedules_at` tells, None where it could not
+    """
     lines = []
+    if n_schedules != 0:
+        who = {None: "Schedules, if it has any, rest", 1: "Its schedule rests"}.get(n_schedules, "Its schedules rest")
+        lines.append(f"{who} until the next okl up; what falls due before then starts with it (okl deploy --late).")
     if configured and configured.rstrip("/") == url:
         lines.append("This shell still sends commands to its server. Type: unset PREFECT_API_URL")
     return lines

@@ -33,7 +33,7 @@ from flows.records import wait_for_records
 from flows.schedule import deployed_text
 from flows.server import OwnServer
 from flows.service import RetrainService
-from flows.stack.deployed import deployments_of
+from flows.stack.deployed import deployments_of, schedules_at
 from flows.stack.rescoring import rescoring_at
 from flows.stages import Started
 from okl.configuration import IngestSettings, TrainSettings
@@ -264,10 +264,12 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     )
     assert rescoring_at(server.url, "hours", registry) == f"{told}score/hours"
     assert rescoring_at(server.url, "hours", "/another") == ""
+    active = schedules_at(server.url, 30.0)
     assert deploy(retrain=hours(), service=RetrainService(retries=5, late="all")) == [retraining[0], retraining[2]]
     assert rescoring_at(server.url, "hours", registry) == "", "what is deployed without --score scores nothing"
     again = client.read_deployment_by_name(retraining[0])
     assert schedules() == [("mine", "0 5 * * *")]
+    assert schedules_at(server.url, 30.0) == (active or 0) - 1, "one that rests already is none"
     assert automations() == watching
     assert (first.id, first.parameters["settings"], first.job_variables) == (
         again.id,

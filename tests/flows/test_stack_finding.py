@@ -12,6 +12,7 @@ from threading import Thread
 import pytest
 
 from flows.stack.control import prepare
+from flows.stack.deployed import schedules_at
 from flows.stack.finding import StackServer, stack_server
 from flows.stack.plan import StackOptions
 from flows.stack.state import StackState, take_lock
@@ -62,4 +63,16 @@ def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_
 def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it() -> None:
     url = "http://127.0.0.1:4200/api"
     assert leaving(url, f"{url}/") == ["This shell still sends commands to its server. Type: unset PREFECT_API_URL"]
-    assert leaving(url, None) == leaving(url, "http://127.0.0.1:4201/api") == []
+    assert leaving(url, None) == leaving(url, None, n_schedules=0) == leaving(url, "http://127.0.0.1:4201/api") == []
+
+
+def test_schedules_are_said_to_rest_where_there_are_any_or_nobody_knows() -> None:
+    url, rest = (
+        "http://127.0.0.1:4200/api",
+        "until the next okl up; what falls due before then starts with it (okl deploy --late).",
+    )
+    told = {n: leaving(url, None, n) for n in (0, 1, 2, None)}
+    assert told == {0: [], 1: [f"Its schedule rests {rest}"], 2: [f"Its schedules rest {rest}"],
+                    None: [f"Schedules, if it has any, rest {rest}"]}  # fmt: skip
+    assert [line[:13] for line in leaving(url, url, 1)] == ["Its schedule ", "This shell st"]
+    assert schedules_at("http://127.0.0.1:9/api") is None, "whoever is not there does not tell"
