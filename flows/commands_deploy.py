@@ -12,6 +12,7 @@ from flows.commands import Config, Json, Pairs, app, show
 from flows.commands_retrain import (
     ARRIVING,
     JUDGING,
+    KEYS_OF_A_MODEL,
     LEARNING,
     OF_SHARDS,
     READING,
@@ -44,7 +45,9 @@ SPLIT = Options(
     INGEST.fields,
     {
         "holdout": f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
-        f"{help_for(RETRAIN.kind, 'holdout')}"
+        f"{help_for(RETRAIN.kind, 'holdout')}",
+        "keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; of --retrain NAME: {KEYS_OF_A_MODEL} "
+        "[default: none]",
     },
 )
 OWN_FOLDER = "{time}-version-{version}"

@@ -39,7 +39,12 @@ LEARNING = Options(
         "with them as keys [default: no]",
     },
 )
-READING = Options(INGEST.kind, tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")))
+KEYS_OF_A_MODEL = "its scores carry those that it was begun with, whatever is given later"
+READING = Options(
+    INGEST.kind,
+    tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")),
+    {"keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; of NAME: {KEYS_OF_A_MODEL} [default: none]"},
+)
 ARRIVING: Section = (
     "What arrives, and what is kept out",
     ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow.parquet as pq
 import pytest
 from prefect import flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
@@ -189,7 +190,8 @@ def test_new_files_are_learnt_and_rows_scored_by_the_event_of_the_promotion(
     wait_for_stages(server, scored, SCORE_STAGES, "okl-score")
     (folder,) = (place / "scores").iterdir()
     assert folder.name.endswith("-version-1")
-    assert list(folder.glob("*.parquet"))
+    (file, *_) = folder.glob("*.parquet")
+    assert "hour" in pq.read_schema(file).names, "scores carry the key that the model was begun with"
     assert "okl-arrivals-hours" in records(server, run)[1]
     told = deployments_of(server.url)
     scores_to = {one["name"]: one["scores_to"] for one in told}

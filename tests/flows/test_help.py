@@ -80,6 +80,8 @@ def test_the_solver_of_a_retraining_is_told_as_it_is(
     assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(told["retrain"].split())
     holdout = "0/1 column; with --retrain: share of the rows of each shard that are never learnt [default: 0.2]"
     assert holdout in told["deploy"]
+    for command, of in (("retrain", "of NAME"), ("deploy", "of --retrain NAME")):
+        assert f"never learnt; {of}: its scores carry those that it was begun with" in told[command]
     assert all("none: OKL_REGISTRY, or okl's home" in one for one in told.values())
     assert "otherwise a model is begun with them as keys [default: no]" in told["retrain"]
 
