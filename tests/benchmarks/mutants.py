@@ -1,14 +1,14 @@
 """Mutation testing of projections, losses and budget steps: how many small changes of the code do its tests notice?
 
-    python -m tests.benchmarks.mutants [FILE ...] [--each 12] [--seed 0]
+    python -m tests.benchmarks.mutants [FILE ...] [--each 12] [--seed 0] [--longest 1.5]
 
 Mutants of each file are drawn by a seed: another comparison, operator, constant or sign, and / or, min / max, a call
 left out. The tests of a file are collected once, with numba switched off, and run for each of its mutants in a forked
 process where the changed function has the mutant's code: compiling anew would take a minute a mutant, and starting
 Python and importing everything, as mutmut and cosmic-ray do, some seconds. numba's few intrinsics have stand-ins here.
-First the tests run with nothing changed, and those that fail without numba, or take more than 1.5 seconds, are left
-out; a mutant with which a test takes ten times as long, and a second more, counts as killed. The tree is never
-touched. A line a file: mutants, and how many were killed; and every survivor.
+First the tests run with nothing changed, and those that fail without numba, or take longer than `--longest` seconds,
+are left out (6 keeps all that know `budgetgrowing`); a mutant with which a test takes ten times as long, and a second
+more, counts as killed. The tree is never touched. A line a file: mutants, and how many were killed; and every survivor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from _pytest.runner import runtestprotocol
 from tests.benchmarks.mutants_made import Mutant, drawn_mutants, put_in_place, read_whole_numbers
 from tests.benchmarks.mutants_without_numba import stand_in
 
-LONGEST_TEST_SECONDS = 1.5
 PROJECTIONS = (
     "tests/compiled/test_projections.py",
     "tests/accelerated/test_projections.py",
@@ -102,14 +101,14 @@ class Kept(NamedTuple):
 class Loop:
     """Runs the collected tests for each mutant of some files, in place of running them once."""
 
-    def __init__(self, files: list[str], each: int, seed: int) -> None:
-        self.files, self.each, self.seed = files, each, seed
+    def __init__(self, files: list[str], each: int, seed: int, longest_test: float) -> None:
+        self.files, self.each, self.seed, self.longest_test = files, each, seed, longest_test
         self.total = self.killed = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Mutate and run."""
-        kept = _kept(session.items)
+        kept = _kept(session.items, self.longest_test)
         print(f"\n{len(kept.tests)} tests, {kept.left_out} left out, {sum(kept.seconds):.1f} s", flush=True)
         for file in self.files:
             importlib.import_module(module_of(file))
@@ -126,14 +125,14 @@ class Loop:
         return True
 
 
-def _kept(items: list[pytest.Item]) -> Kept:
-    """The tests that pass with nothing changed."""
+def _kept(items: list[pytest.Item], longest: float) -> Kept:
+    """The tests that pass with nothing changed, within so many seconds each."""
 
     def work() -> bytes:
         lines = []
         for item, following in pairwise([*items, None]):
             begun = time.process_time()
-            if _passes(item, following, LONGEST_TEST_SECONDS):
+            if _passes(item, following, longest):
                 assert item is not None
                 lines.append(f"{time.process_time() - begun}\t{item.nodeid}")
         return "\n".join(lines).encode()
@@ -141,7 +140,7 @@ def _kept(items: list[pytest.Item]) -> Kept:
     said = forked(work, 3600.0)
     assert said, "the tests died, or all failed"
     took = {name: float(seconds) for seconds, name in (line.split("\t", 1) for line in said.decode().split("\n"))}
-    quick = [item for item in items if took.get(item.nodeid, np.inf) < LONGEST_TEST_SECONDS]
+    quick = [item for item in items if took.get(item.nodeid, np.inf) < longest]
     tests = sorted(quick, key=lambda item: took[item.nodeid])
     return Kept(tests, len(items) - len(tests), [took[item.nodeid] for item in tests])
 
@@ -213,13 +212,14 @@ def main() -> None:
     parser.add_argument("files", nargs="*", help=f"of {', '.join(TARGETS)}")
     parser.add_argument("--each", type=int, default=12, help="mutants a file, at most")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--longest", type=float, default=1.5, help="seconds that a test takes at most without numba")
     asked = parser.parse_args()
     stand_in()
     read_whole_numbers()
     sharing: dict[tuple[str, ...], list[str]] = {}
     for file in asked.files or TARGETS:
         sharing.setdefault(TARGETS[file], []).append(file)
-    loops = [(tests, Loop(files, asked.each, asked.seed)) for tests, files in sharing.items()]
+    loops = [(tests, Loop(files, asked.each, asked.seed, asked.longest)) for tests, files in sharing.items()]
     for tests, loop in loops:
         options = ["-q", "-p", "no:cacheprovider", "-p", "no:timeout", "-o", "addopts=", "-W", "ignore", "--capture=no"]
         pytest.main([*options, *tests], plugins=[loop])
