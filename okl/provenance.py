@@ -62,3 +62,6 @@ def version_of(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "unknown"
+
+
+__version__ = version_of("okl")

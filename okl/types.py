@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 Task = Literal["binary", "multiclass", "regression"]
 Split = Literal["train", "test"]
 Precision = Literal["float32", "float64"]
 
-FloatArray = NDArray[np.floating[Any]]
-IntArray = NDArray[np.integer[Any]]
+# quoted: settings import this module, and `okl --help` loads no numpy
+FloatArray: TypeAlias = "NDArray[np.floating[Any]]"
+IntArray: TypeAlias = "NDArray[np.integer[Any]]"

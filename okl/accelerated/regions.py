@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from okl.accelerated.projections import PreparedSet, hyperplane_set, pair_set
 from okl.types import FloatArray
 
-Bound = float | FloatArray
+Bound: TypeAlias = "float | FloatArray"
 
 
 class Region(Protocol):
