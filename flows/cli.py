@@ -18,7 +18,6 @@ def main() -> None:
     Exit codes: 0; 2 for what the user gave, 1 for what went wrong here (diverged, disk full), 130 for Ctrl-C.
     """
     with interruptible():
-        import flows.commands_bench
         import flows.commands_compare
         import flows.commands_deploy
         import flows.commands_explain

@@ -8,7 +8,7 @@ from typer.core import TyperGroup
 
 JOURNEY = (
     "train", "predict", "evaluate", "explain", "runs", "compare", "plan", "ingest", "describe", "export", "retrain",
-    "models", "deploy", "up", "status", "down", "reproduce", "bench",
+    "models", "deploy", "up", "status", "down", "reproduce",
 )  # fmt: skip
 FIRST_STEPS = """\b
 First steps:

@@ -1,4 +1,4 @@
-"""`okl bench` on a small set with two systems: rows, resuming, time-outs, duels, the page."""
+"""The benchmark beside other systems on a small set with two systems: rows, resuming, time-outs, duels, the page."""
 
 from __future__ import annotations
 
@@ -13,18 +13,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from okl.bench import roster, run
-from okl.bench.entrants import CLASSES, Entrant, single
-from okl.bench.jobs import Answer
-from okl.bench.roster import entrants_on, find
-from okl.bench.rows import Measurement, Subject, append, as_text, measured, read
-from okl.bench.run import bench
-from okl.bench.sets import SETS, read_set
-from okl.bench.settings import BenchSettings
-from okl.bench.sweep import OVERTAKEN, Sweep
-from okl.bench.verdicts import DUEL, candidates, near_best, verdict
-from okl.bench.wording import OUTCOMES
 from okl.errors import ConfigError, DataError
+from tests.benchmarks.peers import run, systems
+from tests.benchmarks.peers.data import SETS, read_set
+from tests.benchmarks.peers.measure import Answer
+from tests.benchmarks.peers.page import OUTCOMES
+from tests.benchmarks.peers.records import (
+    DUEL,
+    Measurement,
+    Subject,
+    append,
+    as_text,
+    candidates,
+    measured,
+    near_best,
+    read,
+    verdict,
+)
+from tests.benchmarks.peers.run import OVERTAKEN, BenchSettings, Sweep, bench
+from tests.benchmarks.peers.systems import CLASSES, Entrant, entrants_on, find, single
 
 ROWS, COLUMNS = 8000, 6  # enough test rows for few splits
 
@@ -86,7 +93,7 @@ def test_only_the_best_of_what_was_tuned_are_swept() -> None:
 def test_a_bench_measures_once_duels_and_draws(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = replace(find("okl", "ridge, linear", SETS["german"]), tuned={"penalty": (1e-4,)})
     fast = [own, replace(find("scikit-learn", "Ridge", SETS["german"]), swept={"alpha": (1.0,)})]
-    for module in (roster, run):  # in this process only: the measuring ones know them all, and find them by name
+    for module in (systems, run):  # in this process only: the measuring ones know them all, and find them by name
         monkeypatch.setattr(module, "roster", lambda: fast)
     said: list[str] = []
     settings = BenchSettings(data=str(data), sets=("german",), turns=1, out=str(tmp_path))
@@ -109,7 +116,7 @@ def test_a_bench_measures_once_duels_and_draws(data: Path, tmp_path: Path, monke
     assert not re.search(r'(src|href)="(?!data:|#)', page)
     assert OUTCOMES[result["verdicts"][0]["outcome"]] in page
 
-    settings = settings.model_copy(update={"stage": "sweep"})
+    settings = replace(settings, stage="sweep")
     assert bench(settings, said.append)["measurements"] == len(rows) == len(said)
 
 

@@ -1,4 +1,4 @@
-"""The data sets of the benchmark: what they are, how their rows are split and scaled, the same for every system."""
+"""Data sets: what they are, and how rows are split and scaled, the same for every system."""
 
 from __future__ import annotations
 

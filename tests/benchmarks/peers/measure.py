@@ -1,32 +1,176 @@
-"""A process that measures: jobs on standard input, answers on standard output, a line each.
+"""Processes that measure: a `Job` goes in and an `Answer` comes out, a line of JSON each.
 
-It imports what an entrant needs, and fits a few rows, before anything is timed: only solvers are timed, as in benchopt.
-A fit that takes too long ends the process by a signal's own default, which no library can hold up.
+    python -m tests.benchmarks.peers.measure    # what `Measuring` starts
+
+The process imports what a system needs, and fits a few rows, before anything is timed: only solvers are timed, as in
+benchopt. A fit that takes too long ends the process by a signal's own default, which no library can hold up.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import warnings
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.bench.entrants import Entrant
-from okl.bench.jobs import Answer, Job
-from okl.bench.roster import find
-from okl.bench.sets import Part, Table, read_set
 from okl.errors import OklError
 from okl.provenance import peak_memory_bytes, version_of
+from tests.benchmarks.peers.data import Part, Table, read_set
+from tests.benchmarks.peers.systems import Entrant, find
+
+
+@dataclass(frozen=True)
+class Job:
+    """One configuration to be fitted and scored.
+
+    rows : "sample" for some training rows alone, split anew; "all" for all of them, and the test rows
+    limit_seconds : of the processor, for one fit and its predictions; the process is ended by then
+    spend_seconds : fits are repeated until so many are spent, over all splits, 9 times each at most; the median counts
+    """
+
+    folder: str
+    set: str
+    system: str
+    entrant: str
+    configuration: dict[str, Any]
+    rows: str
+    limit_seconds: float
+    spend_seconds: float
+
+    def line(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, line: str) -> Job:
+        """From JSON."""
+        return cls(**json.loads(line))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was measured, or why nothing was.
+
+    outcome : "done", "time-out" or "failed"; reason : in words, of what is not done
+    fit_seconds, predict_seconds : of the clock, medians over splits, None if not done, as all that follow
+    fit_cpu_seconds : of the processor, of all threads, means: what hardly depends on what else the machine does
+    score : share of right predictions, or R2; loss : share of wrong ones, or the mean squared error in units of the
+        training targets' variance; means over splits
+    base_memory_bytes, peak_memory_bytes : of the process, before the fits and at most
+    """
+
+    outcome: str
+    reason: str = ""
+    fit_seconds: float | None = None
+    fit_cpu_seconds: float | None = None
+    predict_seconds: float | None = None
+    score: float | None = None
+    loss: float | None = None
+    base_memory_bytes: int | None = None
+    peak_memory_bytes: int | None = None
+    train_rows: int | None = None
+    test_rows: int | None = None
+    columns: int | None = None
+    splits: int | None = None
+    version: str = ""
+
+    def line(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def parse(cls, line: str) -> Answer:
+        """From JSON."""
+        return cls(**json.loads(line))
+
+
+# waiting threads of OpenMP let others run; spinning ones would slow themselves down beside other work
+CALM = {"OMP_WAIT_POLICY": "passive", "PYTHONWARNINGS": "ignore"}
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
+ENDED = {-signal.SIGPROF: "of the processor", -signal.SIGALRM: "of waiting for it"}
+ROOT = Path(__file__).parents[3]  # of the checkout: `tests` is importable there
+LAST_WORDS = 200  # characters of what a process said before it died
+
+
+class Measuring:
+    """A process that answers jobs one after the other; a new one takes its place after one that died.
+
+    one_thread : whether libraries are told to use one thread only
+    """
+
+    def __init__(self, one_thread: bool = False) -> None:
+        self._environment = os.environ | CALM | (dict.fromkeys(THREADS, "1") if one_thread else {})
+        self._process: subprocess.Popen[str] | None = None
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  closed with the process
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+        self._said.close()
+
+    def ask(self, job: Job) -> Answer:
+        """The answer; a process that was ended by its alarm has none but a time-out."""
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(job.line() + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            return Answer.parse(line)
+        code = self._end()
+        if code in ENDED:
+            return Answer("time-out", f"not done in {job.limit_seconds:g} seconds {ENDED[code]}")
+        self._said.seek(0)
+        return Answer("failed", f"the process ended with code {code}: {self._said.read()[-LAST_WORDS:].strip()}")
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            words = [sys.executable, "-m", "tests.benchmarks.peers.measure"]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._said}
+            self._process = subprocess.Popen(words, text=True, env=self._environment, cwd=ROOT, **pipes)  # type: ignore[call-overload]
+        assert self._process is not None
+        return self._process
+
+    def _end(self) -> int | None:
+        """Let the process go: it ends when its input does, or is killed."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        return process.returncode
+
 
 MOST_FITS = 9
 PATIENCE = 20.0  # seconds of the clock for one of the processor, on a machine that does other work
