@@ -43,3 +43,5 @@ from .provenance import __version__ as __version__
 from .registry.reference import load as load
 from .registry.registry import Registry as Registry
 from .store.manifest import open_dataset as open_dataset
+
+__all__: list[str]
