@@ -119,7 +119,7 @@ def test_readme_names_every_command(group: Any) -> None:
 
 def test_pages_are_in_the_table_of_contents() -> None:
     index = (DOCS / "index.md").read_text()
-    blocks = re.findall(r"```{toctree}\n(?::.*\n)*(.*?)```", index, re.DOTALL)
+    blocks = re.findall(r"```{toctree}\n(?::.*\n)*([^`]*)```", index)
     pages = {str(path.relative_to(DOCS).with_suffix("")) for path in PAGES} - {"index"}
     assert sorted(page for block in blocks for page in block.split()) == sorted(pages)
 
@@ -141,6 +141,20 @@ def test_every_public_name_is_documented() -> None:
     assert set(okl.__all__) - {"__version__"} == {name[4:] for name in told if name.count(".") == 1} | set(settings)
     assert {f"okl.oco.{name}" for name in okl.oco.__all__} <= set(told)
     assert {f"okl.extending.{name}" for name in ("add_loss", "add_model", "add_map", "use_extension")} <= set(told)
+
+
+@pytest.mark.parametrize("path", READ, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]*)\)", path.read_text()):
+        if target.startswith("http"):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (path.parent / file) if file else path
+        assert linked.exists(), f"{path.name}: {target}"
+        headings = re.findall(r"^#+ (.*)$", linked.read_text(), re.MULTILINE) if anchor else []
+        assert not anchor or anchor in {re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in headings}, (
+            target
+        )
 
 
 def test_pages_name_what_there_is() -> None:
