@@ -1,4 +1,4 @@
-"""The public names: what they are, what they cost, and what the README shows of them."""
+"""The public names: what they are, what they cost, and what README and documentation show of them."""
 
 from __future__ import annotations
 
@@ -204,9 +204,9 @@ def test_model_in_memory_and_out_of_core_say_the_same(data: Dataset, result: dic
     assert okl.evaluate(result["model"], data.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
 
 
-def test_readme_shows_what_works(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = README.read_text().split("## From Python")[1].split("\n## ")[0]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+def test_readme_and_site_show_what_works(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [README.read_text(), (README.parent / "infra" / "docs" / "how-to" / "from-python.md").read_text()]
+    blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) == 2
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""How the documentation is built: sphinx-build -W infra/docs SITE."""
+"""Sphinx configuration: sphinx-build -W infra/docs SITE."""
 
 import sys
 from pathlib import Path
@@ -15,4 +15,4 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "okl_docs"]
 exclude_patterns = ["examples"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # docstrings say shapes and units, which types do not
+autodoc_typehints = "none"  # docstrings give shapes and units, which types do not

@@ -1,4 +1,4 @@
-"""What pages take from okl itself as they are built: help of commands, settings, docstrings."""
+"""Sphinx directives that generate pages from okl: help of commands, settings, docstrings."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ _MARKS = re.compile(r"([*|\\]|(?<=\w)_(?!\w))")
 
 
 def command(words: list[str]) -> Any:
-    """The click command of words such as ["models", "list"], and its context."""
+    """Return the click command of words such as ["models", "list"], and its context."""
     for module in pkgutil.iter_modules(flows.__path__, "flows."):
         if module.name.startswith("flows.commands"):
             importlib.import_module(module.name)
-    found: Any = typer.main.get_command(importlib.import_module("flows.commands").app)
+    result: Any = typer.main.get_command(importlib.import_module("flows.commands").app)
     context: Any = None
     for word in ["okl", *words]:
         if context is not None:
-            found = found.get_command(context, word)
-        context = type(found).context_class(found, info_name=word, parent=context, max_content_width=100)
-    return found, context
+            result = result.get_command(context, word)
+        context = type(result).context_class(result, info_name=word, parent=context, max_content_width=100)
+    return result, context
 
 
 class CommandHelp(Directive):
-    """`okl WORDS --help`, as the command prints it."""
+    """The output of `okl WORDS --help`."""
 
     optional_arguments = 5
     has_content = False
 
     def run(self) -> list[nodes.Node]:
-        """A literal block."""
-        found, context = command(self.arguments)
-        text = found.get_help(context)
+        """Return a literal block."""
+        target, context = command(self.arguments)
+        text = target.get_help(context)
         return [nodes.literal_block(text, text, language="text")]
 
 
 class SettingsTable(Directive):
-    """The fields of TrainSettings or IngestSettings: name, what it takes, meaning and default."""
+    """The fields of TrainSettings or IngestSettings: name, values, meaning and default."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """A definition list."""
+        """Return a definition list."""
         kind = getattr(okl, self.arguments[0])
-        listed = nodes.definition_list()
+        entries = nodes.definition_list()
         for name, info in kind.model_fields.items():
             term = nodes.term("", "", nodes.literal("", name), nodes.Text(f"  {metavar(info.annotation, name)}"))
             meaning = nodes.definition("", nodes.paragraph("", help_for(kind, name)))
-            listed += nodes.definition_list_item("", term, meaning)
-        return [listed]
+            entries += nodes.definition_list_item("", term, meaning)
+        return [entries]
 
 
 def as_restructured_text(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are written for people, numpydoc's sections with entries in one line: what Sphinx makes of them.
+    """Convert docstrings with numpydoc sections and one-line entries to reStructuredText.
 
-    A section is a rubric, `name : meaning` a definition, and what means something to docutils in formulas is told that
-    it does not.
+    A section becomes a rubric, `name : meaning` a definition. Characters of formulas that are markup in docutils are
+    escaped.
     """
     out: list[str] = []
     formula = False
@@ -104,7 +104,7 @@ def _plain(line: str) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Add the directives."""
+    """Register the directives and the conversion of docstrings."""
     app.add_directive("okl-help", CommandHelp)
     app.add_directive("okl-settings", SettingsTable)
     app.connect("autodoc-process-docstring", as_restructured_text)

@@ -134,7 +134,7 @@ def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
     made = okl.train(tmp_path / "data", frequencies=40, bandwidth=2.0, step_size=0.5, out=str(tmp_path / "run"))
     okl.export(made["model"], tmp_path / "churn.onnx")
     raw.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
-    page = (Path(__file__).parents[2] / "infra" / "docs" / "tables.md").read_text()
+    page = (Path(__file__).parents[2] / "infra" / "docs" / "how-to" / "export.md").read_text()
     (told,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}

@@ -223,7 +223,7 @@ def test_what_does_not_fit_is_refused(
 def test_a_gap_below_what_the_rows_can_certify_ends_with_what_they_can(
     data: dict[Task, Dataset], here: Execution
 ) -> None:
-    learning = solver(gap=1e-300, lam=0.1)
+    learning = solver(gap=1e-300, lam=0.02)
     outcome = learning.finished(last_state(learning, data["binary"], here))
     assert outcome is not None
     assert outcome.kind == "out of budget"

@@ -1,4 +1,4 @@
-"""Three models of the same rows, each with what it proves about itself."""
+"""Fit three models to the same rows, and print accuracy and certificate of each."""
 
 import sys
 from pathlib import Path
@@ -9,23 +9,23 @@ from sklearn.datasets import load_breast_cancer
 import okl
 
 MODELS: dict[str, dict[str, Any]] = {
-    "fogd": {"frequencies": 100, "passes": 5},  # one pass after the other over the rows; nothing is proved
-    "c-svm": {"kernel": "linear", "tol": 1e-3},  # solved until the relative duality gap is below tol
-    "scs": {"frequencies": 100, "lam": 0.01, "gap": 0.05},  # solved on samples, the gap over all rows is certified
+    "fogd": {"frequencies": 100, "passes": 5},  # five passes over the rows; no certificate
+    "c-svm": {"kernel": "linear", "tol": 1e-3},  # stops when the relative duality gap is below tol
+    "scs": {"frequencies": 100, "lam": 0.01, "gap": 0.05},  # fitted on samples; certifies the gap over all rows
 }
 
 
 def main(folder: Path) -> None:
-    """Leave a data set and a run for each model in a folder."""
+    """Write a data set and one run per model into a folder."""
     table = load_breast_cancer(as_frame=True)
     table.data.assign(y=table.target).to_parquet(folder / "rows.parquet")
     data = okl.ingest(folder / "rows.parquet", folder / "data", scale="standard", holdout=0.25)
 
     for solver, options in MODELS.items():
         result = okl.train(data.folder, solver=solver, out=folder / solver, **options)
-        proof = result.get("certificate")
-        told = f"gap to the optimum at most {proof['gap']:.2g}" if proof else "nothing proved"
-        print(f"{solver:6} test accuracy {result['test']['accuracy']:.3f}, {told}")
+        certificate = result.get("certificate")
+        proof = f"gap to the optimum at most {certificate['gap']:.2g}" if certificate else "nothing proved"
+        print(f"{solver:6} test accuracy {result['test']['accuracy']:.3f}, {proof}")
 
 
 if __name__ == "__main__":

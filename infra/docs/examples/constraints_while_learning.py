@@ -1,4 +1,4 @@
-"""A limit on the scores that holds while rows are learnt: they may hardly go along with a column apart."""
+"""Limit the covariance between the scores and a sensitive column during training."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ import okl
 
 
 def main() -> None:
-    """Learn the same rows with and without the limit."""
+    """Fit the same rows with and without the limit."""
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 2000)
     inputs = rng.standard_normal((2000, 4))
-    inputs[:, 0] += 0.8 * group  # a column that tells something of the group
+    inputs[:, 0] += 0.8 * group  # an input that is correlated with the group
     labels = (inputs[:, 0] + inputs[:, 1] ** 2 + 0.3 * rng.standard_normal(2000) > 1.2).astype(int)
-    sensitive = {"group": group.astype(float)}  # is looked at by the limit alone
+    sensitive = {"group": group.astype(float)}  # used by the limit only, not an input
 
     limit = "abs(covariance(group)) <= 0.01"
     free = okl.FOGDClassifier(n_frequencies=100, passes=5, random_state=0).fit(inputs, labels)

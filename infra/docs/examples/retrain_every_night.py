@@ -1,4 +1,4 @@
-"""A model that learns each night's file and is replaced only by a better one. A scheduler calls the last lines."""
+"""Retrain a model on each night's file; replace it only by a better one. In production, a scheduler calls retrain."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from okl.retraining.settings import RetrainSettings
 
 
 def arrive(inbox: Path, night: int) -> None:
-    """A night's rows, as a file of their own."""
+    """Write the rows of one night into a file."""
     rng = np.random.default_rng(night)
     columns = {f"x{j}": rng.standard_normal(800) for j in range(3)}
     right = columns["x0"] * columns["x1"] + 0.1 * rng.standard_normal(800) > 0
@@ -21,7 +21,7 @@ def arrive(inbox: Path, night: int) -> None:
 
 
 def main(folder: Path) -> None:
-    """Leave an inbox and a registry in a folder."""
+    """Create an inbox and a registry in a folder."""
     inbox = folder / "inbox"
     inbox.mkdir()
     settings = RetrainSettings(
@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
         source=str(inbox),
         registry=str(folder / "registry"),
         train=okl.TrainSettings(data="", solver="fogd", frequencies=60, bandwidth=1.5, step_size=1.0),
-        settle_seconds=0.0,  # files here are whole at once
+        settle_seconds=0.0,  # files are complete at once here
     )
     for night in range(2):
         arrive(inbox, night)

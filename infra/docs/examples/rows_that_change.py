@@ -1,4 +1,4 @@
-"""A stream whose rule turns round half way: a learner that tracks it, and one that does not."""
+"""Fit a stream whose labels flip half way, with and without tracking."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import okl
 
 
 def main() -> None:
-    """Learn the stream in its order, each row predicted before it is learnt."""
+    """Fit the stream in its order; predict each row before the update."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((6000, 3))
     signal = inputs[:, 0] + inputs[:, 1] ** 2 - 1

@@ -1,4 +1,4 @@
-"""Train on a CSV file, look at what came out, and score rows from memory."""
+"""Train on a CSV file, print the result, and score rows in memory."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ def _majority(result: dict[str, Any]) -> float:
 
 
 def main(folder: Path) -> None:
-    """Leave rows.csv, and a run with a model and a report, in a folder."""
+    """Write rows.csv and a run with a model and a report into a folder."""
     table = load_breast_cancer(as_frame=True)
     rows = table.data.assign(kind=table.target_names[table.target])
     rows.to_csv(folder / "rows.csv", index=False)
@@ -32,7 +32,7 @@ def main(folder: Path) -> None:
     print(f"report: {result['run']}/report.html")
 
     model = okl.load(result["model"])
-    print(model.predict(pd.read_csv(folder / "rows.csv").head(3)))  # raw rows, by their columns' names
+    print(model.predict(pd.read_csv(folder / "rows.csv").head(3)))  # raw rows; columns are matched by name
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Random binning: grids of random pitch; rows are alike as far as they fall into the same cells.
+"""Random binning features: grids of random pitch; two rows are similar if they share cells.
 
-z(x)'z(x') is the share of grids that hold x and x' in one cell; its mean is exp(-||x - x'||_1 / bandwidth), the
-Laplacian kernel. A cell's column and sign are drawn by a hash of its place, so that no list of cells is kept.
+z(x)'z(x') is the share of grids in which x and x' share a cell; its mean is exp(-||x - x'||_1 / bandwidth), the
+Laplacian kernel. A hash of a cell's position gives its column and sign, so no list of cells is stored.
 
 Source: Rahimi & Recht, NIPS 2007, Algorithm 2.
 """
@@ -16,11 +16,11 @@ import okl
 from okl.extending import Arrays, Kernel, add_map
 from okl.kernels import Laplacian
 
-CELLS = 32  # columns of a grid
+CELLS = 32  # columns per grid
 
 
 def draw(kernel: Kernel, n_inputs: int, n_columns: int, generator: np.random.Generator) -> dict[str, Any]:
-    """Pitch and shift of each grid along each input, and multipliers for the hash."""
+    """Draw pitch and shift of each grid along each input, and multipliers for the hash."""
     if not isinstance(kernel, Laplacian):
         raise okl.ConfigError(
             f"binning is of the Laplacian kernel, but the kernel is {kernel.name}: --kernel laplacian."
@@ -33,7 +33,7 @@ def draw(kernel: Kernel, n_inputs: int, n_columns: int, generator: np.random.Gen
 
 
 def transform(arrays: Arrays, inputs: Any) -> Any:
-    """Features (rows, n_columns): one entry a grid, +-1 / sqrt(grids), where the row's cell has its column."""
+    """Return features (rows, n_columns): per grid one entry +-1 / sqrt(grids), in the column of the row's cell."""
     pitch, shift, factors = arrays["pitch"], arrays["shift"], arrays["factors"].view(np.uint64)
     n_grids, n_columns = len(pitch), int(arrays["columns"][0])
     features = np.zeros((len(inputs), n_columns), dtype=inputs.dtype)

@@ -1,4 +1,4 @@
-"""A C-SVM whose hinge is round at its kink: between the C-SVM (gamma = 0) and the l2-SVM.
+"""A C-SVM with a smoothed hinge loss: between the C-SVM (gamma = 0) and the l2-SVM.
 
 Source: Shalev-Shwartz & Zhang, JMLR 14, 2013, section 2; the dual as in Ito et al., JMLR 18(16), 2017.
 """
@@ -25,11 +25,11 @@ from okl.extending import (
     weights_of,
 )
 
-GAMMA = 0.5  # of the margin: so far from its end the loss is a parabola
+GAMMA = 0.5  # width of the quadratic part, in units of the margin
 
 
 class SmoothedHinge:
-    """0 from margin 1 on, (1 - z)^2 / (2 gamma) as far as 1 - gamma, 1 - z - gamma / 2 below."""
+    """0 for z >= 1, (1 - z)^2 / (2 gamma) for z >= 1 - gamma, and 1 - z - gamma / 2 below."""
 
     def value(self, margins: Any) -> Any:
         short = np.maximum(0.0, 1.0 - margins)
@@ -50,7 +50,7 @@ class SmoothedSVM(Classifier):
 
     NAME: ClassVar[str] = "smoothed-svm"
     PARAMETER: ClassVar[ParameterName] = "C"
-    EQUATION: ClassVar[int] = 101  # beyond 100: not in the paper
+    EQUATION: ClassVar[int] = 101  # above 100: not in the paper
 
     C: float = 1.0
     fit_intercept: bool = True
