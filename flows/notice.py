@@ -20,7 +20,7 @@ from prefect.logging import get_run_logger
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.artifacts import record_markdown
-from okl.home import okl_home
+from okl.foundation.locations import okl_home
 
 NAME = "okl-notice"
 LINES = "notices.jsonl"

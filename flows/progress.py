@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from okl.progress import NullObserver, Observer
+from okl.foundation.telemetry import NullObserver, Observer
 
 watching: ContextVar[Observer] = ContextVar("watching", default=NullObserver())  # noqa: B039  (it has no state)
 """Whoever watches the runs of this process from outside Prefect: the terminal of `okl train`; no one in a worker."""

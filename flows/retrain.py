@@ -7,11 +7,11 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.announcing import announce
+from flows.artifacts import announce
 from flows.service import UNATTENDED_RETRAINING, RetrainService
 from flows.stages import follow_stages
-from okl.retraining.run import RETRAIN_STAGES, RetrainingRun
-from okl.retraining.settings import RetrainSettings
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun
+from okl.lifecycle.settings import RetrainSettings
 
 
 # "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
@@ -21,7 +21,7 @@ def okl_retrain(
 ) -> dict[str, Any] | State[Any]:
     """Learn what has arrived since the champion, and publish the result if it is better; may be repeated at will.
 
-    What others may act on is told by events of the resource `okl.model.NAME`: see `flows.announcing`.
+    What others may act on is told by events of the resource `okl.model.NAME`: see `flows.artifacts`.
 
     Args:
         settings: model, source and all that decides; paths are absolute, as a worker runs in a temporary folder

@@ -1,33 +1,228 @@
-"""A flow, run here and now for a person at a terminal: server, flow, records, in the order that wastes no time.
-
-Nothing here imports Prefect before the server is on its way, nor does the import of this module.
-"""
+"""A flow run for a person at a terminal: server, flow, records, interrupts and killed runs."""
 
 from __future__ import annotations
 
 import logging
 import os
+import platform
+import re
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import UUID
 
+import psutil  # type: ignore[import-untyped]  # no stubs
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    FlowRunFilterTags,
+    TaskRunFilter,
+    TaskRunFilterId,
+)
+from prefect.client.schemas.objects import State, StateType
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
+from prefect.states import Crashed
 from pydantic import BaseModel
 
 from flows.progress import watching
 from flows.server import PRIVACY, OwnServer, own_server, prefect_home, silence
 from flows.service import ATTENDED
 from flows.stack.finding import StackServer, stack_server
-from okl.errors import ExecutionError
-from okl.home import okl_home
-from okl.progress import Observer
+from flows.stages import Started
+from okl.foundation.errors import ExecutionError
+from okl.foundation.locations import okl_home
+from okl.foundation.telemetry import Observer
 
 if TYPE_CHECKING:
-    from okl.configuration import TrainSettings
-    from okl.retraining.settings import RetrainSettings
-    from okl.scoring import ScoreSettings
+    from okl.foundation.settings import TrainSettings
+    from okl.lifecycle.settings import RetrainSettings
+    from okl.runs.predict import ScoreSettings
+
+
+# Runs of commands that were killed: in a database of okl's own nobody else would ever note their end.
+#
+# A server that stays gives up a run whose heartbeats have ended. Our own server ends with its command, whose runs
+# bear a tag by which the next one can tell whether their process still lives.
+
+TAG = "okl"  # by which automations know our runs
+UNFINISHED = [StateType.PENDING, StateType.RUNNING]
+MOST_APART_SECONDS = 60  # a clock that is set moves the beginnings of all processes with it
+PROCESS = re.compile(r"okl-process:(?P<host>.*):(?P<pid>\d+):(?P<begun>\d+)")
+
+
+def process_tag() -> str:
+    """What tells this process from all others, on this host and elsewhere: host, number, and when it began."""
+    return f"okl-process:{platform.node()}:{os.getpid()}:{_begun(os.getpid())}"
+
+
+def note_killed() -> int:
+    """Have runs that a process of this host began, and did not end before it did, be crashed; how many these were."""
+    wanted = FlowRunFilter(
+        tags=FlowRunFilterTags(all_=[TAG]),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNFINISHED)),
+    )
+    with get_client(sync_client=True) as client:
+        killed = [run.id for run in client.read_flow_runs(flow_run_filter=wanted) if any(map(is_gone, run.tags))]
+        for identifier in killed:
+            state: State[Any] = Crashed(
+                message="Its process was killed; okl train --resume goes on from the last checkpoint."
+            )
+            client.set_flow_run_state(identifier, state, force=True)
+    return len(killed)
+
+
+def is_gone(tag: str) -> bool:
+    """Whether a tag is of a process of this host that lives no more.
+
+    >>> is_gone(process_tag()), is_gone("okl"), is_gone("okl-process:elsewhere:1:0")
+    (False, False, False)
+    >>> is_gone(f"okl-process:{platform.node()}:{os.getpid()}:0")  # another one has its number by now
+    True
+    """
+    found = PROCESS.fullmatch(tag)
+    if found is None or found["host"] != platform.node():
+        return False
+    begun = _begun(int(found["pid"]))
+    return begun is None or abs(begun - int(found["begun"])) > MOST_APART_SECONDS
+
+
+def _begun(pid: int) -> int | None:
+    """Seconds since 1970 at which a process began; None if there is none."""
+    try:
+        seconds: float = psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
+    return round(seconds)
+
+
+# Waiting until the records of a run have arrived at the server.
+
+POLL_SECONDS = 0.1
+
+
+def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
+    """Wait until every run that was started is stored with its final state, and every log line with it.
+
+    Flow runs and artifacts are stored when the call that made them returns. The states of task runs are not: they
+    travel as events, in the background, and the server writes them down later. A server that is stopped too early
+    loses them.
+
+    Parameters
+    ----------
+    started : what to wait for
+    timeout_seconds : for all of it together
+
+    Returns
+    -------
+    what has not arrived in time, as text; empty when all is well
+    """
+    deadline = time.monotonic() + timeout_seconds
+    for kind in (EventsWorker, APILogWorker):
+        # It warns of anything left to send, which is why we wait here; errors still show.
+        logging.getLogger(kind.__name__).setLevel(logging.ERROR)
+        # Draining also forgets the workers, which is wanted: they are cached without the address of their server.
+        kind.drain_all(timeout=timeout_seconds, at_exit=False)
+    with get_client(sync_client=True) as client:
+        while missing := _missing(client, started):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(POLL_SECONDS)
+    return missing
+
+
+def _missing(client: SyncPrefectClient, started: Started) -> list[str]:
+    missing = []
+    for identifier in started.flow_runs:
+        state = client.read_flow_run(UUID(identifier)).state
+        if state is None or not state.is_final():
+            missing.append(f"flow run {identifier}")
+    wanted = TaskRunFilter(id=TaskRunFilterId(any_=[UUID(identifier) for identifier in started.task_runs]))
+    stored = client.read_task_runs(task_run_filter=wanted) if started.task_runs else []
+    final = {str(run.id) for run in stored if run.state is not None and run.state.is_final()}
+    return missing + [f"task run {identifier}" for identifier in started.task_runs if identifier not in final]
+
+
+# Ctrl-C at any point: said at once, what is half-written removed, exit code 130; and never a traceback.
+
+EXIT_CODE = 130
+FIRST = "Interrupted: stopping, and removing what is incomplete."
+SECOND = "Still stopping; one more Ctrl-C ends at once."
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or the end of the process group that a terminal asks for.
+
+    A subclass, because CPython remembers a plain KeyboardInterrupt that passed through code made from text (that of
+    every dataclass and named tuple), and kills the process by SIGINT at its end, however well it was handled.
+    """
+
+
+class Interrupts:
+    """Counts Ctrl-C: the first raises Interrupted, the second is only answered, the third ends the process at once."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        self.seen += 1
+        if self.seen == 1:
+            _tell(FIRST)
+            raise Interrupted
+        if self.seen > 2:
+            _end()
+        _tell(SECOND)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Handle Ctrl-C; whatever fails after one is its consequence, and ends the process with its exit code, at once.
+
+    Afterwards, when all there was to do is done, Ctrl-C ends the process without a word. A process that was started
+    to ignore Ctrl-C goes on ignoring it.
+    """
+    interrupts = Interrupts()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield
+    except BaseException as error:
+        # not Interrupted alone: half-imported modules and workers that were interrupted too make errors of their own
+        if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
+            _end()
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupts:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _end() -> NoReturn:
+    # not sys.exit: all is cleaned up, and a thread that lost the one it waits for would hold the process up for ever
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(EXIT_CODE)
+
+
+def _tell(sentence: str) -> None:
+    # not print: the signal may have come in the middle of one; a new line, as a progress bar may be on this one
+    stream = sys.__stderr__
+    if stream is not None:
+        os.write(stream.fileno(), ("\n" * stream.isatty() + sentence + "\n").encode())
+
+
+# A flow, run here and now for a person at a terminal: server, flow, records, in the order that wastes no time.
+#
+# Nothing here imports Prefect before the server is on its way, nor does the import of this module.
 
 RECORD_SECONDS = 60.0
 HEARTBEAT_SECONDS = 30  # to a server that stays, as runs of deployments do
@@ -39,7 +234,7 @@ def run_train(settings: TrainSettings, observer: Observer, resume: Path | None =
 
     Parameters
     ----------
-    settings : checked settings (okl.planning.check): nothing that can be known to be wrong starts a server
+    settings : checked settings (okl.runs.plan.check): nothing that can be known to be wrong starts a server
     observer : whoever watches the run
     resume : unfinished folder of a run of the same settings, to go on with
 
@@ -54,7 +249,7 @@ def run_train(settings: TrainSettings, observer: Observer, resume: Path | None =
 
     def load() -> Callable[[Any], Any]:
         from flows.train import okl_train
-        from okl.warming import compile_ahead
+        from okl.runs.precompile import compile_ahead
 
         compile_ahead(settings)
         return okl_train if resume is None else partial(okl_train, resume=str(resume))
@@ -109,8 +304,6 @@ def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Obser
     from prefect import tags
     from prefect.exceptions import CancelledRun
 
-    from flows.killed import TAG, note_killed, process_tag
-    from flows.records import wait_for_records
     from flows.stages import Started, started
 
     if own:

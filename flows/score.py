@@ -11,9 +11,9 @@ from prefect.client.schemas.objects import State
 
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
-from okl.errors import ConfigError
-from okl.registry.reference import is_reference, pinned
-from okl.scoring import SCORE_STAGES, ScoreSettings, ScoringRun
+from okl.foundation.errors import ConfigError
+from okl.models.registry import is_reference, pinned
+from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
 
 FIELD = re.compile(r"\{(date|time|run|version)\}")
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from okl.errors import ExecutionError
+from okl.foundation.errors import ExecutionError
 
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = (

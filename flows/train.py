@@ -10,10 +10,9 @@ from prefect.client.schemas.objects import State
 
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
-from okl.checkpoints.unfinished import begun_by
-from okl.configuration import TrainSettings
-from okl.training import check_before, stages_of
-from okl.trainingrun import TrainingRun
+from okl.foundation.settings import TrainSettings
+from okl.runs.checkpoint import begun_by
+from okl.runs.train import TrainingRun, check_before, stages_of
 
 
 # "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment

@@ -1,7 +1,7 @@
 """okl: large-scale kernel learning on Parquet, in one pass or to a certified optimum.
 
 Public names are listed in `__init__.pyi` and imported where they are first used: `import okl` loads no numpy, numba,
-pyarrow or scikit-learn. Online convex optimisation with long-term constraints is a package of its own, `okl.oco`.
+pyarrow or scikit-learn. `okl.oco` holds online convex optimisation with long-term constraints.
 
 Examples
 --------

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from okl.configuration import IngestSettings
-from okl.execution import open_execution
-from okl.execution.protocol import Execution
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from okl.types import Task
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.distributed import open_execution
+from okl.foundation.settings import IngestSettings
+from okl.foundation.types import Task
 from tests.sharing import UnitScheduling, place_of, unit_of
 
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them

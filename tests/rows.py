@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.store.places import Place
-from okl.types import Task
+from okl.foundation.locations import Place
+from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.types import Task
 
 CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row at which it becomes another
 

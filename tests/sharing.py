@@ -12,19 +12,27 @@ TOGETHER = (
     ("tests/flows/test_cli", "commands"),  # they share a Prefect server
     ("tests/flows/test_stack", "stack"),  # which has servers of its own
     ("tests/flows/", "server"),  # another one, as these wait for it for minutes
-    ("tests/oco/", "rounds"),
+    ("tests/solvers/oco/", "rounds"),
     ("tests/docs/test_rounds", "rounds"),
-    ("tests/execution/test_contract", "backends"),
-    ("tests/execution/test_constrained", "backends"),
-    ("tests/execution/test_readahead", "backends"),
-    ("tests/comparison/price/test_price", "two workers"),
-    ("tests/comparison/test_search", "two workers"),
-    ("tests/test_runlog", "two workers"),
-    ("tests/test_solvers", "two workers"),
+    ("tests/distributed/test_contract", "backends"),
+    ("tests/distributed/test_constrained", "backends"),
+    ("tests/distributed/test_local", "backends"),
+    ("tests/runs/compare/test_search", "two workers"),
+    ("tests/foundation/test_telemetry", "two workers"),
+    ("tests/solvers/test_solvers", "two workers"),
     ("tests/docs/test_extensions", "two workers"),
 )
 # what waits most comes first, beside what compiles for many others; units or how their names begin
-EARLY = ("server", "stack", "tests/compiled/", "rounds", "commands", "tests/online/", "tests/execution/", "backends")
+EARLY = (
+    "server",
+    "stack",
+    "tests/compiled/",
+    "rounds",
+    "commands",
+    "tests/solvers/online/",
+    "tests/distributed/",
+    "backends",
+)
 
 
 def unit_of(nodeid: str) -> str:

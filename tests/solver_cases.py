@@ -7,23 +7,24 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, Protocol
 
-from okl.execution.protocol import Execution
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.foundation.types import Task
 from okl.losses import make_loss
-from okl.online.budget.bsgd import BSGDMerging
-from okl.online.budget.ogd import OnlineGradientDescent
-from okl.online.budget.projectron import Projectron
-from okl.online.budget.rbp import RandomizedBudgetPerceptron
-from okl.online.budget.recipe import BudgetRecipe
-from okl.online.experts.recipe import ExpertRecipe
-from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice
-from okl.online.nogdrecipe import NOGDRecipe
-from okl.online.recipe import Mode, Recipe
-from okl.online.solver import OnlineSolver
-from okl.solvers import Solver
-from okl.store.dataset import Dataset
-from okl.subgradient.pegasoslearner import PegasosRecipe
-from okl.types import Task
+from okl.solvers.base import Solver
+from okl.solvers.online.experts import ExpertRecipe
+from okl.solvers.online.factory import LinearRecipe, Mode, Recipe
+from okl.solvers.online.maps import FourierChoice
+from okl.solvers.online.nystrom import NOGDRecipe
+from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.online.strategies import (
+    BSGDMerging,
+    BudgetRecipe,
+    OnlineGradientDescent,
+    Projectron,
+    RandomizedBudgetPerceptron,
+)
+from okl.solvers.subgradient.pegasos import PegasosRecipe
 
 PASSES, ROUNDS = 2, 3
 LOSSES: dict[str, Task] = {

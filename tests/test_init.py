@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import okl
-from okl.errors import ConfigError
-from okl.store.dataset import Dataset
-from okl.store.manifest import open_dataset
+from okl.data.dataset import Dataset
+from okl.data.manifest import open_dataset
+from okl.foundation.errors import ConfigError
 
 README = Path(__file__).parents[1] / "README.md"
 HEAVY = (
@@ -121,7 +121,7 @@ def test_every_public_name_is_there_and_listed() -> None:
     for name in okl.__all__:
         assert getattr(okl, name) is getattr(okl, name)
         assert name in dir(okl)
-    assert okl.FOGDClassifier.__module__ == "okl.estimators.fogd"
+    assert okl.FOGDClassifier.__module__ == "okl.estimators.online"
     assert issubclass(okl.DivergedError, okl.OklError)
     assert re.match(r"\d+\.\d+|unknown", okl.__version__)
 

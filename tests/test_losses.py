@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared, make_loss
-from okl.types import FloatArray
 
 LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1), ThresholdedHalfSquared(0.0)]
 N_CLASSES = 4

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from okl.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError
 from tests.benchmarks.peers import run, systems
 from tests.benchmarks.peers.data import SETS, read_set
 from tests.benchmarks.peers.measure import Answer

@@ -20,7 +20,7 @@ from flows.stack.probing import health
 from flows.stack.processes import end, marked, wait_for
 from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
 from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN
-from okl.errors import ConfigError, ExecutionError
+from okl.foundation.errors import ConfigError, ExecutionError
 
 READY_SECONDS = 180.0  # a fresh home migrates its database, which takes long on a busy machine
 POLL_SECONDS = 0.1

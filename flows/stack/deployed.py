@@ -107,7 +107,7 @@ def _scores_to(name: str, parameters: dict[str, Any]) -> str | None:
 
 
 def _outcome(url: str, run: str) -> str:
-    """What a retraining came to, by the row that it left (see `flows.announcing`); "" of other runs."""
+    """What a retraining came to, by the row that it left (see `flows.artifacts`); "" of other runs."""
     wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"like_": "okl-arrivals-%"}}, "limit": 1}
     found = get_json(f"{url}/artifacts/filter", wanted)
     try:

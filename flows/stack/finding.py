@@ -13,8 +13,8 @@ from flows.stack.asking import server_answers
 from flows.stack.code import code_on_disk
 from flows.stack.plan import role_folder
 from flows.stack.state import StackState, live_state, stack_folder
-from okl.errors import ExecutionError
-from okl.execution.standing import VARIABLE, Standing
+from okl.distributed.processes import VARIABLE, Standing
+from okl.foundation.errors import ExecutionError
 
 PATIENCE_SECONDS = 30.0  # overdue runs on a busy machine keep a server from answering for several seconds
 POLL_SECONDS = 0.2
@@ -61,7 +61,7 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
 def workers_offered(home: Path) -> Iterator[None]:
     """Let runs that ask for workers of this machine use those of the stack, if it has the same code of okl as we have.
 
-    It is only an offer: see `okl.execution.standing`. The model is the same whoever works, and however many do.
+    It is only an offer: see `okl.distributed.processes`. The model is the same whoever works, and however many do.
     """
     state = live_stack(home)
     if state is None or not state.workers or state.code != code_on_disk():

@@ -28,8 +28,9 @@ from flows.stack.rehearsal import rehearse
 
 WARM = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.runner.storage", "prefect.artifacts", "flows.train",
-    "flows.score", "flows.retrain", "flows.compare", "flows.run", "flows.commands", "flows.commands_compare",
-    "flows.records", "okl.execution.dask", "okl.measuring", "okl.warming", "okl.store.report", "matplotlib.figure",
+    "flows.score", "flows.retrain", "flows.compare", "flows.run", "flows.cli.commands", "flows.cli.compare",
+    "flows.run", "okl.distributed.dask", "okl.runs.evaluate", "okl.runs.precompile", "okl.report.run",
+    "matplotlib.figure",
     "matplotlib.backends.backend_agg",
 )  # fmt: skip
 # read when a module is imported: a process that wants other values has to import it itself

@@ -13,7 +13,7 @@ from flows.stack.rehearsal import rehearse
 def main(role: str, parent: int, options: dict[str, Any]) -> None:
     """Serve until the process is ended, or its parent is gone."""
     begin(parent)
-    from okl.execution.dask.standing import serve_scheduler, serve_worker
+    from okl.distributed.cluster import serve_scheduler, serve_worker
 
     if role == "scheduler":
         serve_scheduler(**options)

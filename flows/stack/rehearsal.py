@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from okl.errors import OklError
+from okl.foundation.errors import OklError
 
 N_ROWS = 600
 
@@ -17,10 +17,9 @@ def rehearse() -> None:
     Half of the two seconds that it spares the first run is numba's, which loads what it knows of NumPy with the first
     function; a good part is that of pandas, which pyarrow imports if it is there, and of matplotlib. No thread is left.
     """
-    from okl.configuration import IngestSettings, TrainSettings
-    from okl.progress import NullObserver
-    from okl.training import stages_of
-    from okl.trainingrun import TrainingRun
+    from okl.foundation.settings import IngestSettings, TrainSettings
+    from okl.foundation.telemetry import NullObserver
+    from okl.runs.train import TrainingRun, stages_of
 
     try:
         with tempfile.TemporaryDirectory(prefix="okl-rehearsal-") as folder:

@@ -9,8 +9,8 @@ import os
 
 from flows.stack.asking import get_json
 from flows.stack.finding import live_stack
-from okl.home import okl_home
-from okl.registry.registry import registry_location
+from okl.foundation.locations import okl_home
+from okl.models.registry import registry_location
 
 
 def rescoring(model: str, registry: str | None) -> str:

@@ -12,7 +12,7 @@ from flows.stack.deployed import deployed_lines, deployments_of, notices_in
 from flows.stack.probing import health, runs_going_on
 from flows.stack.processes import memory_of
 from flows.stack.state import StackState
-from okl.store.texttables import aligned
+from okl.report.format import aligned
 
 COLUMNS = ("process", "pid", "address", "since", "memory", "restarts", "health")
 

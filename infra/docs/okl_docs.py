@@ -12,9 +12,9 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-import flows
+import flows.cli
 import okl
-from flows.options import help_for, metavar
+from flows.cli.options import help_for, metavar
 
 _CODE = re.compile(r"(`[^`]+`)")
 _ENTRY = re.compile(r"([A-Za-z_][\w, .*]*) : (.*)")
@@ -23,10 +23,10 @@ _MARKS = re.compile(r"([*|\\]|(?<=\w)_(?!\w))")
 
 def command(words: list[str]) -> Any:
     """Return the click command of words such as ["models", "list"], and its context."""
-    for module in pkgutil.iter_modules(flows.__path__, "flows."):
-        if module.name.startswith("flows.commands"):
+    for module in pkgutil.iter_modules(flows.cli.__path__, "flows.cli."):
+        if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    result: Any = typer.main.get_command(importlib.import_module("flows.commands").app)
+    result: Any = typer.main.get_command(importlib.import_module("flows.cli.commands").app)
     context: Any = None
     for word in ["okl", *words]:
         if context is not None:

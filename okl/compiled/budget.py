@@ -1,28 +1,39 @@
-"""What every learner with support vectors does with a row: kernel row, scores, mistakes, a place for a new support.
-
-The function is f = scale * sum_s a_s k(s, x), one vector of coefficients a_s a support, one entry an output. The scale
-is kept apart: shrinking all coefficients costs one product. Columns that hold no support are zero in both arrays, so
-that kernel rows run over whole vectors.
-
-A driver takes Kept and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays handed on for
-every row costs twice as much as its kernel row.
-
-Legend: x a row (n_inputs,); f a score; B the budget.
-"""
+"""Kernel learners with a budget of support vectors: kernel rows, inverse matrices and simple removal strategies."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.counting import ROWS, count_binary, count_class, count_squares
-from okl.compiled.door import compiled_row, compiled_row_sum
-from okl.compiled.kernelrows import LANES, kernel_row
-from okl.compiled.kernelrule import KernelRule
-from okl.compiled.steplosses import HINGE, MULTICLASS_HINGE, best_wrong, slope
-from okl.types import FloatArray
+from okl.compiled.jit import compiled_row, compiled_row_sum
+from okl.compiled.kernels import LANES, KernelRule, kernel_row, kernel_self
+from okl.compiled.sgd import (
+    HINGE,
+    MULTICLASS_HINGE,
+    ROWS,
+    THRESHOLDED_HALF_SQUARED,
+    UPDATES,
+    best_wrong,
+    count_binary,
+    count_class,
+    count_squares,
+    slope,
+)
+from okl.foundation.types import FloatArray
+
+# What every learner with support vectors does with a row: kernel row, scores, mistakes, a place for a new support.
+#
+# The function is f = scale * sum_s a_s k(s, x), one vector of coefficients a_s a support, one entry an output. The
+# scale is kept apart: shrinking all coefficients costs one product. Columns that hold no support are zero in both
+# arrays, so that kernel rows run over whole vectors.
+#
+# A driver takes Kept and BudgetRule apart before its loop and hands on single arrays: a tuple of arrays handed on for
+# every row costs twice as much as its kernel row.
+#
+# Legend: x a row (n_inputs,); f a score; B the budget.
 
 Integers = NDArray[np.int64]
 Doubles = NDArray[np.float64]
@@ -43,7 +54,7 @@ class Kept(NamedTuple):
     memory : (rows, columns) float64, a matrix of the strategy's own, such as inverse kernel values; may be empty
     integers : (N_INTEGERS,) int64: supports at COUNT, supports ever added at ADDED, numbers drawn so far at RANDOM
     floats : (N_FLOATS,) float64: the scale at SCALE
-    counts, sums, class_counts : as in okl.compiled.counting
+    counts, sums, class_counts : as in okl.compiled.sgd
     row, spare : (capacity,) buffers for kernel rows; column : (n_inputs,) buffer for a support; scores : (n_outputs,)
     """
 
@@ -184,3 +195,755 @@ def draw_uniform(integers: Integers) -> float:
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     bits ^= bits >> np.uint64(31)
     return np.float64(bits >> np.uint64(11)) * 2.0**-53
+
+
+# Supports of a learner with a budget come, go and shrink: what strategies do with their slots.
+#
+# Legend as in okl.compiled.budget.
+
+LEAST_SCALE = 1e-6  # below it, or above its inverse, coefficients take the scale in: single precision ends at 1e-38
+
+
+@compiled_row
+def put_support(
+    supports: FloatArray,
+    coefficients: FloatArray,
+    marks: Integers,
+    integers: Integers,
+    x: FloatArray,
+    slot: int,
+    seen: Seen,
+    value: float,
+) -> None:
+    """Make a row the support at a slot: value, before the scale, for its output, -value for the best wrong class.
+
+    The slot at COUNT is a new one; any other is overwritten. supports, coefficients, marks, integers change in place.
+    """
+    for j in range(x.shape[0]):
+        supports[j, slot] = x[j]
+    put_coefficient(coefficients, marks, integers, slot, seen, value)
+
+
+@compiled_row
+def put_coefficient(
+    coefficients: FloatArray,
+    marks: Integers,
+    integers: Integers,
+    slot: int,
+    seen: Seen,
+    value: float,
+) -> None:
+    """`put_support` without the row itself."""
+    for k in range(coefficients.shape[0]):
+        coefficients[k, slot] = 0
+    coefficients[seen.output, slot] = value
+    if seen.wrong >= 0:
+        coefficients[seen.wrong, slot] = -value
+    marks[LABEL, slot] = seen.label
+    marks[NUMBER, slot] = integers[ADDED]
+    integers[ADDED] += 1
+    if slot == integers[COUNT]:
+        integers[COUNT] += 1
+
+
+@compiled_row
+def drop_support(
+    supports: FloatArray,
+    coefficients: FloatArray,
+    marks: Integers,
+    integers: Integers,
+    slot: int,
+) -> None:
+    """Take a support out: the last one moves to its slot, and the last column becomes 0. All four change in place."""
+    last = integers[COUNT] - 1
+    for j in range(supports.shape[0]):
+        supports[j, slot] = supports[j, last]
+        supports[j, last] = 0
+    for k in range(coefficients.shape[0]):
+        coefficients[k, slot] = coefficients[k, last]
+        coefficients[k, last] = 0
+    for k in range(marks.shape[0]):
+        marks[k, slot] = marks[k, last]
+        marks[k, last] = 0
+    integers[COUNT] = last
+
+
+@compiled_row
+def rescale(coefficients: FloatArray, floats: Doubles, factor: float) -> None:
+    """Multiply f by a factor > 0: the scale and, once in a while, the coefficients change in place."""
+    floats[SCALE] *= factor
+    if floats[SCALE] < LEAST_SCALE or floats[SCALE] > 1.0 / LEAST_SCALE:
+        take_scale_in(coefficients, floats)
+
+
+@compiled_row
+def take_scale_in(coefficients: FloatArray, floats: Doubles) -> None:
+    """Make the scale 1 by multiplying the coefficients by it."""
+    scale = coefficients.dtype.type(floats[SCALE])
+    for k in range(coefficients.shape[0]):
+        for i in range(coefficients.shape[1]):
+            coefficients[k, i] *= scale
+    floats[SCALE] = 1.0
+
+
+@compiled_row
+def copy_support(column: FloatArray, supports: FloatArray, slot: int) -> None:
+    """Overwrite column (n_inputs,) by a support: kernel rows take contiguous inputs."""
+    for j in range(column.shape[0]):
+        column[j] = supports[j, slot]
+
+
+@compiled_row
+def oldest_support(marks: Integers, count: int) -> int:
+    """Slot of the support that came first; count >= 1."""
+    oldest = 0
+    for i in range(1, count):
+        if marks[NUMBER, i] < marks[NUMBER, oldest]:
+            oldest = i
+    return oldest
+
+
+# The inverse of a growing kernel matrix, and what projects a row onto the span of the supports.
+#
+# Everything is float64 and zero beyond the supports, so that loops run over whole vectors.
+#
+# Legend: M inverse of the kernel matrix of the n supports, the leading n x n of (capacity, capacity); k kernel row; d
+# = M k, the coefficients of the row's projection; own = k(x, x); left = own - k'd, its squared distance to the span.
+
+
+@compiled_row
+def project_row(place: Doubles, inverse: Doubles, row: FloatArray, n: int) -> float:
+    """Overwrite place (width,) by d; returns k'd, the squared length of the projection.
+
+    place : width >= n; row : (width,) kernel values, of any precision
+    """
+    place[:] = 0.0
+    first = n % 4
+    for j in range(first):
+        m, v = inverse[j], np.float64(row[j])
+        for i in range(place.shape[0]):
+            place[i] += m[i] * v
+    # four rows at once: the sums are loaded and stored a quarter as often
+    for j in range(first, n, 4):
+        m0, m1, m2, m3 = inverse[j], inverse[j + 1], inverse[j + 2], inverse[j + 3]
+        v0, v1, v2, v3 = np.float64(row[j]), np.float64(row[j + 1]), np.float64(row[j + 2]), np.float64(row[j + 3])
+        for i in range(place.shape[0]):
+            place[i] += (m0[i] * v0 + m1[i] * v1) + (m2[i] * v2 + m3[i] * v3)
+    length = 0.0
+    for j in range(n):
+        length += np.float64(row[j]) * place[j]
+    return length
+
+
+@compiled_row
+def grow_inverse(inverse: Doubles, place: Doubles, left: float, n: int) -> None:
+    """Make the row of d and left > 0 support n: inverse changes in place.
+
+    M <- [[M + d d' / left, -d / left], [-d' / left, 1 / left]]
+
+    Source: Orabona, Keshet & Caputo, JMLR 10, 2009, section 3: the incremental inverse, after Cauwenberghs & Poggio.
+    """
+    scale = 1.0 / left
+    for j in range(n):
+        m, factor = inverse[j], place[j] * scale
+        for i in range(n):
+            m[i] += factor * place[i]
+        inverse[j, n] = -factor
+        inverse[n, j] = -factor
+    inverse[n, n] = scale
+
+
+@compiled_row
+def replace_in_inverse(inverse: Doubles, column: Doubles, place: Doubles, left: float, slot: int, n: int) -> None:
+    """Put the row of d and left > 0 in the place of the support at a slot; inverse and column (width,) change.
+
+    The inverse G grown as by `grow_inverse`, without row and column r: G - g_r g_r' / G_rr. column becomes the
+    coefficients of the projection of r onto the others, -g_r / G_rr, that of the new row at the slot.
+    """
+    scale = 1.0 / left
+    pivot = inverse[slot, slot] + place[slot] * place[slot] * scale
+    for i in range(n):
+        column[i] = -(inverse[slot, i] + place[slot] * place[i] * scale) / pivot
+    column[slot] = place[slot] * scale / pivot
+    for j in range(n):
+        if j == slot:
+            continue
+        m, factor, share = inverse[j], place[j] * scale, column[j] * pivot
+        for i in range(n):
+            m[i] += factor * place[i] - share * column[i]
+        m[slot] = -factor - share * column[slot]
+        inverse[slot, j] = m[slot]
+    inverse[slot, slot] = scale - column[slot] * column[slot] * pivot
+
+
+@compiled_row
+def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None:
+    """Take the support at a slot out, the last of n moving there; inverse and column (width,) change in place.
+
+    M - m_r m_r' / M_rr, without row and column r. column becomes the coefficients of the projection of r onto the
+    others, -m_r / M_rr, each at the slot where its support stood; 0 at r itself.
+    """
+    pivot = inverse[slot, slot]
+    for i in range(n):
+        column[i] = -inverse[slot, i] / pivot
+    column[slot] = 0.0
+    for j in range(n):
+        m, share = inverse[j], column[j] * pivot
+        for i in range(n):
+            m[i] -= share * column[i]
+    last = n - 1
+    for i in range(n):
+        inverse[slot, i] = inverse[last, i]
+    for j in range(n):
+        inverse[j, slot] = inverse[j, last]
+    for j in range(n):
+        inverse[last, j] = 0.0
+        inverse[j, last] = 0.0
+
+
+# The Randomized Budget Perceptron: when the budget is full, a random support makes room.
+
+
+@compiled_row
+def learn_random_perceptron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    """Learn rows in order; kept changes in place. parameters : step_size.
+
+    Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3 (RBP).
+    """
+    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
+    kernel, code, epsilon, budget, parameters = rule
+    for index in range(inputs.shape[0]):
+        x = inputs[index]
+        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
+        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
+        step = mistake_step(code, epsilon, parameters[0], seen)
+        if step != 0.0:
+            slot = integers[COUNT]
+            if slot == budget:
+                slot = int(draw_uniform(integers) * budget)
+            put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+            counts[UPDATES] += 1
+
+
+@compiled_row
+def drop_random(kept: Kept, rule: BudgetRule) -> None:
+    """Take random supports out until the budget is met; kept changes in place."""
+    supports, coefficients, marks, _, integers = kept[:5]
+    while integers[COUNT] > rule.budget:
+        slot = int(draw_uniform(integers) * integers[COUNT])
+        drop_support(supports, coefficients, marks, integers, slot)
+
+
+# The self-tuned Forgetron: all supports shrink just so far that the oldest may be forgotten.
+#
+# Legend: a coefficient and y sign of the oldest support x_r, mu = y f(x_r) after the step; phi the factor of
+# shrinking.
+
+COST, MISTAKES = FIRST_FLOAT, FIRST_FLOAT + 1  # places in floats
+_SHARE = 15.0 / 32.0
+
+
+@compiled_row
+def shrinking_factor(a: float, mu: float, cost: float, mistakes: float) -> float:
+    """Largest phi of (0, 1] for which forgetting a support may cost (a phi)^2 + 2 a phi (1 - phi mu).
+
+    cost + that <= 15/32 mistakes; a > 0 is the coefficient's size, cost < 15/32 mistakes.
+
+    Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5 (the self-tuned Forgetron).
+    """
+    square, twice, rest = a * a - 2.0 * a * mu, 2.0 * a, cost - _SHARE * mistakes
+    if square + twice + rest <= 0.0:
+        return 1.0
+    # the smaller root, by the form that also holds where square is 0
+    return -2.0 * rest / (twice + math.sqrt(max(0.0, twice * twice - 4.0 * square * rest)))
+
+
+@compiled_row
+def shrink_for_oldest(
+    supports: FloatArray,
+    coefficients: FloatArray,
+    marks: Integers,
+    floats: Doubles,
+    spare: FloatArray,
+    column: FloatArray,
+    kernel: KernelRule,
+    slot: int,
+    count: int,
+    is_multiclass: bool,
+    step_there: float,
+) -> float:
+    """Shrink f so that the support at slot may go, and add to the cost; coefficients and floats change in place.
+
+    step_there : what the step that is not in the coefficients yet adds to the support's own output at the support;
+    spare, column : buffers. Returns phi, by which that step must shrink as well.
+    """
+    output = marks[LABEL, slot] if is_multiclass else 0
+    copy_support(column, supports, slot)
+    width = used_width(count)
+    kernel_row(spare[:width], supports, column, kernel)
+    f = floats[SCALE] * weighted(coefficients[output, :width], spare[:width]) + step_there
+    a = floats[SCALE] * coefficients[output, slot]
+    mu, size = (f, a) if a > 0.0 else (-f, -a)
+    if size == 0.0:
+        return 1.0
+    phi = shrinking_factor(size, mu, floats[COST], floats[MISTAKES])
+    floats[COST] += (size * phi) ** 2 + 2.0 * size * phi * (1.0 - phi * mu)
+    rescale(coefficients, floats, phi)
+    return phi
+
+
+@compiled_row
+def _step_there(seen: Seen, step: float, output: int, value: float) -> float:
+    """What a step adds to an output at a support whose kernel value with the row is value."""
+    if output == seen.output:
+        return step * value
+    return -step * value if output == seen.wrong else 0.0
+
+
+@compiled_row
+def learn_forgetron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    """Learn rows in order; kept changes in place. parameters : step_size, whether f shrinks.
+
+    Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5.
+    """
+    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, spare, column, scores = kept
+    kernel, code, epsilon, budget, parameters = rule
+    step_size, shrinks, many = parameters[0], parameters[1] > 0.0, code == MULTICLASS_HINGE
+    for index in range(inputs.shape[0]):
+        x = inputs[index]
+        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
+        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
+        step = mistake_step(code, epsilon, step_size, seen)
+        if code == HINGE and seen.f == 0.0:  # y f <= 0 is a mistake here, whatever the sign of 0
+            step = step_size * seen.y
+        if step == 0.0:
+            continue
+        floats[MISTAKES] += 1.0
+        slot = integers[COUNT]
+        if slot == budget:
+            slot = oldest_support(marks, budget)
+            if shrinks:
+                there = _step_there(seen, step, marks[LABEL, slot] if many else 0, row[slot])
+                step *= shrink_for_oldest(
+                    supports, coefficients, marks, floats, spare, column, kernel, slot, budget, many, there
+                )
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+        counts[UPDATES] += 1
+
+
+@compiled_row
+def forget_oldest(kept: Kept, rule: BudgetRule) -> None:
+    """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
+    supports, coefficients, marks, _, integers, floats, _, _, _, _, spare, column, _ = kept
+    many = rule.code == MULTICLASS_HINGE
+    while integers[COUNT] > rule.budget:
+        count = integers[COUNT]
+        slot = oldest_support(marks, count)
+        if rule.parameters[1] > 0.0:
+            shrink_for_oldest(supports, coefficients, marks, floats, spare, column, rule.kernel, slot, count, many, 0.0)
+        drop_support(supports, coefficients, marks, integers, slot)
+
+
+# The Budget Perceptron: the support that the others classify best without it makes room.
+#
+# Legend: F = f(x_i) of every support and output, kept up to date in memory (n_outputs + 1, capacity), whose last row
+# is k(x_i, x_i); lead: what the true class of a support is ahead by.
+
+
+@compiled_row
+def lead_without(memory: Doubles, coefficients: FloatArray, marks: Integers, slot: int) -> float:
+    """y f(x) of the support at slot without its own share, or the lead of its class over the best wrong one."""
+    n_outputs = coefficients.shape[0]
+    own = memory[n_outputs, slot]
+    if n_outputs == 1:
+        f: float = memory[0, slot] - own * np.float64(coefficients[0, slot])
+        return f if marks[LABEL, slot] == 1 else -f
+    true, best = int(marks[LABEL, slot]), -np.inf
+    for k in range(n_outputs):
+        if k != true:
+            best = max(best, memory[k, slot] - own * np.float64(coefficients[k, slot]))
+    lead: float = memory[true, slot] - own * np.float64(coefficients[true, slot]) - best
+    return lead
+
+
+@compiled_row
+def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, count: int) -> int:
+    """Slot of the support with the largest lead without itself, the first on a tie."""
+    best, slot = -np.inf, 0
+    for i in range(count):
+        lead = lead_without(memory, coefficients, marks, i)
+        if lead > best:
+            best, slot = lead, i
+    return slot
+
+
+@compiled_row
+def subtract_support(kept: Kept, kernel: KernelRule, slot: int) -> None:
+    """Take the share of the support at slot out of F; kept.memory changes, column and spare are buffers."""
+    copy_support(kept.column, kept.supports, slot)
+    width = used_width(kept.integers[COUNT])
+    kernel_row(kept.spare[:width], kept.supports, kept.column, kernel)
+    for k in range(kept.coefficients.shape[0]):
+        a = np.float64(kept.coefficients[k, slot])
+        if a != 0.0:
+            for i in range(width):
+                kept.memory[k, i] -= a * np.float64(kept.spare[i])
+
+
+@compiled_row
+def add_step(memory: Doubles, row: FloatArray, width: int, seen: Seen, step: float) -> None:
+    """Add a new support's share to F of those before; row (capacity,) holds their kernel values with it."""
+    for i in range(width):
+        memory[seen.output, i] += step * np.float64(row[i])
+        if seen.wrong >= 0:
+            memory[seen.wrong, i] -= step * np.float64(row[i])
+
+
+@compiled_row
+def learn_budget_perceptron(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    """Learn rows in order; kept changes in place. parameters : step_size, margin at or below which a row is learnt.
+
+    F is kept by one kernel row for what comes and one for what goes, where the paper's O(B^2) computes it anew.
+
+    Source: Crammer, Kandola & Singer, NIPS 2003, Figure 1, with the budget of Figure 2.
+    """
+    supports, coefficients, marks, memory, integers, _, counts, sums, class_counts, row, _, _, scores = kept
+    kernel, code, _, budget, parameters = rule
+    for index in range(inputs.shape[0]):
+        x = inputs[index]
+        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], 1.0)
+        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
+        if seen.margin > parameters[1]:
+            continue
+        step = parameters[0] * seen.y if code == HINGE else parameters[0]
+        slot = integers[COUNT]
+        if slot == budget:
+            slot = most_redundant(memory, coefficients, marks, budget)
+            subtract_support(kept, kernel, slot)
+            for k in range(scores.shape[0]):
+                scores[k] -= coefficients[k, slot] * row[slot]
+        add_step(memory, row, used_width(integers[COUNT]), seen, step)
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step)
+        own = kernel_self(x, kernel)
+        for k in range(scores.shape[0]):
+            memory[k, slot] = np.float64(scores[k])
+        memory[seen.output, slot] += step * own
+        if seen.wrong >= 0:
+            memory[seen.wrong, slot] -= step * own
+        memory[scores.shape[0], slot] = own
+        counts[UPDATES] += 1
+
+
+@compiled_row
+def remember_scores(kept: Kept, rule: BudgetRule) -> None:
+    """Compute F of all supports; kept.memory changes, the buffers as well."""
+    for i in range(kept.integers[COUNT]):
+        copy_support(kept.column, kept.supports, i)
+        score_row(
+            kept.scores,
+            kept.spare,
+            kept.supports,
+            kept.coefficients,
+            kept.column,
+            rule.kernel,
+            kept.integers[COUNT],
+            1.0,
+        )
+        for k in range(kept.scores.shape[0]):
+            kept.memory[k, i] = np.float64(kept.scores[k])
+        kept.memory[kept.scores.shape[0], i] = kernel_self(kept.column, rule.kernel)
+
+
+@compiled_row
+def drop_redundant(kept: Kept, rule: BudgetRule) -> None:
+    """Take the most redundant supports out until the budget is met; kept changes in place."""
+    while kept.integers[COUNT] > rule.budget:
+        last = kept.integers[COUNT] - 1
+        slot = most_redundant(kept.memory, kept.coefficients, kept.marks, last + 1)
+        subtract_support(kept, rule.kernel, slot)
+        for k in range(kept.memory.shape[0]):
+            kept.memory[k, slot] = kept.memory[k, last]
+        drop_support(kept.supports, kept.coefficients, kept.marks, kept.integers, slot)
+
+
+# Bounded gradient descent with uniform removal (BOGD), and NORMA, which truncates: both let coefficients decay.
+
+MARGIN = FIRST_FLOAT  # place in floats: NORMA's margin, or the threshold of a regression
+
+
+@compiled_row
+def clip(coefficients: FloatArray, largest: float) -> None:
+    """Bring coefficients (n_outputs, capacity) into [-largest, largest]."""
+    limit = coefficients.dtype.type(largest)
+    for k in range(coefficients.shape[0]):
+        for i in range(coefficients.shape[1]):
+            coefficients[k, i] = min(max(coefficients[k, i], -limit), limit)
+
+
+@compiled_row
+def learn_bounded_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    """Learn rows in order; kept changes in place.
+
+    parameters : step_size; decay, 1 - step_size * regularisation; whether all others grow when a support goes; the
+    largest coefficient, infinity for none; whether the oldest support goes, and not a random one
+
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD by uniform sampling.
+    """
+    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
+    kernel, code, epsilon, budget, parameters = rule
+    step_size, decay, grows = parameters[0], parameters[1], parameters[2]
+    largest, oldest = parameters[3], parameters[4]
+    for index in range(inputs.shape[0]):
+        x = inputs[index]
+        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
+        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
+        step = gradient_step(code, epsilon, step_size, seen)
+        rescale(coefficients, floats, decay)
+        if step == 0.0:
+            continue
+        slot = integers[COUNT]
+        if slot == budget:
+            slot = oldest_support(marks, budget) if oldest > 0.0 else int(draw_uniform(integers) * budget)
+            if grows > 0.0 and budget > 1:
+                rescale(coefficients, floats, budget / (budget - 1.0))
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+        if largest < 1e300:
+            clip(coefficients, largest / floats[SCALE])
+        counts[UPDATES] += 1
+
+
+@compiled_row
+def drop_bounded(kept: Kept, rule: BudgetRule) -> None:
+    """Take supports out as BOGD does, the others growing, until the budget is met; kept changes in place."""
+    supports, coefficients, marks, _, integers, floats, _, _, _, _, _, _, _ = kept
+    grows, largest, oldest = rule.parameters[2], rule.parameters[3], rule.parameters[4]
+    while integers[COUNT] > rule.budget:
+        count = integers[COUNT]
+        slot = oldest_support(marks, count) if oldest > 0.0 else int(draw_uniform(integers) * count)
+        drop_support(supports, coefficients, marks, integers, slot)
+        if grows > 0.0 and count > 1:
+            rescale(coefficients, floats, count / (count - 1.0))
+    if largest < 1e300:
+        clip(coefficients, largest / floats[SCALE])
+
+
+@compiled_row
+def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen: Seen) -> float:
+    """Coefficient of NORMA for a row, 0 for none; the margin in floats moves, unless share < 0.
+
+    share : nu, the share of rows that shall be beyond the margin
+
+    Source: Kivinen, Smola & Williamson, IEEE Trans. Signal Processing 52(8), 2004, section III (nu trick).
+    """
+    margin = floats[MARGIN]
+    if code == THRESHOLDED_HALF_SQUARED:
+        beyond, towards = abs(seen.margin) > margin, step_size
+        size = step_size if seen.margin > 0.0 else -step_size
+    else:
+        beyond, towards = seen.margin < margin, -step_size
+        size = step_size if code == MULTICLASS_HINGE else step_size * seen.y
+    if share >= 0.0:
+        floats[MARGIN] += towards * (1.0 - share if beyond else -share)
+    return size if beyond else 0.0
+
+
+@compiled_row
+def learn_norma(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    """Learn rows in order; kept changes in place. parameters : step_size, decay, share (nu).
+
+    Source: Kivinen, Smola & Williamson, IEEE Trans. Signal Processing 52(8), 2004, Figure 1, with truncation.
+    """
+    supports, coefficients, marks, _, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
+    kernel, code, _, budget, parameters = rule
+    for index in range(inputs.shape[0]):
+        x = inputs[index]
+        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
+        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
+        step = norma_step(code, parameters[0], parameters[2], floats, seen)
+        rescale(coefficients, floats, parameters[1])
+        if step == 0.0:
+            continue
+        slot = integers[COUNT]
+        if slot == budget:
+            slot = oldest_support(marks, budget)
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+        counts[UPDATES] += 1
+
+
+@compiled_row
+def drop_oldest(kept: Kept, rule: BudgetRule) -> None:
+    """Take the oldest supports out until the budget is met; kept changes in place."""
+    supports, coefficients, marks, _, integers = kept[:5]
+    while integers[COUNT] > rule.budget:
+        drop_support(supports, coefficients, marks, integers, oldest_support(marks, integers[COUNT]))
+
+
+# Kernel learners without a budget: every support stays, so that kernel values are computed ahead, in tiles.
+#
+# Legend: f = scale * (known + sum_j c_j k(x_j, x)), over the rows j of the block that became supports.
+
+PERCEPTRON, GRADIENT, NORMA = 0, 1, 2
+
+
+class Grown(NamedTuple):
+    """All that learning a block changes in place.
+
+    coefficients : (n_outputs, rows) float64, of each row of the block; 0 where it did not become a support
+    floats : (2,) float64, the scale and NORMA's margin
+    counts, sums, class_counts : as in okl.compiled.sgd; scores : (n_outputs,) float64, a buffer
+    """
+
+    coefficients: Doubles
+    floats: Doubles
+    counts: Integers
+    sums: Doubles
+    class_counts: Integers
+    scores: Doubles
+
+
+class Growth(NamedTuple):
+    """How a row is learnt: kind, one of the three; loss code and epsilon; and the numbers of the kind.
+
+    decay : factor of f a row, 1 for none; share : NORMA's nu, negative for a margin that stays
+    """
+
+    kind: int
+    code: int
+    epsilon: float
+    step_size: float
+    decay: float
+    share: float
+
+
+@compiled_row_sum
+def _among_block(coefficients: Doubles, values: FloatArray, last: int) -> float:
+    """Sum over the block's rows before `last`."""
+    total = 0.0
+    for j in range(last):
+        total += coefficients[j] * np.float64(values[j])
+    return total
+
+
+@compiled_row
+def learn_growing(grown: Grown, known: Doubles, among: FloatArray, targets: Doubles, growth: Growth) -> None:
+    """Learn the rows of a block one after the other; grown changes in place.
+
+    known : (rows, n_outputs), scores by the supports before the block; among : (rows, rows), kernel values of its rows
+
+    Source: Lu et al., JMLR 17(47), 2016, sections 7.2.1 and 7.4.1; Kivinen, Smola & Williamson, 2004, Figure 1.
+    """
+    coefficients, floats, counts, sums, class_counts, scores = grown
+    kind, code, epsilon, step_size, decay, share = growth
+    for row in range(targets.shape[0]):
+        for k in range(scores.shape[0]):
+            scores[k] = floats[0] * (known[row, k] + _among_block(coefficients[k], among[row], row))
+        seen = count_row(scores, counts, sums, class_counts, targets[row], code)
+        if kind == PERCEPTRON:
+            step = mistake_step(code, epsilon, step_size, seen)
+        elif kind == GRADIENT:
+            step = gradient_step(code, epsilon, step_size, seen)
+        else:
+            step = norma_step(code, step_size, share, floats, seen)
+        floats[0] *= decay
+        if step != 0.0:
+            coefficients[seen.output, row] = step / floats[0]
+            if code == MULTICLASS_HINGE:
+                coefficients[seen.wrong, row] = -step / floats[0]
+            counts[UPDATES] += 1
+
+
+# BOGD++: bounded gradient descent that removes supports of small weight more often, and stays unbiased.
+#
+# Legend: w_i = ||a_i|| k(x_i, x_i)^(1/2) the weight of a support, a_i its coefficients; B the budget.
+
+NORM, CHANCE = 0, 1  # rows of memory: k(x_i, x_i)^(1/2) of each support, and a buffer
+
+
+@compiled_row
+def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> float:
+    """Overwrite memory[CHANCE] by max(0, 1 - (count - 1) w_i / sum_j w_j) of all supports; returns their sum, > 0.
+
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++: 1 - s |a_i| k(x_i, x_i)^(1/2), s such that the sum is 1.
+    A weight beyond s^-1 would make it negative: 0 is taken, and all are divided by their sum.
+    """
+    total = 0.0
+    for i in range(count):
+        squares = 0.0
+        for k in range(coefficients.shape[0]):
+            squares += np.float64(coefficients[k, i]) ** 2
+        memory[CHANCE, i] = math.sqrt(squares) * memory[NORM, i]
+        total += memory[CHANCE, i]
+    left = 0.0
+    for i in range(count):
+        memory[CHANCE, i] = max(0.0, 1.0 - (count - 1) * memory[CHANCE, i] / total) if total > 0.0 else 1.0
+        left += memory[CHANCE, i]
+    return left
+
+
+@compiled_row
+def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers) -> int:
+    """Draw a support to remove; the others' coefficients are divided by their chance to stay: f stays right on average.
+
+    memory[CHANCE], coefficients and the random state change in place.
+    """
+    count = int(integers[COUNT])
+    left = removal_chances(memory, coefficients, count)
+    target, slot = draw_uniform(integers) * left, count - 1
+    for i in range(count):
+        target -= memory[CHANCE, i]
+        if target < 0.0:
+            slot = i
+            break
+    for i in range(count):
+        if i != slot:
+            factor = coefficients.dtype.type(1.0 / (1.0 - memory[CHANCE, i] / left))
+            for k in range(coefficients.shape[0]):
+                coefficients[k, i] *= factor
+    return slot
+
+
+@compiled_row
+def learn_sampled_gradient(kept: Kept, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    """Learn rows in order; kept changes in place. parameters : step_size, decay, -, largest coefficient.
+
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012, BOGD++ by non-uniform sampling.
+    """
+    supports, coefficients, marks, memory, integers, floats, counts, sums, class_counts, row, _, _, scores = kept
+    kernel, code, epsilon, budget, parameters = rule
+    step_size, decay, largest = parameters[0], parameters[1], parameters[3]
+    for index in range(inputs.shape[0]):
+        x = inputs[index]
+        score_row(scores, row, supports, coefficients, x, kernel, integers[COUNT], floats[SCALE])
+        seen = count_row(scores, counts, sums, class_counts, targets[index], code)
+        step = gradient_step(code, epsilon, step_size, seen)
+        rescale(coefficients, floats, decay)
+        if step == 0.0:
+            continue
+        slot = integers[COUNT]
+        if slot == budget:
+            slot = choose_removal(memory, coefficients, integers)
+        put_support(supports, coefficients, marks, integers, x, slot, seen, step / floats[SCALE])
+        memory[NORM, slot] = math.sqrt(kernel_self(x, kernel))
+        if largest < 1e300:
+            clip(coefficients, largest / floats[SCALE])
+        counts[UPDATES] += 1
+
+
+@compiled_row
+def remember_norms(kept: Kept, rule: BudgetRule) -> None:
+    """Compute memory[NORM] of all supports; kept changes in place."""
+    for i in range(kept.integers[COUNT]):
+        copy_support(kept.column, kept.supports, i)
+        kept.memory[NORM, i] = math.sqrt(kernel_self(kept.column, rule.kernel))
+
+
+@compiled_row
+def drop_sampled(kept: Kept, rule: BudgetRule) -> None:
+    """Take supports out as BOGD++ does until the budget is met; kept changes in place."""
+    supports, coefficients, marks, memory, integers, floats, _, _, _, _, _, _, _ = kept
+    while integers[COUNT] > rule.budget:
+        slot = choose_removal(memory, coefficients, integers)
+        memory[NORM, slot] = memory[NORM, integers[COUNT] - 1]
+        drop_support(supports, coefficients, marks, integers, slot)
+    if rule.parameters[3] < 1e300:
+        clip(coefficients, rule.parameters[3] / floats[SCALE])

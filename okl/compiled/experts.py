@@ -1,25 +1,30 @@
-"""Learners of one feature map that differ in their step size, side by side: each a pair of experts, last and averaged.
-
-The weights after rows 1, 2, ... are averaged with weights that grow as the third power of the row's number. The average
-is never formed: with s_i = i^4 it is w_n - pull_n / s_n, pull_n = sum_i s_(i-1) (w_i - w_(i-1)), as summation by parts
-shows, so that a row which leaves the weights alone costs nothing.
-
-Legend: K outputs, T step sizes; w weights, u pulls, q sums of squared gradients, z features, y target, f score.
-
-Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5 (steps); Shamir & Zhang, ICML 2013, section 4 (averages that
-favour late rows).
-"""
+"""Teams of linear experts that learn the same rows with different step sizes."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.door import compiled_row
-from okl.compiled.steplosses import MULTICLASS_HINGE, slope
-from okl.types import FloatArray
+from okl.compiled.fourier import project
+from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
+from okl.compiled.math import sines_and_cosines
+from okl.compiled.mixing import Counted, Hedge, Memo, mix_rows
+from okl.compiled.sgd import MULTICLASS_HINGE, slope
+from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn
+from okl.foundation.types import FloatArray
+
+# Learners of one feature map that differ in their step size, side by side: each a pair of experts, last and averaged.
+#
+# The weights after rows 1, 2, ... are averaged with weights that grow as the third power of the row's number. The
+# average is never formed: with s_i = i^4 it is w_n - pull_n / s_n, pull_n = sum_i s_(i-1) (w_i - w_(i-1)), as
+# summation by parts shows, so that a row which leaves the weights alone costs nothing.
+#
+# Legend: K outputs, T step sizes; w weights, u pulls, q sums of squared gradients, z features, y target, f score.
+#
+# Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5 (steps); Shamir & Zhang, ICML 2013, section 4 (averages
+# that favour late rows).
 
 LAST, AVERAGED = 0, 1
 _AGE_UNIT = 2.0**-20  # rows in millions: the fourth power of a billion rows still fits float32
@@ -110,3 +115,480 @@ def push_of(
         return weight if scores[row, true] - scores[row, wrong] < 1.0 else 0.0
     push: float = -class_weights[class_weights.shape[0] - 1 if y > 0.0 else 0] * slope(code, epsilon, scores[row, 0], y)
     return push
+
+
+# Four rows at a time: their scores, products, and what their moves add, with every vector loaded once for the four.
+#
+# Legend as in okl.compiled.experts: m_e the move of row e, w weights and pulls of one expert and output.
+
+FOUR = 4
+
+# A view of a row costs as much as a loop over it: references are counted in atomic steps. So rows are indices. Halves
+# are an axis: an index that is a sum might be negative, for which numba would look in every step of a loop.
+
+
+@compiled_row_sum
+def score_four(
+    scores: NDArray[np.float64],
+    averaged: NDArray[np.float64],
+    weights: FloatArray,
+    pulls: FloatArray,
+    t: int,
+    k: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    a: int,
+    b: int,
+    c: int,
+    d: int,
+) -> None:
+    """Overwrite scores[:, k] and averaged[:, k] by weights[t, k] and pulls[t, k] times the rows a, b, c and d."""
+    zero = weights.dtype.type(0)
+    e, f, g, h = zero, zero, zero, zero
+    i, m, n, o = zero, zero, zero, zero
+    for half in range(weights.shape[2]):
+        part = lefts if half == 0 else rights
+        for j in range(part.shape[1]):
+            w, u = weights[t, k, half, j], pulls[t, k, half, j]
+            p, q, r, s = part[a, j], part[b, j], part[c, j], part[d, j]
+            e += w * p
+            f += w * q
+            g += w * r
+            h += w * s
+            i += u * p
+            m += u * q
+            n += u * r
+            o += u * s
+    scores[0, k], scores[1, k], scores[2, k], scores[3, k] = e, f, g, h
+    averaged[0, k], averaged[1, k], averaged[2, k], averaged[3, k] = i, m, n, o
+
+
+@compiled_row_sum
+def pair_four(gram: NDArray[np.float64], lefts: FloatArray, rights: FloatArray, a: int, b: int, c: int, d: int) -> None:
+    """Overwrite gram above its diagonal by the products of the rows a, b, c and d of the block with one another."""
+    e, f, g = (lefts.dtype.type(0), lefts.dtype.type(0), lefts.dtype.type(0))
+    h, i, o = (lefts.dtype.type(0), lefts.dtype.type(0), lefts.dtype.type(0))
+    for part in (lefts, rights):
+        for j in range(part.shape[1]):
+            p, q, r, s = part[a, j], part[b, j], part[c, j], part[d, j]
+            e += p * q
+            f += p * r
+            g += p * s
+            h += q * r
+            i += q * s
+            o += r * s
+    gram[0, 1], gram[0, 2], gram[0, 3] = e, f, g
+    gram[1, 2], gram[1, 3], gram[2, 3] = h, i, o
+
+
+@compiled_row
+def add_four(
+    weights: FloatArray,
+    pulls: FloatArray,
+    t: int,
+    k: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    a: int,
+    b: int,
+    c: int,
+    d: int,
+    moves: FloatArray,
+) -> None:
+    """Add moves[0] (4,) times the rows a to d to weights[t, k], and moves[1] times them to pulls[t, k], in place."""
+    e, f, g, h = moves[0, 0], moves[0, 1], moves[0, 2], moves[0, 3]
+    i, m, n, o = moves[1, 0], moves[1, 1], moves[1, 2], moves[1, 3]
+    for half in range(weights.shape[2]):
+        part = lefts if half == 0 else rights
+        for j in range(part.shape[1]):
+            p, q, r, s = part[a, j], part[b, j], part[c, j], part[d, j]
+            weights[t, k, half, j] += e * p + f * q + g * r + h * s
+            pulls[t, k, half, j] += i * p + m * q + n * r + o * s
+
+
+@compiled_row
+def move_of(moves: NDArray[np.float64], outputs: NDArray[np.int64], e: int, k: int) -> float:
+    """What the e-th of four rows adds to output k, in features."""
+    move: float = moves[e]
+    if outputs[e, 0] == k:
+        return move
+    return -move if outputs[e, 1] == k else 0.0
+
+
+@compiled_row
+def add_earlier(
+    scores: NDArray[np.float64],
+    averaged: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    moves: NDArray[np.float64],
+    ages: NDArray[np.float64],
+    outputs: NDArray[np.int64],
+    i: int,
+) -> None:
+    """Add what the rows before the i-th of four have changed to its scores, by weights and by pulls."""
+    for e in range(i):
+        if moves[e] != 0.0:
+            change = moves[e] * gram[e, i]
+            up, down = outputs[e, 0], outputs[e, 1]
+            scores[i, up] += change
+            averaged[i, up] += ages[e] * change
+            if down >= 0:
+                scores[i, down] -= change
+                averaged[i, down] -= ages[e] * change
+
+
+@compiled_row
+def take_four(
+    weights: FloatArray,
+    pulls: FloatArray,
+    t: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    a: int,
+    b: int,
+    c: int,
+    d: int,
+    moves: NDArray[np.float64],
+    ages: NDArray[np.float64],
+    outputs: NDArray[np.int64],
+    shares: FloatArray,
+) -> None:
+    """Add the moves of four rows to weights[t] and pulls[t] in place; shares (2, 4) is overwritten."""
+    for k in range(weights.shape[1]):
+        moved = False
+        for e in range(FOUR):
+            move = move_of(moves, outputs, e, k)
+            moved = moved or move != 0.0
+            shares[0, e], shares[1, e] = move, ages[e] * move
+        if moved:
+            add_four(weights, pulls, t, k, lefts, rights, a, b, c, d, shares)
+
+
+# Steps of fixed size, four rows at a time: as exact as one after the other, at a third of the time.
+#
+# The weights before the first of four rows score all of them, so that what is loaded of a vector serves four
+# products. What the rows before it in the four have changed is added to a score by the product of their features.
+# When all four have been decided, the weights take their sum.
+#
+#     f_r = w'z_r + sum_(e<r) m_e z_e'z_r,    w <- w + sum_e m_e z_e,    m_e the move of row e, for each output
+#
+# Pulls go the same way, with moves times the age of their row. Legend as in okl.compiled.experts.
+
+
+class Room(NamedTuple):
+    """Scratch for four rows, overwritten.
+
+    scores, averaged : (4, K); gram : (4, 4), products of features, above the diagonal; moves, ages : (4,), all float64
+    outputs : (4, 2) int64, those that a move is added to and taken from, -1 for none
+    shares : (2, 4), what four rows add to the weights and the pulls of an output, in their precision
+    """
+
+    scores: NDArray[np.float64]
+    averaged: NDArray[np.float64]
+    gram: NDArray[np.float64]
+    moves: NDArray[np.float64]
+    ages: NDArray[np.float64]
+    outputs: NDArray[np.int64]
+    shares: FloatArray
+
+
+@compiled
+def new_room(weights: FloatArray) -> Room:
+    """Scratch for a team of such weights (T, K, H, n)."""
+    scores, averaged, gram = (
+        np.empty((FOUR, weights.shape[1])),
+        np.empty((FOUR, weights.shape[1])),
+        np.empty((FOUR, FOUR)),
+    )
+    moves, ages, outputs = np.empty(FOUR), np.empty(FOUR), np.empty((FOUR, 2), dtype=np.int64)
+    return Room(scores, averaged, gram, moves, ages, outputs, np.empty((2, FOUR), dtype=weights.dtype))
+
+
+@compiled_row
+def learn_steps(
+    said: Said,
+    team: Team,
+    room: Room,
+    block: Block,
+    targets: NDArray[np.float64],
+    cautions: FloatArray,
+    rule: ExpertRule,
+    seen: int,
+) -> None:
+    """Every learner of a team says its words on the rows of a block, then learns them; said, team and room change."""
+    # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
+    words, stepped = said
+    weights, pulls, _, steps = team
+    scores, averaged, gram, moves, ages, outputs, shares = room
+    lefts, rights = block
+    code, epsilon, class_weights = rule
+    n_rows, n_outputs = targets.shape[0], weights.shape[1]
+    for first in range(0, n_rows, FOUR):
+        # beyond the end the last row comes again, with moves of 0
+        a, b, c, d = first, min(first + 1, n_rows - 1), min(first + 2, n_rows - 1), min(first + 3, n_rows - 1)
+        count, paired = min(FOUR, n_rows - first), False
+        for i in range(FOUR):
+            ages[i] = age_of(seen + first + i)
+        for i in range(count):
+            stepped[first + i] = 0
+        for t in range(weights.shape[0]):
+            for k in range(n_outputs):
+                score_four(scores, averaged, weights, pulls, t, k, lefts, rights, a, b, c, d)
+            moves[:] = 0.0
+            moved = False
+            for i in range(count):
+                row = first + i
+                y = targets[row]
+                if moved:
+                    if not paired:
+                        pair_four(gram, lefts, rights, a, b, c, d)
+                        paired = True
+                    add_earlier(scores, averaged, gram, moves, ages, outputs, i)
+                for k in range(n_outputs):
+                    share = averaged[i, k] / ages[i] if ages[i] > 0.0 else 0.0
+                    averaged[i, k] = scores[i, k] - share
+                words[row, t, LAST], words[row, t, AVERAGED] = word_of(scores, i), word_of(averaged, i)
+                true = int(y) if n_outputs > 1 else 0
+                wrong = wrong_output(scores, i, true)
+                push = push_of(scores, i, y, wrong, code, epsilon, class_weights)
+                if push != 0.0:
+                    moved = True
+                    stepped[row] = 1
+                    moves[i], outputs[i, 0], outputs[i, 1] = cautions[row] * steps[t] * push, true, wrong
+            if moved:
+                take_four(weights, pulls, t, lefts, rights, a, b, c, d, moves, ages, outputs, shares)
+
+
+# A team of experts learns rows: by steps of fixed size, or by AdaGrad's, row by row.
+#
+# Legend as in okl.compiled.experts.
+#
+# Source: Duchi, Hazan & Singer, JMLR 12, 2011, section 1.1 (AdaGrad).
+
+_LEAST_SQUARE = 1e-30
+
+
+@compiled_row_sum
+def score_row(
+    scores: NDArray[np.float64],
+    averaged: NDArray[np.float64],
+    weights: FloatArray,
+    pulls: FloatArray,
+    t: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    row: int,
+    age: float,
+) -> None:
+    """Overwrite scores[0] and averaged[0] (K,) by those of a row by the last and the averaged weights."""
+    for k in range(weights.shape[1]):
+        f, h = weights.dtype.type(0), weights.dtype.type(0)
+        for j in range(lefts.shape[1]):
+            f += weights[t, k, 0, j] * lefts[row, j]
+            h += pulls[t, k, 0, j] * lefts[row, j]
+        for j in range(rights.shape[1]):
+            f += weights[t, k, 1, j] * rights[row, j]
+            h += pulls[t, k, 1, j] * rights[row, j]
+        scores[0, k] = f
+        averaged[0, k] = scores[0, k] - np.float64(h) / age if age > 0.0 else scores[0, k]
+
+
+@compiled_row
+def adagrad_row(
+    weights: FloatArray,
+    pulls: FloatArray,
+    squares: FloatArray,
+    t: int,
+    k: int,
+    lefts: FloatArray,
+    rights: FloatArray,
+    row: int,
+    push: np.floating[Any],
+    step: np.floating[Any],
+    age: np.floating[Any],
+) -> None:
+    """Step along push * z, each column in the size of its own gradients; changes the first three in place."""
+    least = weights.dtype.type(_LEAST_SQUARE)
+    for half in range(weights.shape[2]):
+        part = lefts if half == 0 else rights
+        for j in range(part.shape[1]):
+            ascent = push * part[row, j]
+            square = squares[t, k, half, j] + ascent * ascent
+            squares[t, k, half, j] = square
+            change = step * ascent / np.sqrt(square + least)
+            weights[t, k, half, j] += change
+            pulls[t, k, half, j] += age * change
+
+
+@compiled_row
+def learn_adaptively(
+    said: Said,
+    team: Team,
+    room: Room,
+    block: Block,
+    targets: NDArray[np.float64],
+    cautions: FloatArray,
+    rule: ExpertRule,
+    seen: int,
+) -> None:
+    """As `learn_steps`, with AdaGrad's steps; said, team and room change in place."""
+    words, stepped = said
+    weights, pulls, squares, steps = team
+    lefts, rights = block
+    scores, averaged = room.scores, room.averaged
+    code, epsilon, class_weights = rule
+    kind, several = weights.dtype.type, weights.shape[1] > 1
+    for row in range(targets.shape[0]):
+        y, age = targets[row], age_of(seen + row)
+        true = int(y) if several else 0
+        stepped[row] = 0
+        for t in range(weights.shape[0]):
+            score_row(scores, averaged, weights, pulls, t, lefts, rights, row, age)
+            words[row, t, LAST], words[row, t, AVERAGED] = word_of(scores, 0), word_of(averaged, 0)
+            wrong = wrong_output(scores, 0, true)
+            push = push_of(scores, 0, y, wrong, code, epsilon, class_weights)
+            if push != 0.0:
+                stepped[row] = 1
+                pushed, step, aged = kind(push), kind(cautions[row] * steps[t]), kind(age)
+                adagrad_row(weights, pulls, squares, t, true, lefts, rights, row, pushed, step, aged)
+                if wrong >= 0:
+                    adagrad_row(weights, pulls, squares, t, wrong, lefts, rights, row, -pushed, step, aged)
+
+
+@compiled
+def learn_team(
+    said: Said,
+    team: Team,
+    block: Block,
+    targets: NDArray[np.float64],
+    cautions: FloatArray,
+    rule: ExpertRule,
+    seen: int,
+) -> None:
+    """Every learner of a team says its word on a row, then learns it; said and team change in place.
+
+    cautions : (rows,) float64, factors of steps; seen : rows that the team has learnt before
+    """
+    room = new_room(team.weights)
+    if team.squares.shape[0] > 0:
+        learn_adaptively(said, team, room, block, targets, cautions, rule, seen)
+    else:
+        learn_steps(said, team, room, block, targets, cautions, rule, seen)
+
+
+# Teams of experts in Fourier maps that are multiples of a few: threads map blocks ahead and learn them in turns.
+#
+# Every map has a turn of its own: while one thread learns a block in the second map, another may learn the next block
+# in the first.
+#
+# Legend: M maps, T step sizes, K outputs.
+
+
+class Teams(NamedTuple):
+    """Teams of M Fourier maps whose frequencies are multiples of a few base ones: (M, T, K, H, n) and (M, T).
+
+    squares : (M, 0, 0, 0, 0), steps are of fixed size
+    base, octave : (M,) int64: the map's frequencies are those of panels[base] times 2^octave; sorted by both
+    panels : (bases, ...), packed frequencies over pi; n_frequencies, amplitude : as in Waves
+    """
+
+    weights: FloatArray
+    pulls: FloatArray
+    squares: FloatArray
+    steps: NDArray[np.float64]
+    base: NDArray[np.int64]
+    octave: NDArray[np.int64]
+    panels: FloatArray
+    n_frequencies: int
+    amplitude: np.floating[Any]
+
+
+class Mixture(NamedTuple):
+    """What `mix_rows` changes; complete : whether one team is all there is, so that its words can be mixed at once."""
+
+    counted: Counted
+    hedge: Hedge
+    memo: Memo
+    complete: bool
+
+
+@compiled
+def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: np.floating[Any]) -> None:
+    """Overwrite amplitude * sine and amplitude * cosine of angles by those of twice the angles."""
+    factor = sines.dtype.type(2) / amplitude
+    for row in range(sines.shape[0]):
+        sine, cosine = sines[row], cosines[row]
+        for j in range(sines.shape[1]):
+            s, c = sine[j], cosine[j]
+            sine[j] = factor * s * c
+            cosine[j] = amplitude - factor * s * s
+
+
+@compiled
+def blank_beyond(block: Block, n_frequencies: int) -> None:
+    """Overwrite what fills the rows of a block to whole cache lines by zeros."""
+    for part in block:
+        for row in range(part.shape[0]):
+            part[row, n_frequencies:] = 0
+
+
+@compiled
+def learn_teams(
+    words: NDArray[np.float64],
+    stepped: NDArray[np.uint8],
+    teams: Teams,
+    turns: NDArray[np.int64],
+    block: Block,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: ExpertRule,
+    seen: int,
+    mixture: Mixture,
+) -> bool:
+    """All teams learn rows; words (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
+
+    The sines of a base map are computed once a block; those of its multiples follow by doubling angles, in the same way
+    whichever teams are there. Returns False if another thread failed.
+
+    turns : (M + 1, 8), a turn for each map and for the mixture; threads claim blocks from the first
+    block : halves as wide as weights; mixture : of all experts if these are all, mixed a block after the other
+    """
+    size, n_rows = block.left.shape[0], inputs.shape[0]
+    cautions, room = np.ones(size), new_room(teams.weights[0])
+    index = claim_block(turns[0])
+    while index * size < n_rows:
+        first, last = index * size, min((index + 1) * size, n_rows)
+        part, y = Block(block.left[: last - first], block.right[: last - first]), targets[first:last]
+        base, octave = -1, 0
+        for m in range(teams.weights.shape[0]):
+            if teams.base[m] != base:
+                base, octave = teams.base[m], 0
+                project(part.left, inputs[first:last], teams.panels[base])
+                sines_and_cosines(part.left, part.right, teams.amplitude)
+            while octave < teams.octave[m]:
+                double_angles(part.left, part.right, teams.amplitude)
+                octave += 1
+            blank_beyond(part, teams.n_frequencies)
+            team = Team(teams.weights[m], teams.pulls[m], teams.squares[m], teams.steps[m])
+            said = Said(words[m, first:last], stepped[m, first:last])
+            if not wait_turn(turns[m], index):
+                return False
+            learn_steps(said, team, room, part, y, cautions, rule, seen + first)
+            pass_turn(turns[m], index + 1)
+        if mixture.complete:
+            if not wait_turn(turns[-1], index):
+                return False
+            here = words[0, first:last].reshape(last - first, words.shape[2] * words.shape[3])
+            mix_rows(
+                mixture.counted,
+                mixture.hedge,
+                mixture.memo,
+                here,
+                stepped[0, first:last],
+                y,
+                rule.class_weights,
+                rule.code,
+            )
+            pass_turn(turns[-1], index + 1)
+        index = claim_block(turns[0])
+    return True

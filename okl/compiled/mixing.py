@@ -1,7 +1,4 @@
-"""The mixture of experts, row by row: it predicts by their weighted words, is counted, and charges them.
-
-Legend as in okl.compiled.hedge, whose weights these are.
-"""
+"""Mixtures of experts: AdaHedge and Fixed Share."""
 
 from __future__ import annotations
 
@@ -11,10 +8,81 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.counting import ROWS, UPDATES, count_binary, count_class, count_squares
-from okl.compiled.door import compiled_row
-from okl.compiled.hedge import GAP, HIGHEST, LOWEST, Hedge, mixability_gap, weigh
-from okl.compiled.steplosses import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.compiled.jit import compiled_row
+from okl.compiled.math import exp_negative
+from okl.compiled.sgd import (
+    MULTICLASS_HINGE,
+    ROWS,
+    SURROGATE,
+    THRESHOLDED_HALF_SQUARED,
+    UPDATES,
+    count_binary,
+    count_class,
+    count_squares,
+    loss_value,
+)
+from okl.foundation.types import FloatArray
+
+# AdaHedge: experts speak, their words are weighed by what they have lost so far, and the rate learns itself.
+#
+# Legend: E experts, L their cumulative losses, eta the learning rate, p = exp(-eta L) / sum their weights, gap the
+# cumulative difference between the loss of the mixture, p'l, and the mix loss -log(p'exp(-eta l)) / eta.
+#
+# Source: de Rooij, van Erven, Gruenwald & Koolen, JMLR 15, 2014, section 2, equations (5) to (8): eta = ln(E) / gap.
+
+GAP, LOWEST, HIGHEST = 0, 1, 2
+
+
+class Hedge(NamedTuple):
+    """What the mixture remembers, changed in place, float64.
+
+    losses, recent : (E,), cumulative losses, infinite for experts that diverged; those of late
+    numbers : (3,), at GAP, LOWEST and HIGHEST: the range of the targets so far, 0 included
+    """
+
+    losses: NDArray[np.float64]
+    recent: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+
+
+@compiled_row
+def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> None:
+    """Overwrite p (E,) by the weights of experts; equal among the best at an infinite rate."""
+    lowest, total = math.inf, 0.0
+    for e in range(p.shape[0]):
+        lowest = min(lowest, losses[e])
+    if eta == math.inf:
+        for e in range(p.shape[0]):
+            p[e] = 1.0 if losses[e] == lowest else 0.0
+    else:
+        for e in range(p.shape[0]):
+            p[e] = exp_negative(-eta * (losses[e] - lowest))  # type: ignore[no-untyped-call]
+    for e in range(p.shape[0]):
+        total += p[e]
+    share = 1.0 / total
+    for e in range(p.shape[0]):
+        p[e] *= share
+
+
+@compiled_row
+def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float) -> float:
+    """What the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
+    mean, least = 0.0, math.inf
+    for e in range(p.shape[0]):
+        mean += p[e] * loss[e]
+        # where p is 0 the loss is left out, as of experts that diverged
+        least = min(least, loss[e] if p[e] > 0.0 else math.inf)
+    if eta == math.inf:
+        return mean - least
+    total = 0.0
+    for e in range(p.shape[0]):
+        total += p[e] * exp_negative(-eta * max(0.0, loss[e] - least))  # type: ignore[no-untyped-call]
+    return max(0.0, mean - least + math.log(total) / eta)
+
+
+# The mixture of experts, row by row: it predicts by their weighted words, is counted, and charges them.
+#
+# Legend as in okl.compiled.mixing, whose weights these are.
 
 ETA, UNEQUAL = 0, 1
 SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; divides a block
@@ -34,7 +102,7 @@ class Memo(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """counts, sums, class_counts as in okl.compiled.counting, changed in place."""
+    """counts, sums, class_counts as in okl.compiled.sgd, changed in place."""
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
@@ -222,3 +290,159 @@ def mix_rows(
         _mix_numbers(counted, hedge, memo, words, stepped, targets, class_weights[0])
     else:
         _mix_votes(counted, hedge, memo, words, stepped, targets, class_weights, code)
+
+
+# Fixed Share: experts speak, their words are weighed, and a little weight is shared out after every row.
+#
+# Weights that only fell would forget an expert for good; what is shared keeps each within reach, so that the mixture
+# follows whoever predicts best of late, on rows that change.
+#
+# Legend: E experts, p their weights, l their losses on a row, within [0, 1], eta the learning rate, alpha the share.
+#
+#     v_e = p_e exp(-eta c l_e) / sum,    p_e <- (1 - alpha) v_e + alpha (1 - v_e) / (E - 1)
+#
+# Source: Herbster & Warmuth, Machine Learning 32, 1998, Figure 1 (share update) and section 5.
+
+LOWEST_TARGET, HIGHEST_TARGET = 0, 1
+
+
+class Shares(NamedTuple):
+    """What the mixture remembers, changed in place, float64.
+
+    p : (E,), weights, which sum to 1; mistakes : (E,), sums of losses, infinite once an expert diverged
+    numbers : (2,), at LOWEST and HIGHEST: the range of the targets of a regression so far, 0 included
+    loss, votes : (E,) and (n_classes,), scratch
+    """
+
+    p: FloatArray
+    mistakes: FloatArray
+    numbers: FloatArray
+    loss: FloatArray
+    votes: FloatArray
+
+
+class ShareRule(NamedTuple):
+    """eta, alpha : as above; code, epsilon : the loss of okl.losses; class_weights : (n_classes,) float64, c above."""
+
+    eta: float
+    alpha: float
+    code: int
+    epsilon: float
+    class_weights: NDArray[np.float64]
+
+
+@compiled_row
+def _share_out(p: FloatArray, mistakes: FloatArray, loss: FloatArray, eta: float, alpha: float, weight: float) -> None:
+    """Weigh by the losses of a row, each times the class's weight, then share."""
+    total, n_alive = 0.0, 0
+    for e in range(p.shape[0]):
+        if mistakes[e] == math.inf:
+            p[e] = 0.0
+        else:
+            n_alive += 1
+            if loss[e] != 0.0:
+                p[e] *= exp_negative(-eta * weight * loss[e])  # type: ignore[no-untyped-call]
+            total += p[e]
+    if n_alive > 1 and total > 0.0:
+        each = alpha / (n_alive - 1)
+        for e in range(p.shape[0]):
+            if mistakes[e] != math.inf:
+                v = p[e] / total
+                p[e] = (1.0 - alpha) * v + each * (1.0 - v)
+    elif n_alive > 0:
+        for e in range(p.shape[0]):
+            p[e] = 1.0 / n_alive if mistakes[e] != math.inf else 0.0
+
+
+@compiled_row
+def _hear_scores(p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float) -> float:
+    """The mean of scores; an expert whose sign is wrong loses 1."""
+    mean = 0.0
+    for e in range(p.shape[0]):
+        word = words[row, e]
+        if math.isnan(word):
+            loss[e] = math.inf
+        else:
+            mean += p[e] * word
+            loss[e] = 1.0 if (word >= 0.0) != (y > 0.0) else 0.0
+    return mean
+
+
+@compiled_row
+def _hear_classes(
+    votes: FloatArray, p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float
+) -> None:
+    for k in range(votes.shape[0]):
+        votes[k] = 0.0
+    for e in range(p.shape[0]):
+        word = words[row, e]
+        if math.isnan(word):
+            loss[e] = math.inf
+        else:
+            votes[int(word)] += p[e]
+            loss[e] = 1.0 if word != y else 0.0
+
+
+@compiled_row
+def _hear_numbers(
+    p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float, lowest: float, highest: float
+) -> float:
+    """The mean of words clipped to the range of the targets; an expert loses its squared error in units of the range.
+
+    The range is that before the row for the words, and with the row for the loss, which is so at most 1.
+    """
+    mean, width = 0.0, max(highest, y) - min(lowest, y)
+    unit = 1.0 / (width * width) if width > 0.0 else 0.0
+    for e in range(p.shape[0]):
+        if math.isnan(words[row, e]):
+            loss[e] = math.inf
+        else:
+            word = min(max(words[row, e], lowest), highest)
+            mean += p[e] * word
+            loss[e] = (word - y) * (word - y) * unit
+    return mean
+
+
+@compiled_row
+def share_rows(
+    counted: Counted,
+    shares: Shares,
+    words: NDArray[np.float64],
+    stepped: NDArray[np.uint8],
+    targets: NDArray[np.float64],
+    rule: ShareRule,
+) -> None:
+    """Predict every row by the weighed words, count it, then weigh and share; the first two change in place.
+
+    Two classes: the mean of the scores, whose sign is predicted, so that a mean of weights says the same; an expert
+    loses 1 for a wrong sign, and the loss of the mean is summed at SURROGATE. Several classes: a vote. Regression: the
+    mean of the words, each clipped to the range of the targets so far; an expert loses its squared error over the
+    squared range. A word that is NaN ends its expert, whose loss is infinite from there on.
+
+    words : (rows, E), E >= 2; stepped : (rows,); targets : (rows,)
+    """
+    counts, sums, class_counts = counted
+    p, mistakes, numbers, loss, votes = shares
+    eta, alpha, code, epsilon, class_weights = rule
+    for row in range(targets.shape[0]):
+        y, label = targets[row], 0
+        if code == MULTICLASS_HINGE:
+            _hear_classes(votes, p, loss, words, row, y)
+            label = int(y)
+            count_class(counts, class_counts, votes, label)
+        elif code == THRESHOLDED_HALF_SQUARED:
+            f = _hear_numbers(p, loss, words, row, y, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET])
+            numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET] = (
+                min(numbers[LOWEST_TARGET], y),
+                max(numbers[HIGHEST_TARGET], y),
+            )
+            count_squares(sums, class_counts, f, y)
+        else:
+            f = _hear_scores(p, loss, words, row, y)
+            label = count_binary(counts, class_counts, f, y)
+            sums[SURROGATE] += class_weights[label] * loss_value(code, epsilon, f, y)
+        for e in range(p.shape[0]):
+            mistakes[e] += loss[e]
+        _share_out(p, mistakes, loss, eta, alpha, class_weights[label])
+        counts[ROWS] += 1
+        counts[UPDATES] += stepped[row]

@@ -1,17 +1,8 @@
-"""The passes over all entries that a projection onto a box and hyperplanes takes: one to narrow down, one to write.
-
-Every entry i is brought to one form: v = y_i a_i between low and high, which are l_i and u_i for y_i = 1, -u_i and
--l_i for y_i = -1. At a multiplier t its term is clip(v - t, low, high): high up to t = v - high, low from t = v - low
-on, falling in between. Over a window of multipliers most terms are one of the three throughout and need only be summed;
-the few that bend inside are gathered for `find_root`.
-
-Blocks are fixed, and their sums are added in block order by the caller: any number of threads gives the same bits.
-
-Legend: a point (m,), float32 or float64; y signs (m,), int8; l, u lower and upper, a float or float64 (m,).
-"""
+"""Projections onto boxes cut by hyperplanes: multiplier searches, Newton steps and sampled windows."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +10,19 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from okl.compiled.door import compiled, compiled_sum
-from okl.types import FloatArray
+from okl.compiled.jit import compiled, compiled_sum
+from okl.foundation.types import FloatArray
+
+# The passes over all entries that a projection onto a box and hyperplanes takes: one to narrow down, one to write.
+#
+# Every entry i is brought to one form: v = y_i a_i between low and high, which are l_i and u_i for y_i = 1, -u_i and
+# -l_i for y_i = -1. At a multiplier t its term is clip(v - t, low, high): high up to t = v - high, low from t = v -
+# low on, falling in between. Over a window of multipliers most terms are one of the three throughout and need only be
+# summed; the few that bend inside are gathered for `find_root`.
+#
+# Blocks are fixed, and their sums are added in block order by the caller: any number of threads gives the same bits.
+#
+# Legend: a point (m,), float32 or float64; y signs (m,), int8; l, u lower and upper, a float or float64 (m,).
 
 Bounds = float | NDArray[np.float64]
 Doubles = NDArray[np.float64]
@@ -226,3 +228,805 @@ def clip_blocks(out: FloatArray, entries: Entries, plus: float, minus: float, fi
         value = np.float64(point[i]) - (plus if signs[i] > 0 else minus)
         value = lower if value < lower else value
         results[i] = upper if value > upper else value
+
+
+# The root of a falling, piecewise linear function: a safeguarded Newton that forgets what no longer bends.
+#
+# g(t) = constant - falling t + sum_i clip(v_i - t, low_i, high_i) - total; term i bends at v_i - high_i and at v_i -
+# low_i. Each step looks at one t inside the bracket, narrows the bracket, and moves every term that does not bend
+# inside it any more into `constant` and `falling`. When none is left the rest is one division, so the root is exact.
+#
+# Newton's step is taken where it falls into the bracket. A step that does not get rid of half of the terms is
+# followed by two at a bend in the middle of three: where boxes are narrow, as in nu-SVM's, g is a staircase, and
+# Newton's steps lead nowhere. Each bend looked at is out of the way, so the search ends.
+#
+# Source of the breakpoints: Kiwiel, Mathematical Programming 112, 2008, section 3; Ito, Takeda & Toh, JMLR 18(16),
+# 2017, Lemma 2 and equation (19).
+
+BELOW, FOUND, ABOVE = -1, 0, 1
+_PIVOTS_AFTER_NEWTON = 2
+_STRETCH = 1024
+_ROUNDING = 1e-13  # of sums of a million terms
+
+
+@compiled_sum
+def _sum_at(v: Doubles, low: Doubles, high: Doubles, size: int, t: float) -> tuple[float, int]:
+    """Sum of the terms at t, and how many of them fall there."""
+    total, active = 0.0, 0
+    for i in range(size):
+        term = v[i] - t
+        active += (term > low[i]) & (term < high[i])
+        term = low[i] if term < low[i] else term
+        total += high[i] if term > high[i] else term
+    return total, active
+
+
+@compiled_sum
+def _sum_settled(
+    flags: NDArray[np.uint8], v: Doubles, low: Doubles, high: Doubles, start: float, stop: float
+) -> tuple[float, float]:
+    """Flag the terms that bend between start and stop; returns constants of the others, and how many of them fall."""
+    constant, falling = 0.0, 0.0
+    for i in range(v.shape[0]):
+        leaves, arrives = v[i] - high[i], v[i] - low[i]
+        bends = ((leaves > start) & (leaves < stop)) | ((arrives > start) & (arrives < stop))
+        still = (leaves >= stop) | (arrives <= start)
+        term = low[i] if arrives <= start else v[i]
+        term = high[i] if leaves >= stop else term
+        constant += 0.0 if bends else term
+        falling += 0.0 if (bends | still) else 1.0
+        flags[i] = bends
+    return constant, falling
+
+
+@compiled
+def _settle(
+    v: Doubles, low: Doubles, high: Doubles, flags: NDArray[np.uint8], size: int, start: float, stop: float
+) -> tuple[int, float, int]:
+    """Move the terms that bend between start and stop to the front; returns their number and the sums of the rest."""
+    kept, constant, falling, words = 0, 0.0, 0, flags.view(np.uint64)
+    for first in range(0, size, flags.shape[0]):
+        last = min(first + flags.shape[0], size)
+        flags[last - first :] = 0
+        more, fallen = _sum_settled(flags, v[first:last], low[first:last], high[first:last], start, stop)
+        constant, falling = constant + more, falling + int(fallen)
+        for word in range((last - first + 7) // 8):
+            if words[word] != 0:
+                for j in range(8 * word, min(8 * word + 8, last - first)):
+                    # always moved, kept by the count: a branch that nobody can predict costs more
+                    v[kept], low[kept], high[kept] = v[first + j], low[first + j], high[first + j]
+                    kept += flags[j]
+    return kept, constant, falling
+
+
+@compiled
+def _bend(v: float, low: float, high: float, start: float, stop: float, late: bool) -> float:
+    """A bend of one term between start and stop, the later one if there are two and `late`."""
+    leaves, arrives = v - high, v - low
+    if leaves <= start or (late and arrives < stop):
+        return arrives
+    return leaves
+
+
+@compiled
+def _pivot(v: Doubles, low: Doubles, high: Doubles, size: int, start: float, stop: float, late: bool) -> float:
+    """The bend in the middle of three terms'."""
+    i, j, k = size // 6, size // 2, size - 1 - size // 6
+    a = _bend(v[i], low[i], high[i], start, stop, late)
+    b = _bend(v[j], low[j], high[j], start, stop, late)
+    c = _bend(v[k], low[k], high[k], start, stop, late)
+    return max(min(a, b), min(max(a, b), c))
+
+
+@compiled
+def _step(
+    t: float, excess: float, slope: int, size: int, start: float, stop: float, at_start: float, at_stop: float
+) -> float:
+    """Newton's next t, or the secant's where g is known at both ends; a little beyond the root, to close in on it."""
+    if at_start < np.inf and at_stop > -np.inf:
+        share = at_start / (at_start - at_stop)
+        near = min(share, 1.0 - share)
+        near += near / 16 + math.sqrt(near / size)
+        return start + (near if share < 0.5 else 1.0 - near) * (stop - start)
+    return t + 1.0625 * excess / slope if slope > 0 else np.inf
+
+
+@compiled
+def _line_root(constant: float, falling: int, total: float, start: float, stop: float) -> float:
+    """Where the line without bends is 0; if it is level, beyond the end to which g has to go on, or where it is 0.
+
+    Towards infinity g does not go on: what is missing there is rounding, and the last bend comes nearest.
+    """
+    excess = constant - total
+    if falling > 0:
+        return excess / falling
+    if abs(excess) > _ROUNDING * (abs(constant) + abs(total)):
+        if excess > 0.0 and stop < np.inf:
+            return np.inf
+        if excess < 0.0 and start > -np.inf:
+            return -np.inf
+    if start == -np.inf:
+        return stop if stop < np.inf else 0.0
+    return start if stop == np.inf else 0.5 * (start + stop)
+
+
+@compiled
+def find_root(
+    v: Doubles,
+    low: Doubles,
+    high: Doubles,
+    size: int,
+    constant: float,
+    falling: int,
+    total: float,
+    start: float,
+    stop: float,
+    guess: float,
+) -> tuple[float, int, float, int]:
+    """Find t in [start, stop] with g(t) = 0; the first `size` of v, low and high, which bend inside, are overwritten.
+
+    Returns
+    -------
+    t : the root; where g is 0 on an interval, a point of it; start or stop where the root is not between them
+    where : BELOW, FOUND or ABOVE
+    excess : g(t), 0 but for rounding where the root was found
+    visits : how many terms were read, each time counted
+    """
+    first, last, at_start, at_stop = start, stop, np.inf, -np.inf
+    t, pivots, visits = guess, 0, 0
+    flags = np.empty(_STRETCH, dtype=np.uint8)
+    while size > 0:
+        if pivots > 0 or not start < t < stop:
+            t = _pivot(v, low, high, size, start, stop, pivots % 2 == 0)
+        terms, active = _sum_at(v, low, high, size, t)
+        excess = constant - falling * t + terms - total
+        slope = falling + active
+        if excess == 0.0:
+            return t, FOUND, 0.0, visits + size
+        if excess > 0.0:
+            start, at_start = t, excess
+        else:
+            stop, at_stop = t, excess
+        before = size
+        size, more, fallen = _settle(v, low, high, flags, size, start, stop)
+        constant, falling = constant + more, falling + fallen
+        visits += 2 * before
+        if pivots > 0:
+            pivots -= 1
+        elif 2 * size > before:
+            pivots = _PIVOTS_AFTER_NEWTON
+        t = _step(t, excess, slope, size, start, stop, at_start, at_stop)
+    t = _line_root(constant, falling, total, start, stop)
+    where = FOUND
+    # an end that was moved has been looked at: the root beyond it is there by rounding
+    if t < start:
+        t, where = start, BELOW if start == first and start > -np.inf else FOUND
+    elif t > stop:
+        t, where = stop, ABOVE if stop == last and stop < np.inf else FOUND
+    return t, where, constant - (falling * t if falling > 0 else 0.0) - total, visits
+
+
+# What the entries of a box can sum to, by the sign that they are weighted with: one pass each.
+
+
+@compiled_sum
+def sum_bounds(sums: Doubles, signs: NDArray[np.int8], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+    """Overwrite sums (5,): of lower and of upper (m,) over signs +1, over the others, and how many are out of order."""
+    least_plus, least_minus, most_plus, most_minus, crossed = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(signs.shape[0]):
+        positive = signs[i] > 0
+        least_plus += lower[i] if positive else 0.0
+        most_plus += upper[i] if positive else 0.0
+        least_minus += 0.0 if positive else lower[i]
+        most_minus += 0.0 if positive else upper[i]
+        crossed += 0.0 if lower[i] <= upper[i] else 1.0
+    sums[0], sums[1], sums[2], sums[3], sums[4] = least_plus, most_plus, least_minus, most_minus, crossed
+
+
+@compiled_sum
+def count_signs(signs: NDArray[np.int8]) -> tuple[int, int]:
+    """How many of signs (m,) are +1, and how many are -1."""
+    plus, minus = 0, 0
+    for i in range(signs.shape[0]):
+        plus += signs[i] == 1
+        minus += signs[i] == -1
+    return plus, minus
+
+
+# A sample of the entries of a projection, in their one form: where its terms sum to a total, how far they are spread.
+#
+# Legend: as of `okl.compiled.projections`; terms are clip(v - t, low, high).
+
+
+@compiled
+def draw_terms(v: Doubles, low: Doubles, high: Doubles, entries: Entries, indices: NDArray[np.int32], sign: int) -> int:
+    """Overwrite the first of v, low and high by the entries at some indices, of one sign or of both (0).
+
+    Returns
+    -------
+    How many there are
+    """
+    found = 0
+    for k in range(indices.shape[0]):
+        i = indices[k]
+        positive, a = entries.signs[i] > 0, np.float64(entries.point[i])
+        lower, upper = bound_at(entries.lower, i), bound_at(entries.upper, i)  # type: ignore[no-untyped-call]
+        v[found] = a if positive else -a
+        low[found] = lower if positive else -upper
+        high[found] = upper if positive else -lower
+        # always written, kept by the count
+        found += (sign == 0) | (entries.signs[i] == sign)
+    return found
+
+
+@compiled_sum
+def _sum_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
+    total = 0.0
+    for i in range(v.shape[0]):
+        term = v[i] - t
+        term = low[i] if term < low[i] else term
+        total += high[i] if term > high[i] else term
+    return total
+
+
+@compiled_sum
+def deviation_of_terms(v: Doubles, low: Doubles, high: Doubles, t: float) -> float:
+    """Standard deviation of the terms (n,) at t."""
+    mean, squares = _sum_terms(v, low, high, t) / v.shape[0], 0.0
+    for i in range(v.shape[0]):
+        term = v[i] - t
+        term = low[i] if term < low[i] else term
+        apart = (high[i] if term > high[i] else term) - mean
+        squares += apart * apart
+    return math.sqrt(squares / v.shape[0])
+
+
+class Bends(NamedTuple):
+    """Of n terms with finite bounds, sorted apart: where they leave the upper one, and where they arrive at the lower.
+
+    leaves, arrives : (n,); left, arrived : (n + 1,), sums of the first so many of them; highs : of all upper bounds
+    """
+
+    leaves: Doubles
+    arrives: Doubles
+    left: Doubles
+    arrived: Doubles
+    highs: float
+
+
+@compiled
+def accumulate(sums: Doubles, values: Doubles) -> None:
+    """Overwrite sums (n + 1,) by those of the first values (n,): of none, of one, ..., of all."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        sums[i], total = total, total + values[i]
+    sums[values.shape[0]] = total
+
+
+@compiled
+def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
+    """Sum of the terms at t, and how many of them fall from there on."""
+    left = int(np.searchsorted(bends.leaves, t, side="right"))
+    arrived = int(np.searchsorted(bends.arrives, t, side="right"))
+    fallen = left * t - bends.left[left] - (arrived * t - bends.arrived[arrived])
+    return bends.highs - fallen, left - arrived
+
+
+@compiled
+def root_of_bends(bends: Bends, total: float) -> float:
+    """Where the terms sum to a total, as far as rounding lets one tell; the last such place if there are several."""
+    t = -np.inf
+    for places in (bends.leaves, bends.arrives):
+        first, last = 0, places.shape[0]
+        while first < last:
+            middle = (first + last) // 2
+            if sum_at_bends(bends, places[middle])[0] >= total:
+                first = middle + 1
+            else:
+                last = middle
+        if first > 0:
+            t = max(t, places[first - 1])
+    if t == -np.inf:
+        return float(bends.leaves[0])
+    terms, falling = sum_at_bends(bends, t)
+    return t + (terms - total) / falling if falling > 0 else t
+
+
+# Sums of clipped terms between many candidates for a multiplier at once, exact, so that shards add up in any cut.
+#
+# Terms are those of `projections`: clip(v - t, low, high), which bends at v - high and at v - low. K ascending
+# candidates cut the line into 2 K + 1 cells: cell 2 j is the open interval before candidate j, cell 2 j + 1 the
+# candidate itself. In a cell without a bend the sum of all terms is one line, constant - falling t, and `sum_bends`
+# leaves what changes of it from cell to cell.
+#
+# A sum of numbers that are multiples of one unit is exact while it fits into 53 bits, whatever the order. So each
+# number is cut into three pieces, multiples of ever smaller units, which are added apart.
+#
+# Source: the cut of numbers is that of Demmel & Nguyen, ARITH 2013, section 4.
+
+
+class Shard(NamedTuple):
+    """What a shard's sums are over: point (m,) float64, signs (m,) int8, lower and upper (m,) or (1,) float64."""
+
+    point: Doubles
+    signs: NDArray[np.int8]
+    lower: Doubles
+    upper: Doubles
+
+
+COLUMNS = 5  # three pieces of the constant, how many fall, how many bends lie inside
+
+
+@compiled
+def _one_form(entries: Shard, i: int) -> tuple[float, float, float]:
+    """v, low and high of entry i."""
+    step = entries.lower.shape[0] // entries.point.shape[0]  # 0 for one bound for all
+    a, lower, upper = entries.point[i], entries.lower[step * i], entries.upper[step * i]
+    positive = entries.signs[i] > 0
+    return a if positive else -a, lower if positive else -upper, upper if positive else -lower
+
+
+@compiled
+def _cut(number: float, cutter: float) -> float:
+    """The number rounded to a multiple of the cutter's last bit."""
+    return (number + cutter) - cutter
+
+
+@compiled
+def _sum_straight(
+    bins: Doubles,
+    extremes: Doubles,
+    flags: NDArray[np.uint8],
+    entries: Shard,
+    begin: int,
+    candidates: Doubles,
+    cutters: Doubles,
+    sign: int,
+) -> float:
+    """Add terms that do not bend from the first candidate to the last, flag those that do; returns the largest number.
+
+    In the two outer cells such a term may bend: it is noted there, so that nobody takes the line for the sum.
+    """
+    first, last = candidates[0], candidates[-1]
+    before, beyond, falling, largest, finite = 0.0, 0.0, 0.0, 0.0, True
+    high_piece, middle_piece, low_piece = 0.0, 0.0, 0.0
+    least_before, most_before, least_beyond, most_beyond = np.inf, -np.inf, np.inf, -np.inf
+    for j in range(flags.shape[0]):
+        v, low, high = _one_form(entries, begin + j)
+        counts = (sign == 0) | (entries.signs[begin + j] == sign)
+        leaves, arrives = v - high, v - low
+        bends = ((leaves >= first) & (leaves <= last)) | ((arrives >= first) & (arrives <= last))
+        flags[j] = bends & counts
+        finite &= abs(v) < np.inf
+        for size in (abs(v), abs(low), abs(high)):
+            largest = size if counts & (size > largest) & (size < np.inf) else largest
+        falls = (leaves < first) & (arrives > last)
+        number = high if leaves > last else (low if arrives < first else v)
+        number = 0.0 if bends or not counts else number
+        falling += 1.0 if falls & counts else 0.0
+        piece = _cut(number, cutters[0])
+        high_piece += piece
+        number -= piece
+        piece = _cut(number, cutters[1])
+        middle_piece += piece
+        low_piece += _cut(number - piece, cutters[2])
+        for bend in (leaves, arrives):
+            early, late = counts & (bend < first) & (bend > -np.inf), counts & (bend > last) & (bend < np.inf)
+            before += early
+            beyond += late
+            least_before = bend if early & (bend < least_before) else least_before
+            most_before = bend if early & (bend > most_before) else most_before
+            least_beyond = bend if late & (bend < least_beyond) else least_beyond
+            most_beyond = bend if late & (bend > most_beyond) else most_beyond
+    bins[0, 0] += high_piece
+    bins[0, 1] += middle_piece
+    bins[0, 2] += low_piece
+    bins[0, 3] += falling
+    bins[0, 4] += before
+    bins[-1, 4] += beyond
+    extremes[0, 0], extremes[0, 1] = min(extremes[0, 0], least_before), max(extremes[0, 1], most_before)
+    extremes[-1, 0], extremes[-1, 1] = min(extremes[-1, 0], least_beyond), max(extremes[-1, 1], most_beyond)
+    return largest if finite else np.inf
+
+
+@compiled
+def _cell(candidates: Doubles, bend: float) -> int:
+    """The cell of a bend, by halving."""
+    first, left = 0, candidates.shape[0]
+    while left > 0:
+        half = left // 2
+        # a branch that nobody can predict costs more than the arithmetic
+        beyond = candidates[first + half] < bend
+        first += (half + 1) if beyond else 0
+        left = (left - half - 1) if beyond else half
+    return 2 * first + (1 if first < candidates.shape[0] and candidates[first] == bend else 0)
+
+
+@compiled
+def _move(bins: Doubles, cell: int, before: float, after: float, falls: float, cutters: Doubles) -> None:
+    """Replace a number by another from the cell after this one on, in pieces."""
+    if cell + 1 < bins.shape[0]:
+        row = bins[cell + 1]
+        row[3] += falls
+        for k in range(3):
+            old, new = _cut(before, cutters[k]), _cut(after, cutters[k])
+            row[k] += new - old
+            before -= old
+            after -= new
+
+
+@compiled
+def _note(bins: Doubles, extremes: Doubles, cell: int, bend: float) -> None:
+    """Count a bend inside an interval between candidates, and widen the range of bends there."""
+    if cell % 2 == 0 and abs(bend) < np.inf and 0 < cell < bins.shape[0] - 1:
+        bins[cell, 4] += 1.0
+        j = cell // 2
+        extremes[j, 0] = min(extremes[j, 0], bend)
+        extremes[j, 1] = max(extremes[j, 1], bend)
+
+
+@compiled
+def _add_bent(
+    bins: Doubles, extremes: Doubles, candidates: Doubles, cutters: Doubles, v: float, low: float, high: float
+) -> None:
+    """Add one term: high at first, falling beyond the cell of v - high, low beyond the cell of v - low."""
+    leaves, arrives = v - high, v - low
+    first, second = _cell(candidates, leaves), _cell(candidates, arrives)
+    _note(bins, extremes, first, leaves)
+    _note(bins, extremes, second, arrives)
+    if high < np.inf:
+        _move(bins, -1, 0.0, high, 0.0, cutters)
+        _move(bins, first, high, v, 1.0, cutters)
+    else:
+        _move(bins, -1, 0.0, v, 1.0, cutters)
+    if low > -np.inf:
+        _move(bins, second, v, low, -1.0, cutters)
+
+
+@compiled
+def sum_bends(
+    bins: Doubles, extremes: Doubles, entries: Shard, candidates: Doubles, cutters: Doubles, sign: int
+) -> float:
+    """Overwrite bins and extremes by sums over the entries of one sign, or of both (0).
+
+    bins : (2 K + 1, 5), row 0 the line of the terms in cell 0, row c its change from cell c - 1 to cell c: three
+        pieces of the constant, how many terms fall more; and how many bends lie inside cell c, if an interval. The
+        lines of the two outer cells are right if no bend lies inside
+    extremes : (K + 1, 2), least and largest bend inside each interval, inf and -inf for none
+    candidates : (K,) at least one, ascending, all different
+    cutters : (3,), 1.5 times a power of two each; sums are exact if no number is above the one that they are for
+
+    Returns
+    -------
+    The largest size of an entry and of its finite bounds; inf if an entry is not finite
+    """
+    bins[:] = 0.0
+    extremes[:, 0], extremes[:, 1] = np.inf, -np.inf
+    flags = np.empty(_STRETCH, dtype=np.uint8)
+    largest, size = 0.0, entries.point.shape[0]
+    for begin in range(0, size, _STRETCH):
+        some = flags[: min(_STRETCH, size - begin)]
+        most = _sum_straight(bins, extremes, some, entries, begin, candidates, cutters, sign)
+        largest = max(largest, most)
+        for j in range(some.shape[0]):
+            if some[j]:
+                v, low, high = _one_form(entries, begin + j)
+                _add_bent(bins, extremes, candidates, cutters, v, low, high)
+    return largest
+
+
+# Newton's method for the multipliers of a box and hyperplanes from a guess that is near, over all entries at once.
+#
+# A pass sums the clipped entries at the multipliers and counts those that are free, strictly between their bounds:
+# the sums are lines in the multipliers as long as the same entries are free, so that the step is exact from the same
+# piece.
+#
+# Legend: a point (m,); y signs (m,), int8; l, u lower and upper, a float or float64 (m,); a becomes clip(a - t, l,
+# u).
+
+_MOST_ROUNDS = 8
+_NEWTON_ROUNDING, _SETTLED = 1e-15, 1e-13  # of a sum, in the size of its terms: nothing left; left by rounding
+
+
+class ClassSums(NamedTuple):
+    """Of the entries of one sign at a multiplier: their sum, how many are free, and the sum of their sizes."""
+
+    total: float
+    free: float
+    size: float
+
+
+@compiled_sum
+def sum_classes(entries: Entries, plus: float, minus: float) -> tuple[ClassSums, ClassSums]:
+    """Sums of the entries of sign +1 at the multiplier plus, and of those of sign -1 at minus."""
+    point, signs, lowers, uppers = entries
+    plus_total, plus_free, plus_size, minus_total, minus_free, minus_size = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(point.shape[0]):
+        positive = signs[i] > 0
+        lower, upper = bound_at(lowers, i), bound_at(uppers, i)  # type: ignore[no-untyped-call]
+        moved = np.float64(point[i]) - (plus if positive else minus)
+        free = 1.0 if (moved > lower) & (moved < upper) else 0.0
+        term = lower if moved < lower else moved
+        term = upper if term > upper else term
+        plus_total += term if positive else 0.0
+        plus_free += free if positive else 0.0
+        plus_size += abs(term) if positive else 0.0
+        minus_total += 0.0 if positive else term
+        minus_free += 0.0 if positive else free
+        minus_size += 0.0 if positive else abs(term)
+    return ClassSums(plus_total, plus_free, plus_size), ClassSums(minus_total, minus_free, minus_size)
+
+
+@compiled
+def _newton_step(excess: float, free: float, size: float, free_before: float) -> tuple[float, bool]:
+    """Newton's step, and whether it is the last one; NaN where nothing is free and something is missing."""
+    if excess == 0.0:
+        return 0.0, True
+    if free == 0.0:
+        return np.nan, False
+    missing = abs(excess)
+    return excess / free, missing <= _NEWTON_ROUNDING * size or (free == free_before and missing <= _SETTLED * size)
+
+
+@compiled
+def improve_multiplier(entries: Entries, total: float, guess: float) -> tuple[float, int, bool]:
+    """The theta with sum_i y_i clip(a_i - theta y_i, l_i, u_i) = total; passes; whether it was found."""
+    theta, free_before = guess, -1.0
+    for done in range(_MOST_ROUNDS):
+        plus, minus = sum_classes(entries, theta, -theta)
+        free, size = plus.free + minus.free, plus.size + minus.size
+        step, last = _newton_step(plus.total - minus.total - total, free, size, free_before)
+        theta, free_before = theta + step, free
+        if last:
+            return theta, done + 1, np.isfinite(theta)
+    return theta, _MOST_ROUNDS, False
+
+
+@compiled
+def improve_multipliers(
+    entries: Entries, plus_total: float, minus_total: float, plus: float, minus: float
+) -> tuple[float, float, int, bool]:
+    """The multipliers at which the entries of each sign have a total of their own; passes; whether they were found."""
+    plus_free, minus_free = -1.0, -1.0
+    for done in range(_MOST_ROUNDS):
+        positive, negative = sum_classes(entries, plus, minus)
+        step, last = _newton_step(positive.total - plus_total, positive.free, positive.size, plus_free)
+        other_step, other_last = _newton_step(negative.total - minus_total, negative.free, negative.size, minus_free)
+        plus, minus, plus_free, minus_free = plus + step, minus + other_step, positive.free, negative.free
+        if last and other_last:
+            return plus, minus, done + 1, np.isfinite(plus) and np.isfinite(minus)
+    return plus, minus, _MOST_ROUNDS, False
+
+
+# Three published searches for the multiplier t of sum_i clip(a_i - t, lower, upper) = total, as rivals of okl's own.
+#
+# All of them go over what is still undecided only, in an array of float64 that shrinks in place. Where the text
+# slips, its definitions hold: the entries of point, not of the projection, are summed; the two partial sets of
+# Algorithm 5 are those of its definitions, not of its listing; infinite bounds are multiplied only by counts above 0.
+#
+# Source: Ito, Takeda & Toh, JMLR 18(16), 2017, Algorithms 2 and 5; Kiwiel, Mathematical Programming 112, 2008,
+# Algorithm 3.1 with random pivots.
+
+_TOLERANCE = 2.220446049250313e-16  # the paper's
+
+
+@compiled
+def _times(count: int, bound: float) -> float:
+    return count * bound if count > 0 else 0.0
+
+
+@compiled_sum
+def copy_entries(kept: Doubles, point: FloatArray) -> tuple[float, float]:
+    """Overwrite kept by the point; returns its least and its largest entry."""
+    least, most = np.inf, -np.inf
+    for i in range(point.shape[0]):
+        a = np.float64(point[i])
+        kept[i] = a
+        least = a if a < least else least
+        most = a if a > most else most
+    return least, most
+
+
+@compiled_sum
+def _split(kept: Doubles, size: int, lower: float, upper: float, t: float) -> tuple[int, int, float]:
+    """How many terms are at their upper bound at t, how many at their lower one, and the sum of the other entries."""
+    above, below, between = 0, 0, 0.0
+    for i in range(size):
+        a = kept[i]
+        high = a - upper >= t
+        low = a - lower <= t
+        above += high
+        below += low & (not high)
+        between += 0.0 if (high | low) else a
+    return above, below, between
+
+
+@compiled
+def _keep(
+    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float
+) -> tuple[int, float, float, float]:
+    """Move what does not stand still between start and stop to the front; returns number, sum, least and largest."""
+    count, total, least, most = 0, 0.0, np.inf, -np.inf
+    for i in range(size):
+        a = kept[i]
+        inside = (a - lower > start) & (a - upper < stop)
+        kept[count] = a
+        count += inside
+        total += a if inside else 0.0
+        least = a if inside & (a < least) else least
+        most = a if inside & (a > most) else most
+    return count, total, least, most
+
+
+@compiled
+def bisect(kept: Doubles, least: float, most: float, lower: float, upper: float, total: float) -> tuple[float, int]:
+    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
+
+    kept (m,) : the entries, overwritten; least and most : of them
+    """
+    size = kept.shape[0]
+    start, stop = least - total / size, most - total / size
+    above, below, iterations = 0, 0, 0
+    t = start
+    while stop - start > _TOLERANCE:
+        iterations += 1
+        t = 0.5 * (start + stop)
+        high, low, between = _split(kept, size, lower, upper, t)
+        value = _times(above + high, upper) + _times(below + low, lower) + between - (size - high - low) * t
+        if value == total or t in (start, stop):
+            break
+        if value < total:
+            stop, above = t, above + high
+        else:
+            start, below = t, below + low
+        size, between, least, most = _keep(kept, size, lower, upper, start, stop)
+        if size == 0:
+            break
+        if least - stop >= lower and most - start <= upper:
+            return (_times(above, upper) + _times(below, lower) + between - total) / size, iterations
+    return t, iterations
+
+
+@compiled
+def _drop(
+    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float
+) -> tuple[int, int, int, int, float]:
+    """Leave out what does not bend between start and stop; returns the size, and what stands high, low, and falls."""
+    count, above, below, falling, fallen = 0, 0, 0, 0, 0.0
+    for i in range(size):
+        a = kept[i]
+        high = a - upper >= stop
+        low = (not high) & (a - lower <= start)
+        falls = (not high) & (not low) & (a - upper <= start) & (a - lower >= stop)
+        kept[count] = a
+        count += not (high | low | falls)
+        above += high
+        below += low
+        falling += falls
+        fallen += a if falls else 0.0
+    return count, above, below, falling, fallen
+
+
+@compiled
+def bisect_finely(
+    kept: Doubles, least: float, most: float, lower: float, upper: float, total: float
+) -> tuple[float, int]:
+    """Algorithm 5: Algorithm 2 that also leaves out what falls throughout. Returns t and its iterations."""
+    size = kept.shape[0]
+    start, stop = least - total / size, most - total / size
+    above, below, falling, fallen, iterations = 0, 0, 0, 0.0, 0
+    t = start
+    while stop - start > _TOLERANCE:
+        iterations += 1
+        t = 0.5 * (start + stop)
+        high, low, between = _split(kept, size, lower, upper, t)
+        value = _times(above + high, upper) + _times(below + low, lower) + fallen + between
+        value -= (falling + size - high - low) * t
+        if value == total or t in (start, stop):
+            break
+        if value < total:
+            stop = t
+        else:
+            start = t
+        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop)
+        above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
+        if size == 0:
+            if falling > 0:
+                t = (_times(above, upper) + _times(below, lower) + fallen - total) / falling
+            break
+    return t, iterations
+
+
+@compiled
+def _list_bends(bends: Doubles, kept: Doubles, size: int, bound: float, count: int) -> int:
+    """Append the bends at a bound to the first `count` of bends; returns how many there are."""
+    if abs(bound) < np.inf:
+        for i in range(size):
+            bends[count] = kept[i] - bound
+            count += 1
+    return count
+
+
+@compiled
+def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:
+    """Kiwiel's search by random breakpoints; returns t and its iterations.
+
+    kept (m,) : the entries, overwritten; bends (2 m,) : a buffer
+    """
+    size = kept.shape[0]
+    n_bends = _list_bends(bends, kept, size, lower, _list_bends(bends, kept, size, upper, 0))
+    start, stop = -np.inf, np.inf
+    above, below, falling, fallen, iterations = 0, 0, 0, 0.0, 0
+    seed = np.uint64(88172645463325252)
+    while n_bends > 0:
+        iterations += 1
+        seed ^= seed << np.uint64(13)
+        seed ^= seed >> np.uint64(7)
+        seed ^= seed << np.uint64(17)
+        t = bends[np.int64(seed >> np.uint64(11)) % n_bends]
+        high, low, between = _split(kept, size, lower, upper, t)
+        value = _times(above + high, upper) + _times(below + low, lower) + fallen + between
+        value -= (falling + size - high - low) * t
+        if value == total:
+            return t, iterations
+        if value < total:
+            stop = t
+        else:
+            start = t
+        size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop)
+        above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
+        n_bends = _keep(bends, n_bends, 0.0, 0.0, start, stop)[0]
+    if falling + size > 0:
+        left = fallen + kept[:size].sum()
+        return (_times(above, upper) + _times(below, lower) + left - total) / (falling + size), iterations
+    # g stands still from the last bend to the next: any point of that interval will do
+    return (start if stop == np.inf else stop), iterations
+
+
+# The prox of weighted absolute values, in one pass.
+
+
+@compiled
+def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
+    """Overwrite out (n,) by sign(a) max(0, |a| - threshold); thresholds : a float or float64 (n,)."""
+    for i in range(out.shape[0]):
+        a, threshold = np.float64(point[i]), bound_at(thresholds, i)  # type: ignore[no-untyped-call]
+        size = abs(a) - threshold
+        size = size if size > 0.0 else 0.0
+        out[i] = size if a > 0.0 else -size
+
+
+# What shards add up while the multiplier of a hyperplane is sought: sums at several candidates in one pass.
+#
+# Legend: p points, s signs (-1 or +1), u upper bounds, all (m,); t thresholds (2, K), of the signs +1 and -1.
+
+
+@compiled_sum
+def clipped_sums(
+    sums: FloatArray, points: FloatArray, signs: FloatArray, upper: FloatArray, thresholds: FloatArray
+) -> None:
+    """Add to sums (2, K, 2) the sums of x = min(max(p - t, 0), u) over the entries of a sign, and how many are inside.
+
+    Inside is 0 < x < u, where x falls as t grows.
+    """
+    for i in range(points.shape[0]):
+        p, u = points[i], upper[i]
+        group = 0 if signs[i] > 0.0 else 1
+        into, here = sums[group], thresholds[group]
+        for k in range(here.shape[0]):
+            x = p - here[k]
+            inside = (x > 0.0) & (x < u)
+            x = 0.0 if x < 0.0 else x
+            into[k, 0] += u if x > u else x
+            into[k, 1] += 1.0 if inside else 0.0
+
+
+@compiled_sum
+def clip_by_sign(
+    out: FloatArray, points: FloatArray, signs: FloatArray, upper: FloatArray, plus: float, minus: float
+) -> None:
+    """Overwrite out (m,) by x = min(max(p - t, 0), u), t = plus or minus by the sign."""
+    for i in range(points.shape[0]):
+        x = points[i] - (plus if signs[i] > 0.0 else minus)
+        x = 0.0 if x < 0.0 else x
+        out[i] = upper[i] if x > upper[i] else x

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from okl.estimators.budget import BudgetKernelClassifier, BudgetKernelRegressor
-from okl.estimators.constrained import ConstrainedFOGDClassifier
-from okl.estimators.experts import ExpertKernelClassifier, ExpertKernelRegressor
-from okl.estimators.fogd import FOGDClassifier, FOGDRegressor
-from okl.estimators.fourier_map import FourierMap
-from okl.estimators.nogd import NOGDClassifier, NOGDRegressor
-from okl.estimators.pegasos import PegasosClassifier
-from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
-from okl.estimators.scs import SCSClassifier, SCSRegressor
-from okl.estimators.unified import UnifiedClassifier
-from okl.estimators.unifiedcolumns import (
-    L1L2SVMClassifier,
-    L1LogisticClassifier,
-    MMFDAClassifier,
-    MMMPMClassifier,
-)
-from okl.estimators.unifiedmargins import (
+from okl.estimators.accelerated import (
     CSVMClassifier,
     DWDClassifier,
+    L1L2SVMClassifier,
+    L1LogisticClassifier,
     L2SVMClassifier,
     LogisticClassifier,
+    MMFDAClassifier,
+    MMMPMClassifier,
     NuSVMClassifier,
+    UnifiedClassifier,
 )
+from okl.estimators.fourier_map import FourierMap
+from okl.estimators.online import (
+    BudgetKernelClassifier,
+    BudgetKernelRegressor,
+    ConstrainedFOGDClassifier,
+    ExpertKernelClassifier,
+    ExpertKernelRegressor,
+    FOGDClassifier,
+    FOGDRegressor,
+    NOGDClassifier,
+    NOGDRegressor,
+)
+from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from okl.estimators.subgradient import PegasosClassifier, SCSClassifier, SCSRegressor
 
 __all__ = [
     "BudgetKernelClassifier",

@@ -1,24 +1,92 @@
-"""What all online estimators share: passes over rows in memory, and scores. Subclasses know their learner."""
+"""Base classes and parameter checks of the online estimators."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.checks import check_choice
-from okl.estimators.parameters import SAMPLE_ROWS, RandomState, draw_seed, whole_number
-from okl.execution.protocol import Rows
-from okl.losses import Loss
-from okl.online.recipe import Recipe, Situation
-from okl.store.dataset import Schema
-from okl.types import FloatArray, Precision
+from okl.data.dataset import Schema
+from okl.data.executor import Rows
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision
+from okl.foundation.validation import check_choice
+from okl.losses import Loss, ThresholdedHalfSquared, make_loss
+from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
+from okl.solvers.online.factory import Recipe, Situation
+
+# Parameters of estimators as people give them: numbers of any type, "auto", a source of randomness.
+
+SAMPLE_ROWS = 4096  # rows that "auto" parameters are settled on
+Auto = Literal["auto"]
+RandomState = int | np.random.RandomState | None
+
+
+def draw_seed(rng: np.random.RandomState) -> int:
+    """Seed of a map: drawn first, so that it does not depend on the number of rows."""
+    return int(rng.randint(2**31 - 1))
+
+
+def number_or_auto(name: str, value: Any) -> float | None:
+    """The number above 0 that was given, of any numeric type, or None for "auto"; ConfigError for anything else."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+        raise ConfigError(f'{name} = {value!r}, but it takes a finite number above 0, or "auto".')
+    return float(value)
+
+
+def whole_number(name: str, value: Any) -> int:
+    """The whole number from 1 on that was given, of any integer type; ConfigError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
+        raise ConfigError(f"{name} = {value!r}, but it takes a whole number of at least 1.")
+    return int(value)
+
+
+def classes_of(estimator: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Labels in order (classes,), and the place of each row's among them (rows,), as floats.
+
+    Raises
+    ------
+    DataError : one class only, in words that name the estimator; ValueError of scikit-learn : these are no classes
+    """
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DataError(
+            f"{type(estimator).__name__} takes two classes or more, but got one class: {classes.tolist()[0]!r}."
+        )
+    return classes, codes.astype(np.float64)
+
+
+def weights_of_classes(
+    given: dict[Any, float] | Literal["balanced"] | None, classes: NDArray[Any], labels: NDArray[Any]
+) -> tuple[float, ...] | None:
+    """The parameter class_weight as a weight of each class, in their order; None where all are 1.
+
+    Raises
+    ------
+    ConfigError : a weight that is not a finite number above 0; ValueError of scikit-learn : no class of the labels
+    """
+    if given is None:
+        return None
+    weights = tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels))
+    if not all(0.0 < weight < float("inf") for weight in weights):
+        raise ConfigError(f"class_weight = {given!r}, but the weight of a class is a finite number above 0.")
+    return weights
+
+
+# What all online estimators share: passes over rows in memory, and scores. Subclasses know their learner.
 
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
 
@@ -120,3 +188,189 @@ def _refused_if_too_large() -> np.errstate:
 
 def _rows(inputs: FloatArray, targets: NDArray[Any], chosen: NDArray[np.int64]) -> Rows:
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
+
+
+# What all online classifiers share: labels in and out.
+
+Labels = NDArray[Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
+    """An online learner of two classes or several.
+
+    Attributes
+    ----------
+    classes_ : labels in order, the second of two has positive scores
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with labels y (rows,) from nothing.
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        DataError, a ValueError : y holds one class only
+        """
+        inputs, labels = self._checked(X, y, reset=True)
+        check_classification_targets(labels)
+        self._settle_classes(labels)
+        targets = self._targets(labels)
+        self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), len(targets))
+        self._learn_passes(inputs, targets)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Learn some more rows, once, as they come; the same as one call with all rows if calls end at 256 rows.
+
+        The first call takes all classes that will ever come and settles "auto" parameters on its rows: give it some
+        hundreds, in random order, or set bandwidth and step_size.
+
+        Raises
+        ------
+        ConfigError, DataError, both ValueErrors : no or other classes; a label not among them; "balanced" weights
+        """
+        first = self._first
+        inputs, labels = self._checked(X, y, reset=first)
+        if first:
+            if classes is None:
+                raise ConfigError("The first call of partial_fit takes classes=...: all labels that will ever come.")
+            if self._weighting == "balanced":
+                raise ConfigError(
+                    'class_weight = "balanced" takes all rows at once: use fit, or give weights by label.'
+                )
+            self._settle_classes(np.asarray(classes))
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise ConfigError(f"classes = {classes!r}, but those of the first call were {self.classes_.tolist()!r}.")
+        targets = self._targets(labels)
+        if first:
+            self._begin(inputs, targets, self._loss(), self._n_outputs, self._class_weights(labels), None)
+        self._learn(inputs, targets)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> FloatArray:
+        """Scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
+        return self._scores(X)
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """Labels (rows,)."""
+        scores = self._scores(X)
+        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+        labels: Labels = self.classes_[chosen]
+        return labels
+
+    @available_if(lambda self: self._tells_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Probabilities (rows, 2) of two classes, from scores that are the logarithm of the odds: loss = "logistic"."""
+        return normalised(LOG_ODDS.probabilities(self._scores(X).astype(np.float64)))
+
+    @property
+    def _tells_probabilities(self) -> bool:
+        return self._scores_are_log_odds and len(getattr(self, "classes_", (0, 1))) == 2
+
+    @property
+    def _scores_are_log_odds(self) -> bool:
+        """Whether scores of two classes are the logarithm of the odds, and no more than that was made of them."""
+        return False
+
+    def _settle_classes(self, labels: Labels) -> None:
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"{type(self).__name__} takes two classes or more, but got one class: {self.classes_.tolist()[0]!r}."
+            )
+
+    def _targets(self, labels: Labels) -> FloatArray:
+        index = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
+        if (unseen := self.classes_[index] != labels).any():
+            raise DataError(f"y holds {labels[unseen].tolist()[0]!r}, but the classes are {self.classes_.tolist()!r}.")
+        return index.astype(np.float64) if len(self.classes_) > 2 else 2.0 * index - 1.0
+
+    @property
+    def _n_outputs(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
+    @property
+    def _weighting(self) -> Any:
+        """Weights of the classes' steps as scikit-learn has them: None, "balanced", or by label."""
+        return None
+
+    def _binary_loss(self) -> str:
+        """Name of the loss of two classes."""
+        return "hinge"
+
+    def _loss(self) -> Loss:
+        name = self._binary_loss()  # a wrong name is an error whatever the classes are
+        return make_loss("multiclass-hinge" if len(self.classes_) > 2 else name)
+
+    def _class_weights(self, labels: Labels) -> tuple[float, ...] | None:
+        if self._weighting is None:
+            return None
+        weights = compute_class_weight(self._weighting, classes=self.classes_, y=labels)
+        return tuple(float(weight) for weight in weights)
+
+
+# What all online regressors share: the target's scale, and its own unit.
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
+    """An online learner of a number; targets may be of any scale.
+
+    Parameters
+    ----------
+    epsilon : float >= 0; residuals up to this are not learnt, in standard deviations of the target
+    scale_target : learn the target less its mean, in standard deviations, as `fit` or the first `partial_fit` finds
+        them; False learns it as it is, with epsilon in its own unit, as the paper does
+
+    Attributes
+    ----------
+    target_mean_, target_spread_ : of the scaled target, in the target's unit
+    """
+
+    epsilon: float = 0.1
+    scale_target: bool = True
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with targets y (rows,) from nothing.
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        DivergedError : the step size given is too large
+        """
+        inputs, targets = self._checked(X, y, reset=True, y_numeric=True)
+        self._settle(inputs, targets, len(targets))
+        self._learn_passes(inputs, self._scaled(targets))
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn some more rows, once, as they come; the same as one call with all rows if calls end at 256 rows.
+
+        The first call settles "auto" parameters and the target's scale on its rows: give it some hundreds, in random
+        order, or set bandwidth, step_size and scale_target=False.
+        """
+        first = self._first
+        inputs, targets = self._checked(X, y, reset=first, y_numeric=True)
+        if first:
+            self._settle(inputs, targets, None)
+        self._learn(inputs, self._scaled(targets))
+        return self
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Targets (rows,) in their own unit, float64."""
+        scores = self._scores(X).astype(np.float64)
+        return scores * self.target_spread_ + self.target_mean_
+
+    def _settle(self, inputs: FloatArray, targets: NDArray[Any], n_rows: int | None) -> None:
+        self.target_mean_, self.target_spread_ = 0.0, 1.0
+        if self.scale_target:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean, spread = float(np.mean(targets, dtype=np.float64)), float(np.std(targets, dtype=np.float64))
+            if not np.isfinite([mean, spread]).all():
+                raise DataError(f"Targets up to {np.abs(targets).max():g} have no finite spread. Scale them down.")
+            self.target_mean_, self.target_spread_ = mean, spread or 1.0
+        self._begin(inputs, self._scaled(targets), ThresholdedHalfSquared(self.epsilon), 1, None, n_rows)
+
+    def _scaled(self, targets: NDArray[Any]) -> FloatArray:
+        return (np.asarray(targets, dtype=np.float64) - self.target_mean_) / self.target_spread_

@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.estimators.parameters import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto, whole_number
+from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, draw_seed, number_or_auto, whole_number
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.features.scoring import transform_rows
+from okl.features.predictors import transform_rows
+from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
-from okl.types import FloatArray, Precision
 
 
 class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

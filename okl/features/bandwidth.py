@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from okl.errors import ConfigError, DataError
-from okl.kernels import KnownKernel, kernel_parameters, make_kernel
-from okl.kernels.scaled import check_bandwidth
-from okl.types import FloatArray
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray
+from okl.kernels import KnownKernel, check_bandwidth, kernel_parameters, make_kernel
 
 _PAIRS = 20_000
 _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth

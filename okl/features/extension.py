@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl import extensions
-from okl.checks import check_at_least
-from okl.errors import ConfigError, ModelError, OklError
-from okl.features.protocol import check_inputs
+from okl.features.base import check_inputs
+from okl.foundation import plugins
+from okl.foundation.errors import ConfigError, ModelError, OklError
+from okl.foundation.types import FloatArray, Precision
+from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel
-from okl.types import FloatArray, Precision
 
 KIND = "extension"
 Arrays = Mapping[str, NDArray[Any]]
@@ -40,7 +40,7 @@ class ExtensionFeatures:
 
     Parameters
     ----------
-    name, origin : see okl.extensions; version : as declared
+    name, origin : see okl.foundation.plugins; version : as declared
     n_inputs, n_columns, precision : of inputs and features; stored : its arrays, in that precision if they are floats
     """
 
@@ -57,7 +57,7 @@ class ExtensionFeatures:
         inputs = np.asarray(inputs, dtype=self.precision).view()
         check_inputs(self, inputs)
         inputs.flags.writeable = False  # they are the caller's, and may be read again
-        own: OwnMap = extensions.exactly("map", self.name, self.origin)
+        own: OwnMap = plugins.exactly("map", self.name, self.origin)
         made = _called(self.name, self.origin, own.transform, self.stored, inputs)
         if not isinstance(made, np.ndarray) or made.dtype.kind not in "bif":
             told = f"{made.dtype} numbers" if isinstance(made, np.ndarray) else f"a {type(made).__name__}"
@@ -91,7 +91,7 @@ def draw_extension_map(
     ------
     ConfigError : no extension has declared it; it fails; what it draws are no arrays; features of another shape
     """
-    declared = extensions.find("map", name)
+    declared = plugins.find("map", name)
     if declared is None:
         raise ConfigError(f"map = {name!r} is none of okl's own, and no extension has declared it.")
     check_at_least("n_columns", n_columns, 1)
@@ -119,11 +119,11 @@ def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, 
     ModelError : its extension is not here, or has another version
     """
     name, version = str(description["name"]), int(description["version"])
-    declared = extensions.find("map", name)
+    declared = plugins.find("map", name)
     if declared is None:
         raise ModelError(
             f"The model's map {name!r} is an extension's, of {description.get('origin')}, which is not here. Name its "
-            f"file, as okl --extension FILE or in {extensions.VARIABLE}, or install its package."
+            f"file, as okl --extension FILE or in {plugins.VARIABLE}, or install its package."
         )
     if declared.thing.version != version:
         raise ModelError(

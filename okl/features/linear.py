@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.errors import ConfigError
-from okl.features.protocol import check_inputs, precision_of
-from okl.store.dataset import ColumnStatistics, Schema
-from okl.types import FloatArray, Precision
+from okl.data.dataset import ColumnStatistics, Schema
+from okl.features.base import check_inputs, precision_of
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, Precision
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.checks import check_at_least
-from okl.compiled.blocks import as_compiled, borrowed_block, rows_per_block
-from okl.compiled.door import one_blas_thread
-from okl.compiled.kernelblocks import Nystrom, as_nystrom, nystrom_transform
-from okl.compiled.projection import panels_of, project
-from okl.errors import ConfigError, DataError
-from okl.features.protocol import check_inputs, precision_of
+from okl.compiled.fourier import panels_of, project
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.kernels import Nystrom, as_nystrom, nystrom_transform
+from okl.compiled.threads import as_compiled, borrowed_block, rows_per_block
+from okl.features.base import check_inputs, precision_of
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision
+from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel, describe_kernel
-from okl.types import FloatArray, Precision
 
 
 @dataclass(frozen=True, eq=False)

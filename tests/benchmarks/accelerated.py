@@ -13,14 +13,15 @@ from time import perf_counter
 
 import numpy as np
 
-from okl.accelerated.fapg import Fapg, solve
-from okl.accelerated.fapgstate import FapgState
-from okl.accelerated.models import CSVM, MMMPM, LogisticRegression, NuSVM
-from okl.accelerated.models.mmmpm import mpm_kappa_max
-from okl.accelerated.moments import class_moments
-from okl.accelerated.operators import DenseRows
-from okl.accelerated.protocol import Problem
-from okl.compiled.rowpasses import add_listed_rows, multiply_rows
+from okl.compiled.products import add_listed_rows, multiply_rows
+from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.method import Fapg, FapgState, solve
+from okl.solvers.accelerated.models.csvm import CSVM
+from okl.solvers.accelerated.models.logistic import LogisticRegression
+from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.problem import class_moments
 from tests.benchmarks.accelerated_data import Doubles, dense, paper_rows, shared_rows
 from tests.benchmarks.accelerated_peers import LIBLINEAR_HINGE, LIBLINEAR_LOGISTIC, LIBSVM, Peer
 

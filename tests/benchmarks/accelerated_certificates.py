@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from tests.accelerated.certificate_cases import gap_violation, is_solved, proof_of, random_case
-from tests.accelerated.model_cases import MAKERS
+from tests.solvers.accelerated.certificate_cases import gap_violation, is_solved, proof_of, random_case
+from tests.solvers.accelerated.model_cases import MAKERS
 
 _ALLOWED = 1e-12  # of an objective, for rounding
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows
 
 Doubles = NDArray[np.float64]
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 from time import perf_counter
 
-from okl.accelerated.fapg import Fapg, solve
-from okl.accelerated.models import MMMPM, NuSVM
-from okl.accelerated.models.mmmpm import mpm_kappa_max
-from okl.accelerated.moments import class_moments
-from okl.accelerated.operators import DenseRows
-from okl.accelerated.pace import Switches
-from okl.accelerated.protocol import Problem
+from okl.solvers.accelerated.base import Problem
+from okl.solvers.accelerated.method import Fapg, Switches, solve
+from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.problem import class_moments
 from tests.benchmarks.accelerated_data import dense, paper_rows, shared_rows
 
 MOST, GAPS = 3000, (1e-2, 1e-4, 1e-6)

@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from okl.configuration import IngestSettings
-from okl.store.ingest import ingest
+from okl.data.ingest.run import ingest
+from okl.foundation.settings import IngestSettings
 
 DATASETS = ("german", "svmguide3", "spambase", "a9a", "ijcnn1")
 LIMIT_SECONDS = 300.0

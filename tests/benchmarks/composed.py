@@ -18,11 +18,11 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
-from okl.errors import OklError
-from okl.registry.registry import Registry
+from okl.foundation.errors import OklError
+from okl.models.registry import Registry
 from tests.benchmarks.composed_postgres import Postgres
 from tests.benchmarks.composed_services import Composed
-from tests.retraining.shards import content, land
+from tests.lifecycle.shards import content, land
 
 RUN_SECONDS = 240
 

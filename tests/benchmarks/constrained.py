@@ -22,24 +22,23 @@ from typing import Any
 
 import numpy as np
 
-from okl.comparators import hold_rows
-from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.constrainedhindsight import solve_within
-from okl.execution.local import LocalExecution
-from okl.execution.protocol import Rows
+from okl.certificates.hindsight import hold_rows, solve_within
+from okl.data.dataset import Dataset
+from okl.data.executor import Rows
+from okl.data.ingest.run import ingest
+from okl.data.reading import sample_rows
+from okl.distributed.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
+from okl.features.predictors import LinearPredictor
+from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
 from okl.kernels import Gaussian
-from okl.learning import Learnt, learn
 from okl.losses import Hinge
-from okl.online.constrained import ConstrainedLearner
-from okl.online.constraints.limits import LinearLimits
-from okl.online.learner import LinearLearner
-from okl.planning import learnt_columns, make_online_solver
-from okl.predictors import LinearPredictor
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from okl.store.reading import sample_rows
-from okl.training import train
+from okl.runs.loop import Learnt, learn
+from okl.runs.plan import learnt_columns, make_online_solver
+from okl.runs.train import train
+from okl.solvers.online.constrained import ConstrainedLearner
+from okl.solvers.online.constraints import LinearLimits
+from okl.solvers.online.linear import LinearLearner
 
 RADIUS, BOUND, RATE = 30.0, 0.01, 0.02
 COVARIANCES = (f"abs(covariance(f71)) <= {BOUND}", f"abs(covariance(f72)) <= {BOUND}")
@@ -106,7 +105,7 @@ def optimum(settings: TrainSettings) -> tuple[float, float]:
 
 def run(settings: TrainSettings) -> tuple[Learnt, Dataset, LocalExecution]:
     """Learn without the rest of a run."""
-    from okl.store.manifest import open_dataset
+    from okl.data.manifest import open_dataset
 
     data = learnt_columns(settings, open_dataset(settings.data))
     solver, execution = make_online_solver(settings, data), LocalExecution(2)
@@ -139,7 +138,7 @@ def rates(data: Path, scratch: Path) -> bool:
 
 def speed(data: Path, scratch: Path) -> bool:
     """Medians over turns; rows are resident, so that reading is not timed."""
-    from okl.store.manifest import open_dataset
+    from okl.data.manifest import open_dataset
 
     rows = sample_rows(open_dataset(data), "train", 32768, 0, "float32")
     feature_map = draw_fourier_map(Gaussian(3.7), rows.inputs.shape[1], 400, 0)

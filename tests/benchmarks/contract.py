@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.configuration import IngestSettings
-from okl.retraining.baseline import baseline_of
-from okl.retraining.landing import arrivals, content_sha256
-from okl.retraining.settings import ContractSettings
-from okl.retraining.settling import settle
-from okl.retraining.shardstore import ShardStore
-from okl.store.ingest import ingest
+from okl.data.ingest.run import ingest
+from okl.foundation.settings import IngestSettings
+from okl.lifecycle.contract import baseline_of
+from okl.lifecycle.inbox import ShardStore, arrivals, content_sha256
+from okl.lifecycle.intake import settle
+from okl.lifecycle.settings import ContractSettings
 
 SHARDS = 30
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import okl
-from okl.store.dataset import Dataset
-from okl.types import FloatArray, Split, Task
+from okl.data.dataset import Dataset
+from okl.foundation.types import FloatArray, Split, Task
 
 LEAST_ROWS = 500  # a set must have more
 MANY_ROWS = 5_000  # from so many on, one split tells

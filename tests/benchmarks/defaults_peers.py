@@ -27,8 +27,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR
 
-from okl.store.dataset import Dataset
-from okl.types import FloatArray
+from okl.data.dataset import Dataset
+from okl.foundation.types import FloatArray
 from tests.benchmarks.defaults_data import Case, read_split
 
 PEERS = ("linear", "nystroem", "svm")

@@ -20,19 +20,17 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.errors import DivergedError
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import draw_fourier_map
+from okl.foundation.errors import DivergedError
+from okl.foundation.types import FloatArray, Task
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
-from okl.online.experts import ExpertLearner, Experts, draw_candidates, race_schedule
-from okl.online.learner import LinearLearner
-from okl.online.weights import Weights
-from okl.reproduction.folder import Folder
-from okl.reproduction.lu2016.cases import PACKAGE, Case, Sizes, cases_of
-from okl.reproduction.printed import read_printed
-from okl.types import FloatArray, Task
+from okl.papers.base import Folder, read_printed
+from okl.papers.lu2016.algorithms import PACKAGE, Case, Sizes, cases_of
+from okl.solvers.online.experts import ExpertLearner, Experts, draw_candidates, race_schedule
+from okl.solvers.online.linear import LinearLearner, Weights
 
 TABLES = {"binary": 5, "multiclass": 7, "regression": 9}
 BANDWIDTH, EPSILON = 8.0, 0.1

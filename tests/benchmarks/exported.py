@@ -22,17 +22,17 @@ import numpy as np
 import pyarrow.parquet as pq
 from onnxruntime import InferenceSession, SessionOptions
 
-from okl.accelerated.catalogue import MODEL_NAMES
-from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.errors import OklError
-from okl.exporting.export import TOLERANCE, export, largest_difference
-from okl.online.budget.strategies import STRATEGIES
-from okl.online.budget.strategy import BudgetStrategy
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from okl.store.model import load_model
-from okl.training import train
-from okl.types import FloatArray, Task
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.foundation.errors import OklError
+from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.types import FloatArray, Task
+from okl.models.export import TOLERANCE, export, largest_difference
+from okl.models.file import load_model
+from okl.runs.train import train
+from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.online.budget import BudgetStrategy
+from okl.solvers.online.strategies import STRATEGIES
 
 SETS: dict[Task, str] = {"binary": "magic", "multiclass": "letter", "regression": "cadata"}
 BATCH, TURNS = 4096, 5

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from okl.types import Precision
+from okl.foundation.types import Precision
 from tests.benchmarks.fogd_data import PROBLEMS, Problem, in_precision, read_problem
 from tests.benchmarks.fogd_parquet import from_parquet, show_parquet
 from tests.benchmarks.fogd_peers import draw_map, okl_peer, sklearn_peer, tuned_step_size

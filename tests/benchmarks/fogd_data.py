@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
-from okl.types import Precision
+from okl.foundation.types import Precision
 
 
 @dataclass(frozen=True)

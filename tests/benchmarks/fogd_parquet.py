@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.configuration import IngestSettings
-from okl.execution import open_execution
-from okl.execution.protocol import Execution, Rows
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution, Rows
+from okl.data.ingest.run import ingest
+from okl.distributed import open_execution
+from okl.foundation.settings import IngestSettings
 from okl.losses import Hinge
-from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice
-from okl.online.solver import OnlineSolver
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
+from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.maps import FourierChoice
+from okl.solvers.online.solver import OnlineSolver
 from tests.benchmarks.fogd_data import Problem, in_precision, read_problem
 from tests.benchmarks.fogd_peers import draw_map, okl_peer
 from tests.benchmarks.steadiness import verdict, wait_for_idle_cores

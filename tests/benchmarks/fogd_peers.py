@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.fourier import FourierFeatures, draw_fourier_map
+from okl.foundation.types import Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge
-from okl.online.learner import LinearLearner
-from okl.types import Precision
+from okl.solvers.online.linear import LinearLearner
 
 BATCH_ROWS = 256
 STEP_SIZES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

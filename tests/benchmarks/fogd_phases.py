@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.compiled.blocks import Block, aligned_empty, run_threads
-from okl.compiled.door import compiled, compiled_sum
-from okl.compiled.fourier import Waves, dot, map_block
-from okl.compiled.projection import project
-from okl.compiled.updates import add_scaled
-from okl.compiled.waves import sines_and_cosines
+from okl.compiled.fourier import Waves, dot, map_block, project
+from okl.compiled.jit import compiled, compiled_sum
+from okl.compiled.math import sines_and_cosines
+from okl.compiled.sgd import add_scaled
+from okl.compiled.threads import Block, aligned_empty, run_threads
 from okl.features.fourier import FourierFeatures
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 
 BLOCK_ROWS = 256  # of the specification, whatever okl's own blocks are
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow.csv as pacsv
 
-from okl.configuration import IngestSettings, settings_from
-from okl.errors import OklError
-from okl.store import csvblocks, svmlightfiles
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from okl.store.manifest import open_dataset, read_manifest, verify
-from okl.store.reading import read_rows
+from okl.data.dataset import Dataset
+from okl.data.ingest import csv, svmlight
+from okl.data.ingest.run import ingest
+from okl.data.manifest import open_dataset, read_manifest, verify
+from okl.data.reading import read_rows
+from okl.foundation.errors import OklError
+from okl.foundation.settings import IngestSettings, settings_from
 from tests.benchmarks.fuzz_columns import Rng
 from tests.benchmarks.fuzz_sources import Made, make_source
 
-USUAL_BLOCK, USUAL_CHUNK = csvblocks.BLOCK_BYTES, svmlightfiles.CHUNK_BYTES
+USUAL_BLOCK, USUAL_CHUNK = csv.BLOCK_BYTES, svmlight.CHUNK_BYTES
 
 
 def ingest_case(rng: Rng, folder: Path) -> str:
@@ -100,10 +100,10 @@ def check_sentence(error: OklError) -> None:
 
 def _set_blocks(small: bool) -> None:
     """Blocks that text is read in: so small that lines and quotes meet their ends, or as they are."""
-    csvblocks.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
-    csvblocks.STRETCH_BYTES = 4 * csvblocks.BLOCK_BYTES
-    csvblocks.READING = pacsv.ReadOptions(use_threads=False, block_size=csvblocks.BLOCK_BYTES)
-    svmlightfiles.CHUNK_BYTES = 512 if small else USUAL_CHUNK
+    csv.BLOCK_BYTES = 16384 if small else USUAL_BLOCK
+    csv.STRETCH_BYTES = 4 * csv.BLOCK_BYTES
+    csv.READING = pacsv.ReadOptions(use_threads=False, block_size=csv.BLOCK_BYTES)
+    svmlight.CHUNK_BYTES = 512 if small else USUAL_CHUNK
 
 
 def _check(data: Dataset, made: Made, settings: IngestSettings, folder: Path) -> None:

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import okl
-from okl.errors import OklError
-from okl.store.model import DESCRIPTION, WEIGHTS, save_model
+from okl.foundation.errors import OklError
+from okl.models.file import DESCRIPTION, WEIGHTS, save_model
 from tests.benchmarks.fuzz_bytes import damaged
 from tests.benchmarks.fuzz_columns import Rng
 from tests.benchmarks.fuzz_ingest import check_sentence
 from tests.conftest import learnable_table
-from tests.exporting.models import CASES, N_INPUTS, raw_rows
-from tests.store.mixed import mixed
+from tests.data.mixed import mixed
+from tests.models.models import CASES, N_INPUTS, raw_rows
 
 TRAINED: dict[str, dict[str, Any]] = {
     "fogd": {"solver": "fogd", "frequencies": 20},

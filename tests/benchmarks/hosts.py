@@ -25,7 +25,7 @@ from typing import Any
 
 from tests.benchmarks.hosts_driver import PLANNED, SETS, larger
 from tests.benchmarks.hosts_network import Hosts
-from tests.execution.every_solver import CASES
+from tests.distributed.every_solver import CASES
 
 DRIVER, SCHEDULER, WORKERS = "driver", "scheduler", ("one", "two")
 LATENCY_MS, MOST_SECONDS = 1.0, 240.0

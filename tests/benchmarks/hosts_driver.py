@@ -20,19 +20,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from distributed import Client
 
-from okl.accelerated.sharded import beside
-from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.execution.dask import DaskExecution
-from okl.execution.local import LocalExecution
-from okl.execution.protocol import Execution
-from okl.execution.resident import process_cache
-from okl.planning import learnt_columns, make_solver
-from okl.planning.machine import measured_on
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from okl.store.manifest import open_dataset
-from okl.types import Task
-from tests.execution.every_solver import made, solver_of
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.data.manifest import open_dataset
+from okl.distributed.cache import process_cache
+from okl.distributed.dask import DaskExecution
+from okl.distributed.local import LocalExecution
+from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.foundation.types import Task
+from okl.runs.plan import learnt_columns, make_solver, measured_on
+from okl.solvers.accelerated import shards
+from tests.distributed.every_solver import made, solver_of
 from tests.solver_cases import bits, states
 
 ITERATIONS = 60
@@ -68,7 +67,7 @@ def larger(folder: Path, name: str = "larger") -> Dataset:
 def forget() -> None:
     """Let go of all that a process holds of runs, and of the memory: as if it had not seen any."""
     process_cache().clear()
-    beside.forget_all()
+    shards.forget_all()
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
 

@@ -17,11 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from okl.planning.forecast import Forecast
-from okl.planning.machine import Machine
-from okl.planning.network import Network
-from okl.planning.outlook import outlook
-from okl.store.manifest import open_dataset
+from okl.data.manifest import open_dataset
+from okl.runs.plan import Forecast, Machine, Network, outlook
 from tests.benchmarks.hosts import LATENCY_MS, SCHEDULER, Remote, cluster
 from tests.benchmarks.hosts_driver import ACCELERATED, ITERATIONS, MAPPED, PLANNED, SETS, larger, settings_of
 

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.configuration import IngestSettings
-from okl.execution import open_execution
-from okl.store.ingest import ingest
+from okl.data.ingest.run import ingest
+from okl.distributed import open_execution
+from okl.foundation.settings import IngestSettings
 
 FILES, COLUMNS, WORKERS, TIMES = 8, 20, (0, 1, 2), 3
 SETTINGS = IngestSettings(holdout=0.2, scale="standard")

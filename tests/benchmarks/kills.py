@@ -27,19 +27,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.execution.dask import DaskExecution
-from okl.execution.protocol import Execution
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Execution
+from okl.distributed.dask import DaskExecution
 from okl.losses import make_loss
-from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice
-from okl.online.solver import OnlineSolver
-from okl.solvers import Solver
-from okl.store.dataset import Dataset, Shard
+from okl.solvers.base import Solver
+from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.maps import FourierChoice
+from okl.solvers.online.solver import OnlineSolver
 from tests import solver_cases
-from tests.accelerated import sharded_cases
 from tests.benchmarks.sharded import made_up
-from tests.execution.processes import soon
-from tests.execution.works import SampledSum, Vector, own_process
+from tests.distributed.processes import soon
+from tests.distributed.works import SampledSum, Vector, own_process
+from tests.solvers.accelerated import sharded_cases
 
 N_ROWS, MOMENTS, MOST_SECONDS, WORKERS, PLAIN_EVERY = 200_000, 20, 120.0, 2, 4
 

@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
-from okl.features.drawing import DRAWS
+from okl.features.base import FeatureMap
+from okl.features.fourier import DRAWS
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.nystrom import fit_nystrom_map
-from okl.features.protocol import FeatureMap
+from okl.foundation.types import FloatArray, Task
 from okl.kernels import Gaussian
 from okl.losses import make_loss
-from okl.online.learner import LinearLearner
-from okl.types import FloatArray, Task
+from okl.solvers.online.linear import LinearLearner
 
 N_INPUTS, N_FREQUENCIES, N_ROWS, DRAW_SEEDS = 16, 128, 200, 50
 TARGETS = {

@@ -15,15 +15,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from okl.configuration import IngestSettings, TrainSettings
-from okl.evaluation import predictor_tallies
-from okl.execution import open_execution
-from okl.execution.protocol import Execution
-from okl.online.solver import OnlineState
-from okl.planning import make_online_solver
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from okl.store.manifest import open_dataset
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.data.manifest import open_dataset
+from okl.distributed import open_execution
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.runs.evaluate import predictor_tallies
+from okl.runs.plan import make_online_solver
+from okl.solvers.online.solver import OnlineState
 
 IJCNN1_SHARD_ROWS = 6249  # 49,990 train rows make 8 shards
 

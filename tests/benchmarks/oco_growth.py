@@ -23,34 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from okl.oco import (
-    Algorithm1,
-    Algorithm2,
-    Anytime,
-    Jenatton,
-    KnownHorizon,
-    Mahdavi,
-    Problem,
-    QuadraticLosses,
-    Recoo,
-    SinhaVaze,
-    YuanLamperski,
-    YuNeely,
-    bounds_of,
-    constants_of,
-    constraint_values,
-    expert_bounds,
-    path_length,
-    run_many,
-    static_regret,
-    violation_of,
-)
-from okl.oco.bounds import Constants
-from okl.oco.methods.face import Method
-from okl.oco.metrics import losses_at
-from okl.reproduction.yi2021.algorithms import QUADRATIC
-from okl.reproduction.yi2021.problems import ROUNDS, draw_problem
-from tests.oco.streams import cornered, flipping
+from okl.papers.yi2021 import QUADRATIC, ROUNDS, draw_problem
+from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
+from okl.solvers.oco.problem import Problem, QuadraticLosses
+from okl.solvers.oco.rivals import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
+from okl.solvers.oco.runs import constraint_values, losses_at, path_length, run_many, static_regret, violation_of
+from okl.solvers.oco.schedules import Anytime, Constants, KnownHorizon, bounds_of, constants_of, expert_bounds
+from tests.solvers.oco.streams import cornered, flipping
 
 REPEATS = 20
 HORIZONS = (500, 2000, 8000, 32000)

@@ -12,8 +12,11 @@ import time
 
 import numpy as np
 
-from okl.oco import Algorithm1, Ball, Box, KnownHorizon, LinearConstraints, Problem, QuadraticLosses
-from tests.oco.cases import random_step, solve_cone, take_step
+from okl.solvers.oco.methods import Algorithm1
+from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
+from okl.solvers.oco.schedules import KnownHorizon
+from okl.solvers.oco.sets import Ball, Box
+from tests.solvers.oco.cases import random_step, solve_cone, take_step
 
 STEPS = 7500
 SIZES = ((2, 3), (200, 5), (1000, 20))

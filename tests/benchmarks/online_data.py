@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.execution.protocol import Rows
-from okl.types import Task
+from okl.data.executor import Rows
+from okl.foundation.types import Task
 
 COVTYPE = Path(__file__).parents[2] / "data" / "covtype"
 COMMONEST_CLASS = 1  # lodgepole pine against all others: the two classes that LIBSVM's covtype.binary has

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import Hinge
-from okl.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner
-from okl.online.budget.strategies import STRATEGIES
-from okl.online.learner import LinearLearner
-from okl.online.nogd import NOGDLearner, NOGDState
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner
+from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.nystrom import NOGDLearner, NOGDState
+from okl.solvers.online.strategies import STRATEGIES
 from tests.benchmarks.online_data import random_rows
 from tests.benchmarks.online_lines import Contestant, Line, Timing, time_in_turns
 from tests.benchmarks.steadiness import verdict

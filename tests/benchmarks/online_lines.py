@@ -7,7 +7,7 @@ from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
-from okl.compiled.door import one_blas_thread
+from okl.compiled.jit import one_blas_thread
 from tests.benchmarks.steadiness import verdict, wait_for_idle_cores
 
 

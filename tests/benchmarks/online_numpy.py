@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.execution.protocol import Rows
-from okl.types import FloatArray
+from okl.data.executor import Rows
+from okl.foundation.types import FloatArray
 
 
 class NumpySupports:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 from tests.benchmarks.online_numpy import REGULARISATION, NumpySupports, Update
 
 DEPENDENT = 1e-5  # as okl's, of float32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 from tests.benchmarks.online_numpy import NumpySupports, Update
 
 UNLIKE, TOLERANCE, SWEEPS = 10.0, 1e-2, 10  # as okl's; C is 1

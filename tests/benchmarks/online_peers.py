@@ -10,14 +10,13 @@ from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
 from okl.compiled.budget import COUNT, Kept, used_width
-from okl.compiled.door import compiled
-from okl.compiled.kernelrows import kernel_row
-from okl.compiled.kernelrule import KernelRule
-from okl.execution.protocol import Rows
+from okl.compiled.jit import compiled
+from okl.compiled.kernels import KernelRule, kernel_row
+from okl.data.executor import Rows
+from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge
-from okl.online.nogd import NOGDLearner
-from okl.types import FloatArray, Precision
+from okl.solvers.online.nystrom import NOGDLearner
 from tests.benchmarks.fogd_peers import BATCH_ROWS, Peer, Run
 
 

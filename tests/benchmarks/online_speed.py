@@ -6,13 +6,12 @@ from functools import partial
 from typing import Any
 
 from okl.compiled.budget import COUNT
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.bandwidth import median_distance
+from okl.foundation.types import Precision
 from okl.kernels import Gaussian
-from okl.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, Norma
-from okl.online.budget.state import kept_from
-from okl.online.budget.strategies import STRATEGIES, Strategy
-from okl.types import Precision
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, kept_from
+from okl.solvers.online.strategies import STRATEGIES, Norma, Strategy
 from tests.benchmarks.fogd_data import in_precision
 from tests.benchmarks.fogd_peers import Run, tuned_step_size
 from tests.benchmarks.online_data import read_covtype

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 from matplotlib.ticker import EngFormatter, NullFormatter
 
-from okl.execution.protocol import Rows
+from okl.data.executor import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, make_loss
-from okl.online.budget import BudgetLearner, BudgetStrategy
-from okl.online.budget.strategies import STRATEGIES
-from okl.online.learner import LinearLearner
-from okl.online.nogd import NOGDLearner
-from okl.store.figures import LIGHT, add_axes, empty_figure, png
+from okl.report.figures import LIGHT, add_axes, empty_figure, png
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy
+from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.nystrom import NOGDLearner
+from okl.solvers.online.strategies import STRATEGIES
 from tests.benchmarks.online_data import learnable_rows
 from tests.benchmarks.online_lines import Contestant, Line, time_in_turns
 

@@ -16,16 +16,15 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression as Liblinear
 from sklearn.svm import SVC, LinearSVC, NuSVC
 
-from okl.accelerated.catalogue import valid_range
-from okl.accelerated.fapg import Fapg
-from okl.accelerated.fitting import fit_one
-from okl.accelerated.moments import class_moments
-from okl.accelerated.operators import DenseRows, KernelMatrix
-from okl.accelerated.paths import with_parameter
 from okl.kernels import Gaussian
-from okl.reproduction.folder import Folder
-from okl.reproduction.ito2017.cases import Case, cases
-from tests.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of
+from okl.papers.base import Folder
+from okl.papers.ito2017.cases import Case, cases
+from okl.solvers.accelerated.catalogue import valid_range
+from okl.solvers.accelerated.fitting import fit_one, with_parameter
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.operators import DenseRows, KernelMatrix
+from okl.solvers.accelerated.problem import class_moments
+from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of
 
 SETS = (
     *("australian", "breast-cancer", "diabetes", "fourclass", "german.numer", "heart"),

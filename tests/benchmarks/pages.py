@@ -21,9 +21,9 @@ from typing import Any
 from uuid import UUID
 
 from flows.stack.asking import get_json
-from okl.retraining.settings import RetrainSettings
+from okl.lifecycle.settings import RetrainSettings
 from tests.benchmarks.browser import Browser, browser
-from tests.retraining.shards import content, land
+from tests.lifecycle.shards import content, land
 
 DESK, HIGH, TALL = 1440, 2000, 4000
 SETTLE_SECONDS, MOST_SECONDS = 1.5, 180.0

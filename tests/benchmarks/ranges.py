@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from okl.accelerated.models.mmmpm import mpm_kappa_max
-from okl.accelerated.models.nusvm import nu_max
-from okl.accelerated.moments import class_moments
-from okl.accelerated.operators import DenseRows
-from okl.accelerated.ranges import nu_min
-from okl.reproduction.folder import Folder
-from okl.reproduction.ito2017.cases import PACKAGE, Case, cases
-from okl.reproduction.printed import read_records
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
+from okl.papers.base import Folder, read_records
+from okl.papers.ito2017.cases import PACKAGE, Case, cases
+from okl.solvers.accelerated.models.mmmpm import mpm_kappa_max
+from okl.solvers.accelerated.models.nusvm import nu_max, nu_min
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.problem import class_moments
 
 _MOST_ENTRIES = 3e6  # of a set whose linear programs are solved: minutes beyond
 

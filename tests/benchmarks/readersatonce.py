@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import okl
-from okl.errors import OklError
-from okl.progress import NullObserver
-from okl.registry.registry import Registry
-from okl.scoring import ScoreSettings
-from okl.types import FloatArray
-from tests.retraining.shards import content, land
+from okl.foundation.errors import OklError
+from okl.foundation.telemetry import NullObserver
+from okl.foundation.types import FloatArray
+from okl.models.registry import Registry
+from okl.runs.predict import ScoreSettings
+from tests.lifecycle.shards import content, land
 
 ROWS, KEPT, READERS, LOOK_BACK = 2_000, 3, 2, 8
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.configuration import TrainSettings, settings_from
-from okl.progress import NullObserver
-from okl.training import train
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.telemetry import NullObserver
+from okl.runs.train import train
 
 SETS, RADII = ("ijcnn1", "covtype_binary"), (10.0, 30.0)
 SHARE, MOST_RATIO, MOST_GROWTH, MOST_GAP = 1.5, 20.0, 0.5, 0.01

@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import okl
-from okl.registry.importing import publish_trained
-from okl.registry.registry import Registry
-from okl.retraining.run import retrain
-from okl.store.places import place_of
+from okl.foundation.locations import place_of
+from okl.lifecycle.describe import publish_trained
+from okl.lifecycle.retrain import retrain
+from okl.models.registry import Registry
 from tests.benchmarks.browser import Browser, browser
-from tests.retraining.stories import settings as retrain_settings
-from tests.retraining.stories import shards
+from tests.lifecycle.stories import settings as retrain_settings
+from tests.lifecycle.stories import shards
 
 PHONE, DESK = 360, 1280
 LEAST_CONTRAST, LEAST_PIXELS, MOST_BYTES, MOST_HEIGHT = 4.5, 12.0, 700_000, 12_000

@@ -29,13 +29,13 @@ from typing import Any, NamedTuple
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from okl.checkpoints.folder import read_head
-from okl.configuration import IngestSettings, TrainSettings
-from okl.errors import CheckpointError
-from okl.runfolder import checkpoints_in, resumable_in
-from okl.store.ingest import ingest
-from okl.store.model import load_model
-from okl.store.shards import file_sha256
+from okl.data.ingest.run import ingest
+from okl.foundation.errors import CheckpointError
+from okl.foundation.folders import checkpoints_in, resumable_in
+from okl.foundation.locations import file_sha256
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.models.file import load_model
+from okl.runs.checkpoint import read_head
 from tests.rows import curved, write
 
 KILLS = 20
@@ -56,9 +56,9 @@ SOLVERS: dict[str, dict[str, Any]] = {
 RUN = """
 import sys
 from pathlib import Path
-from okl.configuration import TrainSettings
-from okl.progress import NullObserver
-from okl.training import train
+from okl.foundation.settings import TrainSettings
+from okl.foundation.telemetry import NullObserver
+from okl.runs.train import train
 
 class Told(NullObserver):
     def stage(self, name):

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import okl
-from okl.errors import OklError
-from okl.registry.registry import Registry
-from okl.retraining.run import RETRAIN_STAGES, RetrainingRun
-from okl.retraining.settings import RetrainSettings
-from okl.retraining.shardstore import ShardStore
-from tests.retraining.shards import content, land
+from okl.foundation.errors import OklError
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
+from tests.lifecycle.shards import content, land
 
 ROWS, DISK_BYTES = 4_000, 64 * 2**20
 

@@ -16,10 +16,11 @@ import psutil  # type: ignore[import-untyped]  # no stubs
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.settings import temporary_settings
 
+from flows.retrain import okl_retrain
 from flows.stack.control import down
 from flows.stack.state import StackState, live_state, stack_folder
-from okl.retraining.settings import RetrainSettings
-from tests.benchmarks.retrainnotes import NOTE, notes, okl_retrain
+from okl.lifecycle.settings import RetrainSettings
+from tests.benchmarks.retrainnotes import NOTE, notes
 
 POLL_SECONDS = 0.1
 MOST_SECONDS = 180.0

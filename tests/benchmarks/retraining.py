@@ -23,15 +23,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.execution import open_execution
-from okl.progress import NullObserver
-from okl.registry.registry import Registry
-from okl.retraining.challenger import learn_shards, same_place
-from okl.retraining.progressive import progressive
-from okl.retraining.run import retrain
-from okl.retraining.settings import RetrainSettings
-from okl.retraining.shardstore import ShardStore
-from okl.store.manifest import open_dataset
+from okl.data.manifest import open_dataset
+from okl.distributed import open_execution
+from okl.foundation.telemetry import NullObserver
+from okl.lifecycle.champion import learn_shards, same_place
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.scoring import progressive
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
 from tests.benchmarks.contract import SHARDS, cut
 
 FIRST, POISONED = 3, 15

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import psutil  # type: ignore[import-untyped]  # no stubs
 
-from okl.retraining.run import RETRAIN_STAGES
+from okl.lifecycle.retrain import RETRAIN_STAGES
 from tests.benchmarks.retrainflows import Deployed
 from tests.benchmarks.retrainnotes import NOTE, notes
 from tests.benchmarks.retrainstory import Story

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flows.retrain import okl_retrain
-from okl.retraining.run import RETRAIN_STAGES, RetrainingRun
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun
 
 __all__ = ["okl_retrain"]
 

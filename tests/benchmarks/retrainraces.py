@@ -30,18 +30,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.errors import ConflictError, OklError
-from okl.registry.registry import Registry
-from okl.retraining.run import retrain
-from okl.retraining.settings import RetrainSettings
-from okl.retraining.shardstore import ShardStore
-from okl.store.filesystems import file_system
-from okl.store.places import place_of
+from okl.foundation.errors import ConflictError, OklError
+from okl.foundation.locations import file_system, place_of
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
 from tests.benchmarks.readersatonce import read_while_moved
 from tests.benchmarks.retrainflows import Deployed
-from tests.registry.test_remote import Store
-from tests.retraining.shards import content, land
-from tests.store.objectstore import point_at, s3_server
+from tests.lifecycle.shards import content, land
+from tests.models.test_remote import Store
+from tests.objectstore import point_at, s3_server
 
 ROWS, LATEST_SECONDS = 1_000, 0.5
 KINDS = ("same", "other seeds", "one later")

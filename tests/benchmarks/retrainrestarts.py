@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from okl.retraining.run import RETRAIN_STAGES
+from okl.lifecycle.retrain import RETRAIN_STAGES
 from tests.benchmarks.retrainflows import Deployed
 from tests.benchmarks.retrainnotes import notes
 from tests.benchmarks.retrainstory import Story

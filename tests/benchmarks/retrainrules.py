@@ -29,10 +29,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.execution import open_execution
-from okl.registry.registry import Registry
-from okl.retraining.progressive import progressive
-from okl.retraining.shardstore import ShardStore
+from okl.distributed import open_execution
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.scoring import progressive
+from okl.models.registry import Registry
 from tests.benchmarks.contract import SHARDS
 from tests.benchmarks.retraining import FIRST, nightly, told
 

@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from okl.registry.registry import Registry
-from okl.retraining.run import retrain
-from okl.retraining.settings import RetrainSettings
-from okl.retraining.shardstore import ShardStore
-from tests.retraining.shards import content, land
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
+from tests.lifecycle.shards import content, land
 
 ROWS, FEW = 8_000, 10
 

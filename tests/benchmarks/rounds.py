@@ -19,17 +19,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from okl import spans
-from okl.accelerated.solver import AcceleratedSolver
-from okl.execution.dask import DaskExecution
-from okl.execution.dask.courier import Carrier
-from okl.execution.local import LocalExecution
-from okl.execution.protocol import Execution
-from okl.online.maps import FourierChoice
-from okl.store.dataset import Shard
-from tests.accelerated.sharded_cases import last_state, solver
+from okl.data.dataset import Shard
+from okl.data.executor import Execution
+from okl.distributed.dask import DaskExecution
+from okl.distributed.local import LocalExecution
+from okl.distributed.transport import Carrier
+from okl.foundation import telemetry
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.online.maps import FourierChoice
 from tests.benchmarks.sharded import made_up
-from tests.execution.works import add_up
+from tests.distributed.works import add_up
+from tests.solvers.accelerated.sharded_cases import last_state, solver
 
 D, N_SHARDS, IN_A_ROW = 1000, 8, 10
 CARRIERS: dict[str, Carrier] = {"task": "task", "handler": "handler", "line": "auto"}
@@ -51,15 +51,15 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """While rounds are asked for."""
-        before = spans.waited
+        before = telemetry.waited
 
         def seen(begun: float, worked_seconds: float) -> None:
             self.worked.append(worked_seconds)
             before(begun, worked_seconds)
 
-        spans.waited = seen
+        telemetry.waited = seen
         yield
-        spans.waited = before
+        telemetry.waited = before
 
 
 def overhead(rounds: int, there: DaskExecution, here: Execution) -> None:

@@ -34,7 +34,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.settings import temporary_settings
 
 from flows.stack.state import StackState, live_state, stack_folder
-from tests.retraining.shards import content
+from tests.lifecycle.shards import content
 
 EVERY_MINUTE = "* * * * *"
 MOST_SECONDS = 900.0

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.svm import LinearSVC
 
-from okl.execution import open_execution
-from okl.features.drawing import draw_map
-from okl.subgradient.dualdescent import DualDescent
-from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver
-from okl.types import FloatArray
+from okl.distributed import open_execution
+from okl.features.fourier import draw_map
+from okl.foundation.types import FloatArray
+from okl.solvers.subgradient.coordinate import DualDescent
+from okl.solvers.subgradient.losses import Hinge
+from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, states
 

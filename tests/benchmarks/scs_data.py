@@ -8,16 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.blocks import as_compiled, borrowed_block
-from okl.compiled.cutpasses import score_rows
+from okl.compiled.bundle import score_rows
 from okl.compiled.fourier import fourier_transform
+from okl.compiled.threads import as_compiled, borrowed_block
 from okl.features.bandwidth import median_distance
-from okl.features.drawing import draw_map
-from okl.features.fourier import FourierFeatures
-from okl.features.scoring import transform_rows
+from okl.features.fourier import FourierFeatures, draw_map
+from okl.features.predictors import transform_rows
+from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from okl.reproduction.folder import Folder, Selection
-from okl.types import FloatArray
+from okl.papers.base import Folder, Selection
 
 SMALL = ("wdbc", "australian")
 SETS = (*SMALL, "magic", "a9a", "ijcnn1", "covtype_binary")

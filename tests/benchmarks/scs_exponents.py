@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.svm import SVC
 
-from okl.compiled.door import one_blas_thread
+from okl.compiled.jit import one_blas_thread
+from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from okl.store.figures import LIGHT, add_axes, empty_figure, png
-from okl.subgradient.dualdescent import DualDescent
-from okl.types import FloatArray
+from okl.report.figures import LIGHT, add_axes, empty_figure, png
+from okl.solvers.subgradient.coordinate import DualDescent
 from tests.benchmarks.scs_data import Doubles, kernel_of, mapped, objective, standardised
 from tests.benchmarks.scs_rivals import LAM, run, scs
 

@@ -21,13 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.execution import open_execution
-from okl.execution.protocol import Execution
-from okl.online.maps import FourierChoice
-from okl.store.dataset import Dataset
-from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver
-from okl.subgradient.state import SubgradientState
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.distributed import open_execution
+from okl.solvers.online.maps import FourierChoice
+from okl.solvers.subgradient.losses import Hinge
+from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_shards import in_shards, objectives, states, write_made_up
 
 ROWS, COLUMNS, SEEDS = (10_000, 100_000, 1_000_000, 4_000_000), 20, 9

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.subgradient.linesearch import ExactSearch
-from tests.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray
+from okl.solvers.subgradient.bundle import ExactSearch
+from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray
 
 RAYS, POINTS = 10_000, 1000
 

@@ -14,13 +14,11 @@ import numpy as np
 
 from okl.features.bandwidth import suit_kernel
 from okl.features.fourier import draw_fourier_map
-from okl.features.scoring import transform_rows
-from okl.subgradient.dualdescent import Descended, DualDescent
-from okl.subgradient.explicit import ExplicitRows
-from okl.subgradient.kernelspace import KernelRows, KernelValues
-from okl.subgradient.scs import Scs, solve_sample
-from okl.subgradient.vectors import Space
-from okl.types import FloatArray
+from okl.features.predictors import transform_rows
+from okl.foundation.types import FloatArray
+from okl.solvers.subgradient.coordinate import Descended, DualDescent
+from okl.solvers.subgradient.method import Scs, solve_sample
+from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, Space
 from tests.benchmarks.accelerated_data import shared_rows
 
 SETS = ("wdbc", "australian", "magic", "a9a", "svmguide3", "diabetes")

@@ -20,15 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.compiled.door import one_blas_thread
-from okl.subgradient.dualdescent import Descended, DualDescent
-from okl.subgradient.explicit import ExplicitRows
-from okl.subgradient.fitting import GeometricGrowth
-from okl.subgradient.pegasos import Pegasos
-from okl.subgradient.scs import Scs
-from okl.subgradient.sources import Apart
-from okl.subgradient.vectors import Vector
-from okl.types import FloatArray
+from okl.compiled.jit import one_blas_thread
+from okl.foundation.types import FloatArray
+from okl.solvers.subgradient.coordinate import Descended, DualDescent
+from okl.solvers.subgradient.fitting import GeometricGrowth
+from okl.solvers.subgradient.method import Scs
+from okl.solvers.subgradient.pegasos import Pegasos
+from okl.solvers.subgradient.spaces import Apart, ExplicitRows, Vector
 from tests.benchmarks.scs_data import SETS, SMALL, Doubles, Mapped, mapped, objective
 
 LAM = 1e-3

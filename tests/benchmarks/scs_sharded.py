@@ -25,23 +25,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.svm import LinearSVC
 
-os.environ.setdefault("OKL_RESIDENT_BYTES", str(3 * 2**30))
-
-from okl.execution import open_execution
-from okl.execution.protocol import Execution
-from okl.features.drawing import draw_map
-from okl.features.fourier import FourierFeatures
-from okl.features.structured import StructuredFeatures
-from okl.store.dataset import Dataset
-from okl.subgradient.dualdescent import DualDescent
-from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver
-from okl.subgradient.state import SubgradientState
-from okl.types import FloatArray
-from tests.accelerated.sharded_cases import worker_killed
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.distributed import open_execution
+from okl.features.fourier import FourierFeatures, StructuredFeatures, draw_map
+from okl.foundation.types import FloatArray
+from okl.solvers.subgradient.coordinate import DualDescent
+from okl.solvers.subgradient.losses import Hinge
+from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, mapped_parts, objectives, states
-from tests.subgradient.sharded_cases import Seeing, bits
+from tests.solvers.accelerated.sharded_cases import worker_killed
+from tests.solvers.subgradient.sharded_cases import Seeing, bits
+
+os.environ.setdefault("OKL_RESIDENT_BYTES", str(3 * 2**30))
+
 
 LAM, GAP, FREQUENCIES, N_SHARDS, ALL_ROWS = 1e-3, 1e-3, 500, 8, 581_012
 TOLERANCE = 1e-3  # of LIBLINEAR's multipliers' slopes, where a margin is 1

@@ -12,18 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.compiled.blocks import as_compiled
-from okl.configuration import IngestSettings
-from okl.execution.protocol import Execution
-from okl.features.protocol import FeatureMap
-from okl.features.scoring import transform_rows
-from okl.store.dataset import Dataset, Schema
-from okl.store.ingest import ingest
-from okl.store.reading import read_rows
-from okl.subgradient.losses import Hinge
-from okl.subgradient.solver import SubgradientSolver
-from okl.subgradient.state import SubgradientState
-from okl.types import FloatArray, Precision
+from okl.compiled.threads import as_compiled
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.data.reading import read_rows
+from okl.features.base import FeatureMap
+from okl.features.predictors import transform_rows
+from okl.foundation.settings import IngestSettings
+from okl.foundation.types import FloatArray, Precision
+from okl.solvers.subgradient.losses import Hinge
+from okl.solvers.subgradient.sampling import SubgradientState
+from okl.solvers.subgradient.solver import SubgradientSolver
 
 Doubles = NDArray[np.float64]
 

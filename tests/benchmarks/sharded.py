@@ -18,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.accelerated.solver import AcceleratedSolver
-from okl.accelerated.stochastic import StochasticStart
-from okl.configuration import IngestSettings
-from okl.execution import open_execution
-from okl.execution.protocol import Execution
-from okl.online.maps import FourierChoice
-from okl.store.dataset import Dataset
-from okl.store.ingest import ingest
-from tests.accelerated.sharded_cases import Watched, bits, last_state, solver, worker_killed
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.distributed import open_execution
+from okl.foundation.settings import IngestSettings
+from okl.solvers.accelerated.method import StochasticStart
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.online.maps import FourierChoice
+from tests.solvers.accelerated.sharded_cases import Watched, bits, last_state, solver, worker_killed
 
 FREQUENCIES, WORKERS, ITERATIONS, N_SHARDS = 100, 2, 30, 4
 SHARE = 0.8  # of the rows, to train with

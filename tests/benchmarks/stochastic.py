@@ -15,12 +15,11 @@ import time
 
 import numpy as np
 
-from okl.accelerated.catalogue import make_model, parameter_of, valid_range
-from okl.accelerated.classifier import Classifier
-from okl.accelerated.fapg import Fapg
-from okl.accelerated.models.nusvm import nu_max
-from okl.accelerated.operators import DenseRows
-from okl.accelerated.stochastic import StochasticStart
+from okl.solvers.accelerated.base import Classifier
+from okl.solvers.accelerated.catalogue import make_model, parameter_of, valid_range
+from okl.solvers.accelerated.method import Fapg, StochasticStart
+from okl.solvers.accelerated.models.nusvm import nu_max
+from okl.solvers.accelerated.operators import DenseRows
 from tests.benchmarks.accelerated_data import dense, shared_rows
 
 SETS = ("ijcnn1", "covtype_binary", "a9a", "w7a")

@@ -22,12 +22,12 @@ import scipy.sparse as sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import LinearSVC
 
-from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.measuring import EvaluateSettings, evaluate_model
-from okl.store.ingest import ingest
-from okl.store.manifest import open_dataset
-from okl.training import train
-from tests.store.mixed import mixed
+from okl.data.ingest.run import ingest
+from okl.data.manifest import open_dataset
+from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
+from okl.runs.evaluate import EvaluateSettings, evaluate_model
+from okl.runs.train import train
+from tests.data.mixed import mixed
 
 SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_VALUES = 20_000, 47_236, 75
 TIMES = 3

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.accelerated.solver import AcceleratedSolver
-from okl.configuration import IngestSettings, TrainSettings
-from okl.execution import open_execution
-from okl.features.protocol import FeatureMap
-from okl.learning import learn
-from okl.planning import make_solver
-from okl.predictors import LinearPredictor
-from okl.store.ingest import ingest
-from okl.subgradient.solver import SubgradientSolver
+from okl.data.ingest.run import ingest
+from okl.distributed import open_execution
+from okl.features.base import FeatureMap
+from okl.features.predictors import LinearPredictor
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.runs.loop import learn
+from okl.runs.plan import make_solver
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.subgradient.solver import SubgradientSolver
 
 ROWS, COLUMNS = 20_000, 200
 SOLVERS = ("c-svm", "l2-svm", "logistic", "l1-logistic", "l1-l2-svm", "scs")

@@ -27,20 +27,20 @@ from typing import Any
 
 import numpy as np
 
-os.environ.setdefault("OKL_RESIDENT_BYTES", str(2**31))
-
-from okl.compiled.door import one_blas_thread
-from okl.execution.batches import pack
-from okl.execution.dask import DaskExecution
-from okl.execution.local import LocalExecution
-from okl.execution.placement import place
-from okl.execution.protocol import Execution
-from okl.execution.resident import process_cache
-from okl.solvers import Solver
-from okl.store.dataset import Dataset, Shard
+from okl.compiled.jit import one_blas_thread
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Execution
+from okl.distributed.cache import place, process_cache
+from okl.distributed.dask import DaskExecution
+from okl.distributed.local import LocalExecution
+from okl.distributed.rpc import pack
+from okl.solvers.base import Solver
 from tests import solver_cases
 from tests.benchmarks.sharded import made_up
 from tests.benchmarks.workers_cases import CASES, Case
+
+os.environ.setdefault("OKL_RESIDENT_BYTES", str(2**31))
+
 
 Learn = Callable[[], float]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from okl.losses import make_loss
-from okl.online.linear import LinearRecipe
-from okl.online.maps import FourierChoice
-from okl.online.solver import OnlineSolver
-from okl.solvers import Solver
-from tests.accelerated import sharded_cases
+from okl.solvers.base import Solver
+from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.maps import FourierChoice
+from okl.solvers.online.solver import OnlineSolver
+from tests.solvers.accelerated import sharded_cases
 
 ROUNDS, ITERATIONS = 8, 10
 

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.blocks import Block
 from okl.compiled.fourier import Waves, as_waves
-from okl.compiled.gradients import Summed
-from okl.compiled.steplosses import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
-from okl.compiled.updates import Learnt, Rule
-from okl.types import FloatArray, Precision
+from okl.compiled.sgd import MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED, Learnt, Rule, Summed
+from okl.compiled.threads import Block
+from okl.foundation.types import FloatArray, Precision
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "float64")
 TOLERANCE = {"float32": 2e-4, "float64": 1e-10}

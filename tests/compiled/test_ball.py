@@ -3,14 +3,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.compiled.blocks import Block
-from okl.compiled.counting import SQUARED_GRADIENTS, STEPPED_GRADIENTS, SURROGATE, UPDATES
-from okl.compiled.steplosses import HINGE, LOGISTIC
-from okl.compiled.updates import Learnt, learn_block
-from okl.types import Precision
+from okl.compiled.sgd import (
+    HINGE,
+    LOGISTIC,
+    SQUARED_GRADIENTS,
+    STEPPED_GRADIENTS,
+    SURROGATE,
+    UPDATES,
+    Learnt,
+    learn_block,
+)
+from okl.compiled.threads import Block
+from okl.foundation.types import Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, assert_same, fresh_learnt, make_case
-from tests.naive import updates as naive
-from tests.naive.drivers import mapped
+from tests.naive import sgd as naive_sgd
+from tests.naive.constrained import mapped
 
 RADIUS = 1.5
 
@@ -28,7 +35,7 @@ def test_steps_in_a_ball_match_naive(code: int, decaying: bool, precision: Preci
     block = mapped(case.inputs, case.waves)
     learnt, expected = in_ball(case), in_ball(case)
     learn_block(learnt, block, case.targets, rule)
-    naive.learn_block(expected, block, case.targets, rule)
+    naive_sgd.learn_block(expected, block, case.targets, rule)
     assert_same(learnt, expected, TOLERANCE[precision])
     assert 0 < expected.counts[UPDATES] <= len(case.inputs)
     assert (expected.sums[[SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS]] > 0).all()

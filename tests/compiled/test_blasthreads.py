@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from okl.compiled.door import one_blas_thread
+from okl.compiled.jit import one_blas_thread
 
 
 def blas_threads() -> set[int]:

@@ -4,19 +4,42 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.blocks import Block
-from okl.compiled.constrained import Limits, Watched, learn_constrained_block
-from okl.compiled.constrainedsteps import Small, room_for, settle_multipliers
-from okl.compiled.counting import UPDATES
-from okl.compiled.steplosses import HINGE, LOGISTIC
-from okl.compiled.updates import Learnt, learn_block
-from okl.types import Precision
-from tests.compiled.cases import PRECISIONS, Case, assert_same, fresh_learnt, make_case
+from okl.compiled.constrained import (
+    Limits,
+    Small,
+    Watched,
+    learn_constrained_block,
+    learn_fourier,
+    room_for,
+    settle_multipliers,
+    sum_fourier,
+)
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.sgd import HINGE, LOGISTIC, UPDATES, Learnt, learn_block
+from okl.compiled.threads import Block, give_up_turns, new_turns, run_threads
+from okl.foundation.types import Precision
+from tests.compiled.cases import (
+    PRECISIONS,
+    TOLERANCE,
+    Case,
+    assert_same,
+    buffer,
+    fresh_learnt,
+    fresh_summed,
+    make_case,
+    some_weights,
+)
 from tests.naive import constrained as naive
-from tests.naive.drivers import mapped
+from tests.naive import constrained as naive_constrained
+from tests.naive.constrained import mapped
+
+# tests.compiled.test_constrained
 
 RADIUS = 1.5
-TOLERANCE = {"float32": 1e-3, "float64": 1e-6}  # of hundreds of steps, each solved to 1e-12 or so by its twin
+CONSTRAINED_TOLERANCE = {
+    "float32": 1e-3,
+    "float64": 1e-6,
+}  # of hundreds of steps, each solved to 1e-12 or so by its twin
 Vector = NDArray[np.float64]
 
 
@@ -87,8 +110,8 @@ def test_constrained_steps_match_naive(code: int, decaying: bool, precision: Pre
     expected, watched_too, _ = fresh(case, 3)
     learn_constrained_block(learnt, watched, room_for(3), block, case.targets, rule, limits)
     naive.learn_constrained_block(expected, watched_too, block, case.targets, rule, limits)
-    assert_same(learnt, expected, TOLERANCE[precision])
-    assert_same(watched, watched_too, TOLERANCE[precision] * 10)
+    assert_same(learnt, expected, CONSTRAINED_TOLERANCE[precision])
+    assert_same(watched, watched_too, CONSTRAINED_TOLERANCE[precision] * 10)
     assert 0 < expected.counts[UPDATES] <= len(case.inputs)
     assert (watched_too.queues[:, -1] > 0).any()
     assert watched_too.queues[1, 0] > 0
@@ -121,3 +144,64 @@ def test_violation_fades_while_rows_go_by() -> None:
     quarters = np.diff([0.0, *sums])
     assert quarters[0] > 0
     assert quarters[-1] < 0.2 * quarters[0]
+
+
+# tests.compiled.test_drivers
+
+CODES = [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("code", CODES)
+def test_learning_in_turns_matches_naive_for_any_number_of_threads(code: int, precision: Precision) -> None:
+    case = make_case(code, precision)
+    expected = fresh_learnt(case)
+    naive_constrained.learn_fourier(expected, case.inputs, case.targets, case.waves, case.rule)
+    for n_threads in (1, 2, 3):
+        learnt, turns = fresh_learnt(case), new_turns()
+
+        def learn(thread: int, learnt=learnt, turns=turns, n_threads=n_threads) -> None:  # type: ignore[no-untyped-def]
+            block = buffer(16, case)
+            learn_fourier(learnt, turns, block, case.inputs, case.targets, case.waves, case.rule, thread, n_threads)
+
+        with one_blas_thread():
+            run_threads(n_threads, learn)
+        assert_same(learnt, expected, TOLERANCE[precision])
+        assert turns[0] == 6
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("code", CODES)
+def test_summing_in_turns_matches_naive_for_any_number_of_threads(code: int, precision: Precision) -> None:
+    case = make_case(code, precision)
+    weights, expected = some_weights(case), fresh_summed(case)
+    naive_constrained.sum_fourier(expected, case.inputs, case.targets, case.waves, weights, case.rule)
+    for n_threads in (1, 2, 3):
+        summed, turns = fresh_summed(case), new_turns()
+
+        def add(thread: int, summed=summed, turns=turns, n_threads=n_threads) -> None:  # type: ignore[no-untyped-def]
+            block = buffer(16, case)
+            rule = case.rule
+            sum_fourier(summed, turns, block, case.inputs, case.targets, case.waves, weights, rule, thread, n_threads)
+
+        with one_blas_thread():
+            run_threads(n_threads, add)
+        assert_same(summed, expected, TOLERANCE[precision])
+
+
+def test_nobody_waits_for_a_thread_that_failed() -> None:
+    case = make_case(0, "float32")
+    learnt, turns = fresh_learnt(case), new_turns()
+    ended: list[bool] = []
+
+    def work(thread: int) -> None:
+        if thread == 0:
+            give_up_turns(turns)
+            raise ValueError("thread 0 fails before its first turn")
+        block: Block = buffer(16, case)
+        ended.append(learn_fourier(learnt, turns, block, case.inputs, case.targets, case.waves, case.rule, thread, 2))
+
+    with pytest.raises(ValueError, match="thread 0 fails"):
+        run_threads(2, work)
+    assert ended == [False]
+    assert not np.any(learnt.weights)

@@ -2,15 +2,145 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from okl.compiled.blocks import Block
-from okl.compiled.expertlearning import learn_team
-from okl.compiled.experts import Said, Team, age_of
-from okl.types import FloatArray, Precision
-from tests.compiled.cases import PRECISIONS, TOLERANCE, make_case
-from tests.compiled.expert_cases import N_FREQUENCIES, ROWS, fresh, rule_of
+from okl.compiled.experts import Mixture, Said, Team, Teams, age_of, double_angles, learn_team, learn_teams
+from okl.compiled.fourier import as_waves
+from okl.compiled.mixing import Counted, Hedge, mix_rows, new_memo
+from okl.compiled.threads import Block, borrowed_block, give_up_turns, new_turns, run_threads
+from okl.foundation.types import FloatArray, Precision
+from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs
+from tests.compiled.expert_cases import N_FREQUENCIES, PADDED, ROWS, STEPS, fresh, rule_of
 from tests.naive import experts as naive
-from tests.naive.drivers import mapped
+from tests.naive import experts as naive_experts
+from tests.naive.constrained import mapped
+
+# tests.compiled.test_expertmaps
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_doubled_angles_match_naive(precision: Precision) -> None:
+    angles, amplitude = np.linspace(-7, 7, 120).reshape(4, 30), np.dtype(precision).type(0.2)
+    sines, cosines = ((amplitude * wave(angles)).astype(precision) for wave in (np.sin, np.cos))
+    expected = sines.copy(), cosines.copy()
+    double_angles(sines, cosines, amplitude)
+    naive_experts.double_angles(*expected, 0.2)
+    np.testing.assert_allclose([sines, cosines], expected, atol=TOLERANCE[precision] / 100)
+    np.testing.assert_allclose(sines, 0.2 * np.sin(2 * angles), atol=TOLERANCE[precision] / 100)
+
+
+def make_teams(case: Case, pairs: list[tuple[int, int]]) -> Teams:
+    n_inputs = case.inputs.shape[1]
+    frequencies = np.random.default_rng(8).standard_normal((2, n_inputs, N_FREQUENCIES)).astype(case.inputs.dtype)
+    waves = [as_waves(part) for part in frequencies]
+    shape = (len(pairs), len(STEPS), n_outputs(case.rule.code), 2, PADDED)
+    dtype = case.inputs.dtype
+    base, octave = np.array(pairs, dtype=np.int64).T.copy()
+    return Teams(
+        np.zeros(shape, dtype),
+        np.zeros(shape, dtype),
+        np.zeros((len(pairs), 0, 0, 0, 0), dtype),
+        np.tile(STEPS, (len(pairs), 1)),
+        base,
+        octave,
+        np.stack([part.panels for part in waves]),
+        waves[0].n_frequencies,
+        waves[0].amplitude,
+    )
+
+
+def make_mixture(case: Case, teams: Teams) -> Mixture:
+    """Of the first team's experts; complete if it is the only one."""
+    n_experts, n_labels = 2 * len(STEPS), len(case.rule.class_weights)
+    counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels, np.int64))
+    hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
+    return Mixture(counted, hedge, new_memo(n_experts, n_labels), len(teams.base) == 1)
+
+
+def learn_all(
+    case: Case, teams: Teams, n_threads: int, rows_per_block: int, mixture: Mixture | None = None
+) -> tuple[FloatArray, NDArray[np.uint8]]:
+    words = np.zeros((len(teams.base), ROWS, len(STEPS), 2))
+    stepped = np.zeros((len(teams.base), ROWS), dtype=np.uint8)
+    turns = np.stack([new_turns() for _ in range(len(teams.base) + 1)])
+    mixture = mixture or make_mixture(case, teams)
+
+    def learn(thread: int) -> bool:
+        with borrowed_block(rows_per_block, (PADDED, PADDED), case.inputs.dtype) as block:
+            rule = rule_of(case)
+            return learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
+
+    assert all(run_threads(n_threads, learn))
+    return words, stepped
+
+
+PAIRS = [(0, 0), (0, 2), (1, 1)]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("code", [0, 2])
+def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: int, precision: Precision) -> None:
+    case = make_case(code, precision, ROWS)
+    teams = make_teams(case, PAIRS)
+    words, stepped = learn_all(case, teams, 1, 32)
+    for m, pair in enumerate(PAIRS):
+        team, said = fresh(case, False)
+        block = naive_experts.mapped(case.inputs, teams, m, N_FREQUENCIES)
+        naive.learn_team(said, team, block, case.targets, np.ones(ROWS), rule_of(case))
+        np.testing.assert_allclose(words[m], said.words, atol=TOLERANCE[precision])
+        np.testing.assert_allclose(teams.weights[m], team.weights, atol=TOLERANCE[precision])
+        apart = make_teams(case, [pair])
+        alone, _ = learn_all(case, apart, 1, 32)
+        assert alone[0].tobytes() == words[m].tobytes()
+        assert apart.pulls[0].tobytes() == teams.pulls[m].tobytes()
+    assert (words[0] != words[1]).any()
+    assert (words[0] != words[2]).any()
+    assert stepped.any(axis=1).all()
+
+
+@pytest.mark.parametrize(("n_threads", "rows_per_block"), [(1, 64), (2, 8), (3, 16)])
+def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block: int) -> None:
+    case = make_case(2, "float64", ROWS)
+    teams, expected = make_teams(case, PAIRS), make_teams(case, PAIRS)
+    words, stepped = learn_all(case, expected, 1, 32)
+    again, stepped_again = learn_all(case, teams, n_threads, rows_per_block)
+    assert again.tobytes() == words.tobytes()
+    assert stepped_again.tobytes() == stepped.tobytes()
+    for array, other in zip(teams[:2], expected[:2], strict=True):
+        assert array.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
+    case = make_case(code, "float64", ROWS)
+    teams = make_teams(case, PAIRS[2:])
+    mixture, expected = make_mixture(case, teams), make_mixture(case, teams)
+    words, stepped = learn_all(case, teams, 2, 8, mixture)
+    assert mixture.complete
+    said = words[0].reshape(ROWS, -1)
+    class_weights = case.rule.class_weights
+    mix_rows(*expected[:3], said, stepped[0], case.targets, class_weights, code)
+    assert mixture.hedge.losses.tobytes() == expected.hedge.losses.tobytes()
+    assert mixture.hedge.numbers.tobytes() == expected.hedge.numbers.tobytes()
+    assert mixture.counted.counts.tolist() == expected.counted.counts.tolist()
+    assert mixture.counted.counts[0] == ROWS
+    assert mixture.hedge.losses.min() > 0
+
+
+def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
+    case = make_case(2, "float64", ROWS)
+    teams = make_teams(case, PAIRS)
+    words, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
+    turns = np.stack([new_turns() for _ in range(len(PAIRS) + 1)])
+    turns[0, 2] = 1  # the thread that failed has claimed the first block
+    for turn in turns:
+        give_up_turns(turn)
+    with borrowed_block(32, (PADDED, PADDED), case.inputs.dtype) as block:
+        rule, mixture = rule_of(case), make_mixture(case, teams)
+        assert not learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
+
+
+# tests.compiled.test_experts
 
 CODES = [0, 1, 2, 3]
 

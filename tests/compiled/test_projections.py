@@ -5,20 +5,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from okl.compiled import (
-    projections,
-    projectionsbends,
-    projectionschecks,
-    projectionsrivals,
-    projectionsroot,
-    projectionssample,
-    projectionsthreshold,
+from okl.compiled import projections
+from okl.compiled.projections import (
+    BLOCK,
+    Entries,
+    Gathered,
+    Windows,
+    improve_multiplier,
+    improve_multipliers,
+    sum_classes,
 )
-from okl.compiled.projections import BLOCK, Entries, Gathered, Windows
-from okl.types import Precision
+from okl.foundation.types import Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE
 from tests.naive import projections as naive
+from tests.naive import projections as naive_projections
+
+# tests.compiled.test_projections
 
 SIZE = BLOCK + 700  # a whole block and a part of one, no multiple of 8
 KINDS = [("float64", False), ("float64", True), ("float32", False)]  # bounds are arrays of float64 for both
@@ -92,13 +96,13 @@ def test_root_matches_naive(guess: float) -> None:
         total = float(low.sum() + (high - low).sum() * rng.random()) + 0.3
         arguments: Any = (len(v), 0.3, int(rng.integers(1, 3)), total, start, stop, guess)
         expected, side, left, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0.0, 0)
-        root, where, excess, _ = projectionsroot.find_root(v.copy(), low.copy(), high.copy(), *arguments)
+        root, where, excess, _ = projections.find_root(v.copy(), low.copy(), high.copy(), *arguments)
         if len(v):
             assert where == side
             assert root == pytest.approx(expected, abs=1e-12)
             assert excess == pytest.approx(left, abs=1e-12)
             sides.append(where)
-    assert {projectionsroot.BELOW, projectionsroot.FOUND, projectionsroot.ABOVE} == set(sides)
+    assert {projections.BELOW, projections.FOUND, projections.ABOVE} == set(sides)
 
 
 @pytest.mark.parametrize(("precision", "arrays"), KINDS)
@@ -106,12 +110,12 @@ def test_root_matches_naive(guess: float) -> None:
 def test_sampled_terms_and_their_deviation_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
     entries, indices = make_entries(precision, arrays, 900), np.arange(3, 900, 7, dtype=np.int32)
     (v, low, high), (other, others_low, others_high) = np.zeros((3, len(indices))), np.zeros((3, len(indices)))
-    n = projectionssample.draw_terms(v, low, high, entries, indices, sign)
+    n = projections.draw_terms(v, low, high, entries, indices, sign)
     assert n == naive.draw_terms(other, others_low, others_high, entries, indices, sign) > 20
     found, expected = (v[:n], low[:n], high[:n]), (other[:n], others_low[:n], others_high[:n])
     np.testing.assert_array_equal(found, expected)
     deviation = naive.deviation_of_terms(*expected, 0.1)
-    assert projectionssample.deviation_of_terms(*found, 0.1) == pytest.approx(deviation, rel=1e-12)
+    assert projections.deviation_of_terms(*found, 0.1) == pytest.approx(deviation, rel=1e-12)
 
 
 @pytest.mark.parametrize("width", [0.3, 1e-4, None])
@@ -123,19 +127,19 @@ def test_roots_among_sorted_bends_match_naive_and_sum_to_the_total(width: float 
     leaves, arrives, sums = np.sort(v - high), np.sort(v - low), np.zeros((2, 201))
     expected = np.zeros((2, 201))
     for places, found, other in zip((leaves, arrives), sums, expected, strict=True):
-        projectionssample.accumulate(found, places)
+        projections.accumulate(found, places)
         naive.accumulate(other, places)
     np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-11)
-    bends = projectionssample.Bends(leaves, arrives, sums[0], sums[1], float(high.sum()))
+    bends = projections.Bends(leaves, arrives, sums[0], sums[1], float(high.sum()))
     for share in (0.0213, 0.3077, 0.9131):  # not on a level of the staircase
         total = float(low.sum() + share * (high - low).sum())
-        root = projectionssample.root_of_bends(bends, total)
+        root = projections.root_of_bends(bends, total)
         assert root == pytest.approx(naive.root_of_bends(bends, total), abs=1e-9)
-        terms, falling = projectionssample.sum_at_bends(bends, root)
+        terms, falling = projections.sum_at_bends(bends, root)
         assert (terms, falling) == pytest.approx(naive.sum_at_bends(bends, root), abs=1e-10)
         assert np.clip(v - root, low, high).sum() == pytest.approx(total, abs=1e-9)
-    assert projectionssample.root_of_bends(bends, bends.highs + 1.0) == leaves[0]
-    assert projectionssample.root_of_bends(bends, float(low.sum()) - 1.0) == arrives[-1]
+    assert projections.root_of_bends(bends, bends.highs + 1.0) == leaves[0]
+    assert projections.root_of_bends(bends, float(low.sum()) - 1.0) == arrives[-1]
 
 
 @pytest.mark.parametrize("upper", [0.3, 1e-4, math.inf])
@@ -146,9 +150,9 @@ def test_rival_roots_match_naive(upper: float) -> None:
         limits = (0.0, upper, 0.4 * size * min(upper, 2.0))
         ends = float(point.min()), float(point.max())
         found = {
-            "bisect": projectionsrivals.bisect(point.copy(), *ends, *limits),
-            "bisect_finely": projectionsrivals.bisect_finely(point.copy(), *ends, *limits),
-            "search_breakpoints": projectionsrivals.search_breakpoints(point.copy(), np.empty(2 * size), *limits),
+            "bisect": projections.bisect(point.copy(), *ends, *limits),
+            "bisect_finely": projections.bisect_finely(point.copy(), *ends, *limits),
+            "search_breakpoints": projections.search_breakpoints(point.copy(), np.empty(2 * size), *limits),
         }
         expected = np.clip(point - naive.bisect(point.copy(), *ends, *limits)[0], 0.0, upper)
         assert expected.sum() == pytest.approx(limits[2])
@@ -161,7 +165,7 @@ def test_rival_roots_match_naive(upper: float) -> None:
 def test_copied_entries_match_naive(precision: Precision) -> None:
     point = make_entries(precision, False, 99).point
     kept, expected = np.empty(99), np.empty(99)
-    assert projectionsrivals.copy_entries(kept, point) == naive.copy_entries(expected, point)
+    assert projections.copy_entries(kept, point) == naive.copy_entries(expected, point)
     np.testing.assert_array_equal(kept, expected)
 
 
@@ -171,10 +175,10 @@ def test_sums_of_bounds_and_counts_match_naive() -> None:
     upper[3], upper[9] = -5.0, math.nan
     for limits in (upper, np.nan_to_num(upper, nan=1.0, posinf=2.0)):
         sums, expected = np.empty(5), np.empty(5)
-        projectionschecks.sum_bounds(sums, entries.signs, lower, limits)
+        projections.sum_bounds(sums, entries.signs, lower, limits)
         naive.sum_bounds(expected, entries.signs, lower, limits)
         np.testing.assert_allclose(sums, expected, rtol=1e-11)
-    assert projectionschecks.count_signs(entries.signs) == naive.count_signs(entries.signs)
+    assert projections.count_signs(entries.signs) == naive.count_signs(entries.signs)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -182,7 +186,7 @@ def test_shrunk_entries_match_naive(precision: Precision) -> None:
     point = make_entries(precision, False, 99).point
     for thresholds in (0.3, np.linspace(0.0, 1.0, 99)):
         out, expected = np.empty_like(point), np.empty_like(point)
-        projectionsthreshold.shrink(out, point, thresholds)
+        projections.shrink(out, point, thresholds)
         naive.shrink(expected, point, thresholds)
         np.testing.assert_allclose(out, expected, atol=TOLERANCE[precision])
         assert 5 < np.sum(out == 0) < 95
@@ -193,12 +197,12 @@ def test_shrunk_entries_match_naive(precision: Precision) -> None:
 def test_lines_between_candidates_match_naive(precision: Precision, arrays: bool, sign: int) -> None:
     made = make_entries(precision, arrays, 1500)
     bounds = (np.atleast_1d(bound) for bound in (made.lower, made.upper))
-    entries = projectionsbends.Shard(made.point.astype(np.float64), made.signs, *bounds)
+    entries = projections.Shard(made.point.astype(np.float64), made.signs, *bounds)
     candidates = np.array([-0.5, -0.2, 0.1, 0.1000001, 0.8])
     cutters = np.array([1.5 * 2.0**16, 1.5 * 2.0**-24, 1.5 * 2.0**-64])
     bins, expected = np.full((2, 11, 5), np.nan)
     extremes, bends = np.full((2, 6, 2), np.nan)
-    largest = projectionsbends.sum_bends(bins, extremes, entries, candidates, cutters, sign)
+    largest = projections.sum_bends(bins, extremes, entries, candidates, cutters, sign)
     assert largest == naive.sum_bends(expected, bends, entries, candidates, cutters, sign)
     np.testing.assert_array_equal(extremes, bends)
     np.testing.assert_array_equal(bins[:, 4], expected[:, 4])
@@ -207,3 +211,75 @@ def test_lines_between_candidates_match_naive(precision: Precision, arrays: bool
     lines = np.cumsum(bins, axis=0)[straight]
     np.testing.assert_allclose(lines[:, :3].sum(axis=1), expected[straight, 0], rtol=1e-12)
     np.testing.assert_array_equal(lines[:, 3], expected[straight, 3])
+
+
+# tests.compiled.test_projectionsnewton
+
+
+def entries_of(precision: Precision, arrays: bool, size: int = 500) -> Entries:
+    rng = np.random.default_rng(size)
+    point = np.round(rng.standard_normal(size), 2).astype(precision)
+    signs = np.where(rng.random(size) < 0.4, 1, -1).astype(np.int8)
+    if not arrays:
+        return Entries(point, signs, 0.0, 0.5)
+    lower = -np.round(rng.random(size), 1)
+    return Entries(point, signs, lower, lower + rng.choice([0.0, 0.3, np.inf], size))
+
+
+def clipped(entries: Entries, plus: float, minus: float) -> NDArray[np.float64]:
+    return np.clip(entries.point - np.where(entries.signs > 0, plus, minus), entries.lower, entries.upper)
+
+
+@pytest.mark.parametrize(("precision", "arrays"), [("float64", False), ("float64", True), ("float32", False)])
+def test_sums_of_classes_match_naive(precision: Precision, arrays: bool) -> None:
+    entries = entries_of(precision, arrays)
+    found, expected = sum_classes(entries, 0.2, -0.3), naive.sum_classes(entries, 0.2, -0.3)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+    assert min(free for _, free, _ in expected) > 5
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("guess", [0.31, 0.25, -0.4])
+def test_steps_from_a_guess_end_where_sums_are_the_totals(guess: float, arrays: bool) -> None:
+    entries = entries_of("float64", arrays)
+    plus, minus = entries.signs > 0, entries.signs < 0
+    total = float(entries.signs @ clipped(entries, 0.3, -0.3))
+    theta, passes, found = improve_multiplier(entries, total, guess)
+    assert found
+    assert passes <= 6
+    assert theta == pytest.approx(0.3, abs=1e-9)
+    assert entries.signs @ clipped(entries, theta, -theta) == pytest.approx(total, abs=1e-11)
+    totals = clipped(entries, 0.3, 0.1)[plus].sum(), clipped(entries, 0.3, 0.1)[minus].sum()
+    one, other, passes, found = improve_multipliers(entries, *totals, guess, 0.12)
+    assert found
+    assert passes <= 6
+    moved = clipped(entries, one, other)
+    assert (moved[plus].sum(), moved[minus].sum()) == pytest.approx(totals, abs=1e-11)
+
+
+def test_steps_from_a_guess_give_up_where_nothing_is_free() -> None:
+    entries = entries_of("float64", False)
+    assert not improve_multiplier(entries, 3.0, 50.0)[2]
+    assert not improve_multipliers(entries, 3.0, 3.0, 0.1, 50.0)[3]
+
+
+# tests.compiled.test_shardsums
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_sums_and_clips_match_naive(precision: str) -> None:
+    random = np.random.default_rng(0)
+    points = random.normal(size=101).astype(precision)
+    points[:4] = 0.5, 0.0, 1.0, 0.25  # ends of boxes, too
+    signs = np.where(random.random(101) < 0.4, 1.0, -1.0).astype(precision)
+    upper = random.choice([0.5, 1.0, np.inf], size=101).astype(precision)
+    thresholds = np.array([[-1.0, 0.0, 0.25, 0.5], [2.0, 0.1, -0.3, 0.0]], dtype=precision)
+    found, expected = np.ones((2, 4, 2), precision), np.ones((2, 4, 2), precision)
+    projections.clipped_sums(found, points, signs, upper, thresholds)
+    naive_projections.clipped_sums(expected, points, signs, upper, thresholds)
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if precision == "float32" else 1e-13)
+    out, clipped = np.empty_like(points), np.empty_like(points)
+    projections.clip_by_sign(out, points, signs, upper, 0.3, -0.2)
+    naive_projections.clip_by_sign(clipped, points, signs, upper, 0.3, -0.2)
+    np.testing.assert_allclose(out, clipped, rtol=1e-6 if precision == "float32" else 1e-15, atol=1e-7)
+    assert 0 < np.count_nonzero(out) < 101

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tests.naive.breakpoints as naive_breakpoints
-import tests.naive.cutpasses as naive_cutpasses
-import tests.naive.master as naive_master
-import tests.naive.piecewise as naive_piecewise
-from okl.compiled import breakpoints, cutpasses, master, piecewise
-from okl.types import FloatArray
+import tests.naive.bundle as naive_breakpoints
+import tests.naive.bundle as naive_cutpasses
+import tests.naive.bundle as naive_master
+import tests.naive.bundle as naive_piecewise
+from okl.compiled import bundle
+from okl.foundation.types import FloatArray
 
 LOSSES = ["hinge", "tube", "tube of no width", "classes"]
 
@@ -40,7 +40,7 @@ def test_losses_slopes_and_lines_match_naive(loss: str) -> None:
     for seed in range(5):
         name, inputs, slopes = case(loss, seed)
         expected = slopes.copy()
-        found = getattr(piecewise, f"{name}_slopes")(slopes, *inputs)
+        found = getattr(bundle, f"{name}_slopes")(slopes, *inputs)
         losses, _ = getattr(naive_piecewise, f"{name}_slopes")(expected, *inputs)
         assert found[0] == pytest.approx(losses, rel=1e-13)
         assert float((slopes * inputs[0]).sum()) + found[1] == pytest.approx(
@@ -52,7 +52,7 @@ def test_losses_slopes_and_lines_match_naive(loss: str) -> None:
         directions = along if along.ndim == 2 else along[:, None]
         np.testing.assert_allclose((given * directions).sum(axis=1), (wanted * directions).sum(axis=1))
         for t in (0.0, 0.3, 1.0):
-            line = getattr(piecewise, f"{name}_line")(*inputs, t)
+            line = getattr(bundle, f"{name}_line")(*inputs, t)
             np.testing.assert_allclose(line, getattr(naive_piecewise, f"{name}_line")(*inputs, t), rtol=1e-13)
         assert 0 < (given == 0.0).all(axis=1).sum() < len(given) or loss == "tube of no width"
 
@@ -64,14 +64,14 @@ def test_kinks_match_naive(loss: str, longest: float) -> None:
         name, inputs, slopes = case(loss, seed)
         at, by, wanted_at, wanted_by = np.zeros((4, 5 * slopes.size))
         parabola = (-3.0, 0.5, longest, 1.0 / len(slopes))
-        count, slope = getattr(breakpoints, f"{name}_kinks")(at, by, *inputs, *parabola)
+        count, slope = getattr(bundle, f"{name}_kinks")(at, by, *inputs, *parabola)
         wanted, same = getattr(naive_breakpoints, f"{name}_kinks")(wanted_at, wanted_by, *inputs, *parabola)
         assert slope == pytest.approx(same, rel=1e-13)
         assert count >= wanted > 0
         passed, expected = sums_at(at, by, count), sums_at(wanted_at, wanted_by, wanted)
         np.testing.assert_allclose(passed, expected, atol=1e-12)
         step = naive_breakpoints.least_step(wanted_at, wanted_by, wanted, slope, 0.5, longest)
-        assert breakpoints.least_step(at, by, count, slope, 0.5, longest) == pytest.approx(step, abs=1e-12)
+        assert bundle.least_step(at, by, count, slope, 0.5, longest) == pytest.approx(step, abs=1e-12)
         assert step > 0.0
 
 
@@ -91,7 +91,7 @@ def test_least_step_matches_sorting_whatever_the_order_and_the_ties() -> None:
         jumps, slope, curvature = rng.random(count), -rng.random() * 10, rng.random() * (seed % 4 > 0)
         longest = 6.0 if seed % 5 else 2.0
         wanted = naive_breakpoints.least_step(positions.copy(), jumps.copy(), count, slope, curvature, longest)
-        steps.append(breakpoints.least_step(positions, jumps, count, slope, curvature, longest))
+        steps.append(bundle.least_step(positions, jumps, count, slope, curvature, longest))
         assert steps[-1] == pytest.approx(wanted, abs=1e-12)
     assert len(set(steps)) > 150
 
@@ -100,7 +100,7 @@ def test_least_step_ends_behind_a_flat_piece_whose_derivative_is_rounding() -> N
     jumps = np.array([0.1, 0.2, 0.7, 0.5])  # 0.1 + 0.2 + 0.7 is not 1
     for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
         positions = np.array([1.0, 2.0, 3.0, 4.0])[order]
-        step = breakpoints.least_step(positions, jumps[order], 4, -np.nextafter(1.0, 2.0), 0.0, np.inf)
+        step = bundle.least_step(positions, jumps[order], 4, -np.nextafter(1.0, 2.0), 0.0, np.inf)
         assert step in (3.0, 4.0)
 
 
@@ -117,12 +117,12 @@ def test_master_matches_trying_every_support(n_cuts: int) -> None:
         start[rng.integers(n_cuts)] = 1.0
         gamma, wanted = start.copy(), start.copy()
         room = (np.empty((n_cuts, n_cuts)), np.empty((2, n_cuts)), np.empty(n_cuts, dtype=np.int64))
-        bound = master.solve_master(gamma, *room, products, intercepts, lam, 100)
+        bound = bundle.solve_master(gamma, *room, products, intercepts, lam, 100)
         expected = naive_master.solve_master(wanted, *room, products, intercepts, lam, 100)
         assert bound == pytest.approx(expected, rel=1e-9, abs=1e-9)
         assert gamma.min() >= 0.0
         assert gamma.sum() == pytest.approx(1.0, abs=1e-12)
-        assert master.bound_of(gamma, products, intercepts, lam) == pytest.approx(bound, rel=1e-13)
+        assert bundle.bound_of(gamma, products, intercepts, lam) == pytest.approx(bound, rel=1e-13)
         sizes.append(int((gamma > 0).sum()))
     assert max(sizes) > 1 or n_cuts == 1
 
@@ -142,6 +142,6 @@ def test_passes_match_naive(precision: str) -> None:
     ]
     for name, out, inputs in pairs:
         expected = out.copy()
-        getattr(cutpasses, name)(out, *inputs)
+        getattr(bundle, name)(out, *inputs)
         getattr(naive_cutpasses, name)(expected, *inputs)
         np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-13)

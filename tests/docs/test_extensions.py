@@ -11,29 +11,27 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from okl import extensions
-from okl.accelerated.catalogue import make_model
-from okl.accelerated.fapg import Fapg, solve
-from okl.accelerated.operators import DenseRows
-from okl.checkpoints.origin import Origin, refuse_other_origin
-from okl.checkpoints.tree import PutTogether, TakenApart
-from okl.configuration import TrainSettings, settings_from
-from okl.errors import CheckpointError, ConfigError, ModelError
-from okl.execution.dask.versions import complaint_about, versions
-from okl.execution.local import LocalExecution
-from okl.execution.protocol import Execution
-from okl.extending import add_loss, use_extension
-from okl.extensions import running
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.distributed.cluster import complaint_about, versions
+from okl.distributed.local import LocalExecution
+from okl.extensions import add_loss
 from okl.features.extension import draw_extension_map
-from okl.features.stored import map_from_stored
+from okl.features.predictors import map_from_stored, predictor_from_stored
+from okl.foundation import plugins
+from okl.foundation.errors import CheckpointError, ConfigError, ModelError
+from okl.foundation.plugins import use_extension
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.types import Task
 from okl.kernels import Gaussian, Laplacian
-from okl.learning import learn
 from okl.losses import ExtensionLoss, Logistic, make_loss
-from okl.planning import make_solver
-from okl.predictors import predictor_from_stored
-from okl.store.dataset import Dataset
-from okl.store.model import Model, load_model, save_model
-from okl.types import Task
+from okl.models.file import Model, load_model, save_model
+from okl.runs.checkpoint import Origin, PutTogether, TakenApart, refuse_other_origin
+from okl.runs.loop import learn
+from okl.runs.plan import make_solver
+from okl.solvers.accelerated.catalogue import make_model
+from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.operators import DenseRows
 
 FOLDER = Path(__file__).parents[2] / "infra" / "docs" / "examples" / "extensions"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -166,7 +164,7 @@ def test_a_map_that_draws_no_arrays_by_name_is_refused(tmp_path: Path) -> None:
     }
     for number, (told, drawn) in enumerate(draws.items()):
         (tmp_path / f"drawing_{number}.py").write_text(
-            "from okl.extending import add_map\n"
+            "from okl.extensions import add_map\n"
             f"add_map('drawing-{number}', draw=lambda *sizes: {drawn}, transform=lambda arrays, inputs: inputs)\n"
         )
         use_extension(tmp_path / f"drawing_{number}.py")
@@ -187,7 +185,7 @@ TRANSFORMS = {
 def test_a_map_that_fails_is_told_in_its_own_words(transform: str, tmp_path: Path) -> None:
     number = [*TRANSFORMS].index(transform)
     (tmp_path / f"failing_{number}.py").write_text(
-        "from okl.extending import add_map\n"
+        "from okl.extensions import add_map\n"
         f"add_map('failing-{number}', draw=lambda kernel, n, m, random: {{'w': random.normal(size=(n, m))}}, "
         f"transform=lambda arrays, inputs: {transform})\n"
     )
@@ -198,7 +196,7 @@ def test_a_map_that_fails_is_told_in_its_own_words(transform: str, tmp_path: Pat
 
 def test_a_map_that_fails_to_draw_is_told_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "undrawn.py").write_text(
-        "from okl.extending import add_map\n"
+        "from okl.extensions import add_map\n"
         "add_map('undrawn', draw=lambda kernel: {}, transform=lambda arrays, inputs: inputs)\n"
     )
     use_extension(tmp_path / "undrawn.py")
@@ -208,7 +206,7 @@ def test_a_map_that_fails_to_draw_is_told_in_its_own_words(tmp_path: Path) -> No
 
 def test_inputs_that_a_map_hands_back_stay_the_callers(tmp_path: Path) -> None:
     (tmp_path / "itself.py").write_text(
-        "from okl.extending import add_map\n"
+        "from okl.extensions import add_map\n"
         "add_map('itself', draw=lambda *sizes: {}, transform=lambda arrays, inputs: inputs)\n"
     )
     use_extension(tmp_path / "itself.py")
@@ -218,7 +216,7 @@ def test_inputs_that_a_map_hands_back_stay_the_callers(tmp_path: Path) -> None:
     assert inputs.sum() == 6.0
 
 
-LOSS = "from okl.extending import add_loss\nadd_loss({}, value={}, derivative={})"
+LOSS = "from okl.extensions import add_loss\nadd_loss({}, value={}, derivative={})"
 BAD = {
     "import nothing_at_all": r"bad\.py fails when it is imported: ModuleNotFoundError",
     "x = 1": r"bad\.py adds nothing: call add_loss",
@@ -230,8 +228,8 @@ BAD = {
     LOSS.format(
         "'huber', task='binary'", "lambda s, t: s", "lambda s, t: 1.0"
     ): r"'huber' comes from huber\.py .* and from bad",
-    "from okl.extending import add_model\n@add_model\nclass My:\n    pass": "no class derived from okl.extending",
-    "from okl.extending import Classifier, add_model\n@add_model\nclass My(Classifier):\n    pass": (
+    "from okl.extensions import add_model\n@add_model\nclass My:\n    pass": "no class derived from okl.extensions",
+    "from okl.extensions import Classifier, add_model\n@add_model\nclass My(Classifier):\n    pass": (
         "model My lacks NAME, PARAMETER, EQUATION, of"
     ),
     "raise SystemExit(3)": "fails when it is imported: SystemExit: 3",
@@ -241,15 +239,15 @@ BAD = {
 @pytest.mark.parametrize("text", BAD)
 def test_a_bad_extension_is_refused_with_its_reason(text: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(text)
-    before = extensions.files()
+    before = plugins.files()
     with pytest.raises(ConfigError, match=BAD[text]):
         use_extension(tmp_path / "bad.py")
-    assert extensions.files() == before
+    assert plugins.files() == before
 
 
 def test_what_cannot_be_compiled_is_refused_before_rows_are_read(tmp_path: Path) -> None:
     (tmp_path / "textual.py").write_text(
-        "from okl.extending import add_loss\n"
+        "from okl.extensions import add_loss\n"
         "def slope(s, t):\n    return float(str(2 * s))\n"
         "add_loss('textual', task='regression', value=lambda s, t: s * s, derivative=slope)\n"
     )
@@ -304,19 +302,19 @@ def test_another_state_of_a_file_is_another_extension(tmp_path: Path) -> None:
 
 def test_names_of_okl_import_no_extension_and_others_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "later.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "later"))
-    monkeypatch.setenv(extensions.VARIABLE, "")  # and taken away again
+    monkeypatch.setenv(plugins.VARIABLE, "")  # and taken away again
     with pytest.raises(
         ConfigError, match=r"loss = 'later': input should be 'auto', .*, or one that --extension adds\."
     ):
         settings(loss="later")
-    extensions.offer(str(tmp_path / "later.py"))
+    plugins.offer(str(tmp_path / "later.py"))
     assert settings(loss="hinge").loss == "hinge"
-    assert not any("later" in module for module in extensions.files())
+    assert not any("later" in module for module in plugins.files())
     assert settings(loss="later").model_dump(mode="json")["loss"] == "later"
-    assert any("later" in module for module in extensions.files())
+    assert any("later" in module for module in plugins.files())
     assert "later" in TrainSettings.model_json_schema()["properties"]["loss"]["enum"]
     with pytest.raises(ConfigError, match="not a file"):
-        extensions.offer(str(tmp_path / "nowhere.py"))
+        plugins.offer(str(tmp_path / "nowhere.py"))
 
 
 def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,18 +324,18 @@ def test_a_package_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pyte
     (about / "entry_points.txt").write_text("[okl.extensions]\nlosses = packed_losses\n")
     (tmp_path / "packed_losses.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "packed"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(running, "_looked_at", set())  # as at the beginning of a process
+    monkeypatch.setattr(plugins, "_looked_at", set())  # as at the beginning of a process
     loss = make_loss("packed")
     assert isinstance(loss, ExtensionLoss)
     assert loss.origin == "okl-packed 1.2"
-    assert extensions.packages() == ("okl-packed",)
-    assert versions(extensions.packages())["okl-packed"] == "1.2"
+    assert plugins.packages() == ("okl-packed",)
+    assert versions(plugins.packages())["okl-packed"] == "1.2"
     assert complaint_about("tcp://there", versions()).endswith("python -m pip install okl-packed==1.2")
 
 
 def test_files_are_told_of_where_others_start_processes() -> None:
-    assert extensions.elsewhere("fogd", "auto", "independent") == ""
-    assert extensions.elsewhere("smoothed-svm", "huber").startswith(
+    assert plugins.elsewhere("fogd", "auto", "independent") == ""
+    assert plugins.elsewhere("smoothed-svm", "huber").startswith(
         "huber, smoothed-svm: of a file. Where runs take place, set"
     )
 

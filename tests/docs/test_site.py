@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 import typer
 
-import flows
+import flows.cli
 import okl
-import okl.extending
-import okl.oco
-from flows.options import INGEST, TRAIN
-from okl.configuration import IngestSettings, TrainSettings, settings_from
-from okl.extending import use_extension
+import okl.extensions
+from flows.cli.options import INGEST, TRAIN
+from okl.foundation.plugins import use_extension
+from okl.foundation.settings import IngestSettings, TrainSettings, settings_from
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "infra" / "docs"
@@ -48,10 +47,10 @@ LEARNS = {
 
 @pytest.fixture(scope="module")
 def group() -> Any:
-    for module in pkgutil.iter_modules(flows.__path__, "flows."):
-        if module.name.startswith("flows.commands"):
+    for module in pkgutil.iter_modules(flows.cli.__path__, "flows.cli."):
+        if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return typer.main.get_command(importlib.import_module("flows.commands").app)
+    return typer.main.get_command(importlib.import_module("flows.cli.commands").app)
 
 
 def parsed(group: Any, words: list[str]) -> tuple[str, dict[str, Any]]:
@@ -140,7 +139,7 @@ def test_every_public_name_is_documented() -> None:
     settings = re.findall(r"^\.\. okl-settings:: (\S+)", (DOCS / "reference" / "settings.md").read_text(), re.MULTILINE)
     assert set(okl.__all__) - {"__version__"} == {name[4:] for name in told if name.count(".") == 1} | set(settings)
     assert {f"okl.oco.{name}" for name in okl.oco.__all__} <= set(told)
-    assert {f"okl.extending.{name}" for name in ("add_loss", "add_model", "add_map", "use_extension")} <= set(told)
+    assert {f"okl.extensions.{name}" for name in ("add_loss", "add_model", "add_map", "use_extension")} <= set(told)
 
 
 @pytest.mark.parametrize("path", READ, ids=lambda path: str(path.relative_to(ROOT)))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification, make_moons
 
-from okl.estimators import FOGDClassifier, FOGDRegressor
-from okl.types import FloatArray
+from okl.estimators.online import FOGDClassifier, FOGDRegressor
+from okl.foundation.types import FloatArray
 
 Fitted = FOGDClassifier | FOGDRegressor
 

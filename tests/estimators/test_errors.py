@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError, DataError, DivergedError
-from okl.estimators import FOGDClassifier, FOGDRegressor
+from okl.estimators.online import FOGDClassifier, FOGDRegressor
+from okl.foundation.errors import ConfigError, DataError, DivergedError
 from tests.estimators.cases import CASE, begun, moons, waves
 
 

@@ -17,22 +17,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from okl.estimators import (
+from okl.estimators.fourier_map import FourierMap
+from okl.estimators.online import (
     BudgetKernelClassifier,
     BudgetKernelRegressor,
     ExpertKernelClassifier,
     ExpertKernelRegressor,
     FOGDClassifier,
     FOGDRegressor,
-    FourierMap,
-    KernelRidgeClassifier,
-    KernelRidgeRegressor,
     NOGDClassifier,
     NOGDRegressor,
-    PegasosClassifier,
-    SCSClassifier,
-    SCSRegressor,
 )
+from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from okl.estimators.subgradient import PegasosClassifier, SCSClassifier, SCSRegressor
 from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 
 

@@ -7,7 +7,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from okl.estimators import FourierMap
+from okl.estimators.fourier_map import FourierMap
 from okl.kernels import Gaussian
 from tests.estimators.cases import moons, waves
 

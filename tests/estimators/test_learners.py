@@ -10,8 +10,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from okl.errors import ConfigError
-from okl.estimators import (
+from okl.estimators.base import OnlineEstimator
+from okl.estimators.online import (
     BudgetKernelClassifier,
     BudgetKernelRegressor,
     ExpertKernelClassifier,
@@ -19,9 +19,9 @@ from okl.estimators import (
     NOGDClassifier,
     NOGDRegressor,
 )
-from okl.estimators.base import OnlineEstimator
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian
-from okl.types import FloatArray
 from tests.estimators.cases import moons, several, waves
 
 CLASSIFIERS: dict[str, OnlineEstimator] = {

@@ -9,11 +9,11 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from okl.errors import ConfigError, DataError
-from okl.estimators import CSVMClassifier, MMFDAClassifier, NuSVMClassifier, UnifiedClassifier
+from okl.estimators.accelerated import CSVMClassifier, MMFDAClassifier, NuSVMClassifier, UnifiedClassifier
 from okl.features.fourier import draw_fourier_map
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian
-from okl.types import FloatArray
 from tests.estimators.cases import moons, several
 
 

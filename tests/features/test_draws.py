@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError
-from okl.features.drawing import STRUCTURED_FROM, draw_map
-from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.features.orthogonal import draw_orthogonal_map
-from okl.features.protocol import FeatureMap
-from okl.features.quasi import draw_quasi_map
-from okl.features.structured import StructuredFeatures, draw_structured_map
+from okl.features.base import FeatureMap
+from okl.features.fourier import (
+    STRUCTURED_FROM,
+    FourierFeatures,
+    StructuredFeatures,
+    draw_fourier_map,
+    draw_map,
+    draw_orthogonal_map,
+    draw_quasi_map,
+    draw_structured_map,
+)
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52
-from okl.types import FloatArray
 
 Draw = Callable[..., FeatureMap]
 DRAWS: list[Draw] = [draw_orthogonal_map, draw_quasi_map, draw_structured_map]

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError, DataError
 from okl.features.fourier import FourierFeatures, draw_fourier_map
-from okl.features.scoring import score_rows
+from okl.features.predictors import score_rows
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
-from okl.types import FloatArray, Precision
 
 PRECISIONS: list[Precision] = ["float32", "float64"]
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}

@@ -5,12 +5,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError
-from okl.features.clusters import cluster_centres, draw_in_proportion
-from okl.features.landmarks import MOST_ROWS, Landmarks, cholesky_pivots, choose_landmarks, kernel_diagonal
+from okl.features.landmarks import (
+    MOST_ROWS,
+    Landmarks,
+    cholesky_pivots,
+    choose_landmarks,
+    cluster_centres,
+    draw_in_proportion,
+    kernel_diagonal,
+)
 from okl.features.nystrom import fit_nystrom_map
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Polynomial
-from okl.types import FloatArray
 
 METHODS: list[Landmarks] = ["uniform", "kmeans", "rpcholesky"]
 

@@ -8,19 +8,15 @@ import pickle
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError, DataError, ModelError
 from okl.features.bandwidth import kernel_of_bandwidth, median_distance
-from okl.features.fourier import draw_fourier_map
+from okl.features.base import FeatureMap
+from okl.features.fourier import draw_fourier_map, draw_orthogonal_map, draw_quasi_map, draw_structured_map
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
-from okl.features.orthogonal import draw_orthogonal_map
-from okl.features.protocol import FeatureMap
-from okl.features.quasi import draw_quasi_map
-from okl.features.scoring import score_rows
-from okl.features.stored import map_from_stored
-from okl.features.structured import draw_structured_map
+from okl.features.predictors import map_from_stored, score_rows
+from okl.foundation.errors import ConfigError, DataError, ModelError
+from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian, Laplacian, Matern32, Matern52
-from okl.types import FloatArray, Precision
 
 N_INPUTS = 4
 

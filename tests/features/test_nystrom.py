@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.errors import ConfigError, DataError
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
-from okl.features.scoring import score_rows
+from okl.features.predictors import score_rows
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52, Polynomial
-from okl.types import FloatArray, Precision
 
 KERNELS: list[Kernel] = [Gaussian(2.0), Laplacian(4.0), Matern32(2.0), Matern52(2.0), Polynomial(2), Linear()]
 TOLERANCE = {"float32": 1e-3, "float64": 1e-9}

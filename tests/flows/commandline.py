@@ -15,8 +15,8 @@ import pytest
 
 from flows.cli import main
 from flows.server import prefect_home
-from okl.store.places import Place
-from tests.execution.processes import heed_interrupts
+from okl.foundation.locations import Place
+from tests.distributed.processes import heed_interrupts
 from tests.flows.environment import child_environment
 
 _started: list[subprocess.Popen[str]] = []

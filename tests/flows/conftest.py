@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.server import OwnServer, own_server, prefect_home
+from okl.foundation.settings import TrainSettings
+from okl.runs.train import train
+from tests.data.sources import parquet, replaced
+from tests.flows.commandline import Terminal
+from tests.flows.environment import child_environment
+from tests.rows import curved
+
 # Before Prefect is imported, which happens when the test modules are: it reads its home and its consent then.
 os.environ.pop("PREFECT_API_URL", None)
 os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="okl-tests-prefect-")
 os.environ["DO_NOT_TRACK"] = "1"
-
-from flows.server import OwnServer, own_server, prefect_home
-from okl.configuration import TrainSettings
-from okl.training import train
-from tests.flows.commandline import Terminal
-from tests.flows.environment import child_environment
-from tests.rows import curved
-from tests.store.sources import parquet, replaced
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from okl.errors import DataError
-from okl.progress import Observer
+from okl.foundation.errors import DataError
+from okl.foundation.telemetry import Observer
 
 STAGES = ("plan", "count", "report")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from prefect import flow
 
-from flows.announcing import announce
-from flows.records import wait_for_records
+from flows.artifacts import announce
+from flows.run import wait_for_records
 from flows.server import OwnServer
 from flows.stages import Started
-from okl.configuration import TrainSettings
-from okl.retraining.settings import RetrainSettings
-from tests.execution.processes import soon
+from okl.foundation.settings import TrainSettings
+from okl.lifecycle.settings import RetrainSettings
+from tests.distributed.processes import soon
 from tests.flows.conftest import query
 
 

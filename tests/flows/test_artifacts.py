@@ -9,7 +9,7 @@ import pytest
 
 from flows.artifacts import artifact_key, clean
 from flows.progress import TeeObserver, TerminalObserver, describe_metrics, terminal_observer
-from okl.progress import NullObserver
+from okl.foundation.telemetry import NullObserver
 
 
 @pytest.mark.parametrize("words", [("Okl Train", "Balanced_accuracy"), ("--a--", "b%"), ("ROC AUC",)])

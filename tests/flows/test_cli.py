@@ -11,8 +11,8 @@ import pytest
 from prefect.client.orchestration import get_client
 
 from flows.server import OwnServer
-from okl.store.manifest import open_dataset
-from okl.store.model import load_model
+from okl.data.manifest import open_dataset
+from okl.models.file import load_model
 from tests.flows.commandline import Terminal, processes_of, tree
 from tests.rows import curved, scores_of, write
 

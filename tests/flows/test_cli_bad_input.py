@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from flows.server import OwnServer
+from tests.data.bad_sources import CASES
+from tests.data.sources import parquet, replaced
 from tests.flows.commandline import Terminal, tree
 from tests.flows.conftest import query
-from tests.store.bad_sources import CASES
-from tests.store.sources import parquet, replaced
 
 EARLY = [
     *("missing file", "no match", "empty directory", "unknown ending", "not Parquet", "empty file", "truncated file"),
@@ -259,7 +259,7 @@ def test_what_the_system_refuses_is_one_sentence(
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device", "/disk/part-00000.parquet")
 
-    monkeypatch.setattr("okl.store.manifest.open_dataset", full)
+    monkeypatch.setattr("okl.data.manifest.open_dataset", full)
     outcome = terminal.okl("describe", tmp_path)
     assert outcome.code == 1
     assert outcome.sentence == (

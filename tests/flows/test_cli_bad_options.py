@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.commands_plan import paper_of
+from flows.cli.options import train_settings
+from flows.cli.plan import paper_of
 from flows.server import OwnServer
-from flows.words import train_settings
+from tests.data.sources import parquet
 from tests.flows.commandline import Terminal, tree
 from tests.rows import curved
-from tests.store.sources import parquet
 
 BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     "no such setting": (["--set", "pases=2"], r"'pases' is not an option .*; it takes .*data"),

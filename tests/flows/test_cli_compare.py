@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from flows.server import OwnServer
-from okl.comparison.dispatch import compare
-from okl.comparison.settings import CompareSettings
-from tests.comparison.sets import make_set
+from okl.runs.compare import CompareSettings
+from okl.runs.compare_run import compare
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
-from tests.online.constraints.cases import sensitive_data
+from tests.runs.compare.sets import make_set
+from tests.solvers.online.constraints_cases import sensitive_data
 
 
 def test_models_are_compared_recorded_and_the_best_one_scores(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.interrupts import FIRST, SECOND
+from flows.run import FIRST, SECOND
 from flows.server import OwnServer, prefect_home
 from infra.tls.make import main as make_certificates
-from tests.execution.processes import descendants, heed_interrupts, listening, soon
-from tests.execution.test_lifecycle import LOOPBACK
+from tests.distributed.processes import descendants, heed_interrupts, listening, soon
+from tests.distributed.test_lifecycle import LOOPBACK
 from tests.flows.commandline import Terminal, copy_database, end_started, processes_of, start, tree, wait
 from tests.flows.conftest import query
 from tests.flows.environment import child_environment
@@ -110,7 +110,7 @@ def test_a_step_that_diverges_ends_with_exit_code_one(
 
 SIGNALS = """
 import os, signal, sys, time
-from flows.interrupts import interruptible
+from flows.run import interruptible
 with interruptible():
     {body}
 """

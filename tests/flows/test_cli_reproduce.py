@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from flows.server import OwnServer
-from okl.reproduction.run import reproduce
-from okl.reproduction.settings import ReproduceSettings
+from okl.papers.base import ReproduceSettings
+from okl.papers.run import reproduce
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
-from tests.reproduction.sets import write_set
+from tests.papers.sets import write_set
 
 
 def test_a_table_is_reproduced_on_workers_recorded_and_resumed(

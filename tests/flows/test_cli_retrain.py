@@ -10,13 +10,13 @@ import pytest
 
 import okl
 from flows.server import OwnServer
-from okl.registry.registry import Registry
-from okl.retraining.wording import summary_text
-from tests.execution.processes import soon
+from okl.lifecycle.report import summary_text
+from okl.models.registry import Registry
+from tests.distributed.processes import soon
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
-from tests.registry.models import publish
-from tests.retraining.shards import content, land
+from tests.lifecycle.shards import content, land
+from tests.models.registered import publish
 
 WORDS = ["--frequencies", "60", "--bandwidth", "1", "--step-size", "1", "--scale", "standard", "--key", "hour",
          "--settle-seconds", "0", "--publish-if", "not worse"]  # fmt: skip

@@ -11,8 +11,8 @@ import pytest
 
 import okl
 from flows.server import OwnServer
-from okl.store.report import text_summary
-from okl.types import Task
+from okl.foundation.types import Task
+from okl.report.run import text_summary
 from tests.flows.commandline import Terminal
 from tests.rows import curved, inputs_of, scores_of, write
 

@@ -27,25 +27,24 @@ from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import temporary_settings
 
-from flows.announcing import announce
-from flows.deploy import deploy
-from flows.deployplan import packaged_plan
-from flows.records import wait_for_records
-from flows.schedule import deployed_text
+from flows.artifacts import announce
+from flows.cli.deploy import deployed_text
+from flows.deploy import deploy, packaged_plan
+from flows.run import wait_for_records
 from flows.server import OwnServer
 from flows.service import RetrainService
 from flows.stack.deployed import deployments_of, schedules_at
 from flows.stack.rescoring import rescoring_at
 from flows.stages import Started
-from okl.configuration import IngestSettings, TrainSettings
-from okl.errors import ConfigError, ExecutionError
-from okl.retraining.settings import RetrainSettings
-from okl.scoring import SCORE_STAGES
-from okl.training import TRAIN_STAGES
+from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.lifecycle.settings import RetrainSettings
+from okl.runs.predict import SCORE_STAGES
+from okl.runs.train import TRAIN_STAGES
 from tests.flows.blobs import write_blobs
 from tests.flows.conftest import query
 from tests.flows.environment import child_environment
-from tests.retraining.shards import content, land
+from tests.lifecycle.shards import content, land
 
 RUN_SECONDS = 120.0
 FORMS = {

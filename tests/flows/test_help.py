@@ -12,10 +12,10 @@ import pytest
 import typer
 
 import flows.cli  # noqa: F401  the command's own module
-from flows.journey import FIRST_STEPS, JOURNEY
-from flows.sections import SECTIONS, Sectioned
-from okl.configuration import TrainSettings
-from okl.retraining.settings import RetrainSettings
+from flows.cli.commands import FIRST_STEPS, JOURNEY
+from flows.cli.options import SECTIONS, Sectioned
+from okl.foundation.settings import TrainSettings
+from okl.lifecycle.settings import RetrainSettings
 from tests.flows.commandline import Terminal
 
 
@@ -25,7 +25,7 @@ def test_every_command_has_its_place_and_a_sentence(
     out = Terminal(capsys, monkeypatch).okl("--help").out
     listed = [line.split()[0] for line in out.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     assert tuple(name for name in listed if name in JOURNEY) == JOURNEY
-    from flows.commands import app
+    from flows.cli.commands import app
 
     group = typer.main.get_command(app)
     assert set(group.list_commands(None)) == set(JOURNEY)  # type: ignore[attr-defined]
@@ -35,7 +35,7 @@ def test_every_command_has_its_place_and_a_sentence(
 
 
 def test_the_first_steps_are_words_that_their_commands_take() -> None:
-    from flows.commands import app
+    from flows.cli.commands import app
 
     group = typer.main.get_command(app)
     steps = [re.split(r"\s{2,}", line.strip())[0].split() for line in FIRST_STEPS.splitlines() if line[:5] == "  okl"]
@@ -49,7 +49,7 @@ def test_the_first_steps_are_words_that_their_commands_take() -> None:
 def test_options_stand_under_headings_in_the_order_of_need(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.commands import app
+    from flows.cli.commands import app
 
     monkeypatch.setenv("COLUMNS", "100")
     known: set[str] = set()

@@ -15,9 +15,9 @@ from prefect.cli._app import _app as prefect_command
 from prefect.settings import Settings
 from prefect.settings.legacy import _get_valid_setting_names
 
-import flows.commands_deploy
-import flows.commands_stack  # noqa: F401  each adds its commands
-from flows.commands import app
+import flows.cli.deploy
+import flows.cli.stack  # noqa: F401  each adds its commands
+from flows.cli.commands import app
 
 INFRA = Path(__file__).parents[2] / "infra"
 DASK = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}

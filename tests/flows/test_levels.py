@@ -19,12 +19,11 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.flow_engine import run_flow
 
-from flows.levels import is_passing
 from flows.server import OwnServer
 from flows.service import ServiceSettings
-from flows.stages import follow_stages
-from okl.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
-from okl.store.trying import explained
+from flows.stages import follow_stages, is_passing
+from okl.foundation.errors import ConfigError, ConflictError, DataError, ExecutionError, ModelError, OklError
+from okl.foundation.locations import explained
 from tests.flows.environment import child_environment
 
 ATTEMPTS: list[int] = []
@@ -117,7 +116,7 @@ def test_a_stage_that_takes_too_long_fails(client: SyncPrefectClient) -> None:
 HANGS = """
 import sys, time
 from uuid import UUID
-import flows.levels
+import flows.stages
 from prefect.client.orchestration import get_client
 from prefect.flow_engine import run_flow
 from tests.flows.test_levels import STAGES, works
@@ -130,7 +129,7 @@ def deaf(attempt):
             pass
 
 STAGES["deaf"] = deaf
-flows.levels.HANGING_SECONDS = 0.5
+flows.stages.HANGING_SECONDS = 0.5
 with get_client(sync_client=True) as client:
     run = client.read_flow_run(UUID(sys.argv[1]))
 run_flow(works, flow_run=run, parameters={"stage": "deaf", "service": {"stage_seconds": 0.5}}, return_type="state")

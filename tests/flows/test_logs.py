@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 
-from flows.logs import in_flow_log
-from flows.records import wait_for_records
+from flows.run import wait_for_records
 from flows.server import OwnServer
-from flows.stages import Started
-from okl.runlog import naming, run_logger
+from flows.stages import Started, in_flow_log
+from okl.foundation.telemetry import naming, run_logger
 from tests.flows.conftest import query
 
 
@@ -22,7 +21,7 @@ def test_warnings_of_any_thread_are_stored_with_the_flow_run(configured: OwnServ
     @flow
     def warning() -> None:
         started.flow_runs.append(str(runtime.flow_run.id))
-        log = run_logger("okl.execution")
+        log = run_logger("okl.distributed")
         with in_flow_log(), naming("rye"):
             log.info("not worth keeping")
             other = threading.Thread(target=log.warning, args=("worker %s is gone", "w1"))

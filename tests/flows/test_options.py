@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.options import TRAIN, Options, metavar
-from flows.words import split_pairs, train_settings
-from okl.configuration import IngestSettings, TrainSettings
-from okl.errors import ConfigError
+from flows.cli.options import TRAIN, Options, metavar, split_pairs, train_settings
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import IngestSettings, TrainSettings
 
 
 def test_command_line_wins_over_pairs_and_pairs_over_the_file(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from flows.progress import watching
-from flows.records import wait_for_records
+from flows.run import wait_for_records
 from flows.server import OwnServer
 from flows.stages import Started
 from flows.train import okl_train
-from okl.progress import NullObserver
-from okl.training import train
+from okl.foundation.telemetry import NullObserver
+from okl.runs.train import train
 from tests.flows.commandline import Terminal, end_started, start
 from tests.flows.conftest import query
 from tests.rows import curved, train_settings, write

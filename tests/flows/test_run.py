@@ -15,10 +15,10 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.states import Running
 
 from flows import run
-from flows.killed import note_killed, process_tag
+from flows.run import note_killed, process_tag
 from flows.server import OwnServer, silence
-from okl.errors import DataError, ExecutionError
-from okl.progress import NullObserver
+from okl.foundation.errors import DataError, ExecutionError
+from okl.foundation.telemetry import NullObserver
 from tests.flows.conftest import query
 from tests.flows.counted import STAGES, CountSettings
 from tests.flows.counting import counting

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flows.server import LOOPBACK, OwnServer, own_server, prefect_home
-from okl.errors import ExecutionError
+from okl.foundation.errors import ExecutionError
 from tests.flows.conftest import query
 from tests.flows.environment import child_environment
 
@@ -123,7 +123,7 @@ def test_the_server_dies_with_a_killed_parent(used_home: Path) -> None:
 
 def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path) -> None:
     source = (
-        "from flows.run import run_recorded; from okl.progress import NullObserver\n"
+        "from flows.run import run_recorded; from okl.foundation.telemetry import NullObserver\n"
         "from tests.flows.counted import CountSettings\n"
         "def load():\n"
         "    from tests.flows.counting import counting\n"

@@ -22,9 +22,9 @@ from flows.stack.plan import StackOptions
 from flows.stack.probing import health
 from flows.stack.processes import marked
 from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
-from okl.errors import ConfigError
-from okl.execution.standing import VARIABLE
-from tests.execution.processes import descendants, listening, soon
+from okl.distributed.processes import VARIABLE
+from okl.foundation.errors import ConfigError
+from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
 from tests.flows.commandline import Outcome, end_started, start, wait
 from tests.flows.conftest import query

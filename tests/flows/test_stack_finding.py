@@ -17,7 +17,7 @@ from flows.stack.finding import StackServer, stack_server
 from flows.stack.plan import StackOptions
 from flows.stack.state import StackState, take_lock
 from flows.stack.telling import leaving
-from okl.errors import ExecutionError
+from okl.foundation.errors import ExecutionError
 
 WELL = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue"
 

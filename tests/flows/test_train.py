@@ -9,11 +9,11 @@ import pytest
 
 from flows.run import run_train
 from flows.server import OwnServer
-from okl.configuration import IngestSettings, TrainSettings
-from okl.errors import DataError
-from okl.home import okl_home
-from okl.progress import NullObserver
-from okl.training import TRAIN_STAGES
+from okl.foundation.errors import DataError
+from okl.foundation.locations import okl_home
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.telemetry import NullObserver
+from okl.runs.train import TRAIN_STAGES
 from tests.flows.blobs import write_blobs
 from tests.flows.commandline import copy_database
 from tests.flows.conftest import query

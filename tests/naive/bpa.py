@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 from tests.naive.expansion import Expansion, Judged
 from tests.naive.projectron import add_to_all, projection
 

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
+from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from okl.types import FloatArray
 from tests.naive.expansion import Expansion, Judged
 
 PLACES = np.linspace(0.0, 1.0, 65)

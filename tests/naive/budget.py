@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 from tests.naive.expansion import Expansion, Judged
 
 _MASK = 2**64 - 1

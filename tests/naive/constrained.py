@@ -9,10 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from okl.compiled.blocks import Block
 from okl.compiled.constrained import Limits, Watched
-from okl.compiled.updates import Learnt, Rule
-from tests.naive.updates import loss_of
+from okl.compiled.fourier import Waves
+from okl.compiled.sgd import Learnt, Rule, Summed
+from okl.compiled.threads import Block
+from okl.foundation.types import FloatArray
+from tests.naive.fourier import map_block, score_block
+from tests.naive.sgd import learn_block, loss_of, sum_block
+
+# Slow, obvious twins of okl/compiled/constrained.py and constrainedsteps.py: each step is left to a cone solver.
 
 Vector = NDArray[np.float64]
 
@@ -68,3 +73,26 @@ def learn_constrained_block(
             learnt.total[...] += t // rule.sample_every * learnt.weights.astype(np.float64)
             learnt.counts[4] += t // rule.sample_every
     watched.values[...] = rows @ learnt.weights[0]
+
+
+# Slow, obvious twins of okl/compiled/drivers.py: all rows in one block, by one thread.
+
+
+def mapped(inputs: FloatArray, waves: Waves) -> Block:
+    shape = (len(inputs), waves.n_frequencies)
+    block = Block(np.empty(shape, dtype=inputs.dtype), np.empty(shape, dtype=inputs.dtype))
+    map_block(block, inputs, waves)
+    return block
+
+
+def learn_fourier(learnt: Learnt, inputs: FloatArray, targets: NDArray[np.float64], waves: Waves, rule: Rule) -> None:
+    learn_block(learnt, mapped(inputs, waves), targets, rule)
+
+
+def sum_fourier(
+    summed: Summed, inputs: FloatArray, targets: NDArray[np.float64], waves: Waves, weights: FloatArray, rule: Rule
+) -> None:
+    block = mapped(inputs, waves)
+    scores = np.empty((len(inputs), len(weights)), dtype=inputs.dtype)
+    score_block(scores, block, weights)
+    sum_block(summed, block, scores, targets, rule)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from okl.foundation.types import FloatArray, Task
 from okl.kernels import Kernel
-from okl.types import FloatArray, Task
 
 
 class Judged(NamedTuple):

@@ -1,13 +1,79 @@
-"""Slow, obvious twins of okl/compiled/fourier.py."""
+"""Slow, obvious twins of okl/compiled/hadamard.py: Hadamard matrices written out."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from okl.compiled.blocks import Block
-from okl.compiled.fourier import Waves
-from okl.types import FloatArray
-from tests.naive.projection import unpacked
+from okl.compiled.fourier import Structured, Waves
+from okl.compiled.threads import Block
+from okl.foundation.types import FloatArray
+
+# Slow, obvious twins of okl/compiled/hadamard.py: Hadamard matrices written out.
+
+
+def hadamard_matrix(size: int) -> FloatArray:
+    matrix: FloatArray = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix
+
+
+def hadamard_transform(columns: FloatArray) -> None:
+    columns[...] = hadamard_matrix(len(columns)) @ columns.astype(np.float64)
+
+
+def half_turn_matrix(n_inputs: int, structured: Structured) -> FloatArray:
+    """(n_inputs, n_frequencies): what rows are multiplied with."""
+    hadamard = hadamard_matrix(structured.signs.shape[2])
+    rotations = []
+    for first, second, third in structured.signs.astype(np.float64):
+        rotations.append(hadamard @ np.diag(first) @ hadamard @ np.diag(second) @ hadamard @ np.diag(third))
+    rows = np.concatenate(rotations)[: len(structured.half_turns), :n_inputs]
+    matrix: FloatArray = (rows * structured.half_turns[:, None].astype(np.float64)).T
+    return matrix
+
+
+def project_structured(products: FloatArray, inputs: FloatArray, structured: Structured) -> None:
+    products[...] = inputs.astype(np.float64) @ half_turn_matrix(inputs.shape[1], structured)
+
+
+def structured_transform(features: FloatArray, inputs: FloatArray, structured: Structured) -> None:
+    products = np.empty((len(inputs), len(structured.half_turns)))
+    project_structured(products, inputs, structured)
+    waves = np.concatenate([np.sin(np.pi * products), np.cos(np.pi * products)], axis=1)
+    features[...] = structured.amplitude * waves
+
+
+# Slow, obvious twins of okl/compiled/projection.py.
+
+
+def panels_of(matrix: FloatArray, width: int) -> FloatArray:
+    n_inputs, n_columns = matrix.shape
+    panels = np.zeros((-(-n_columns // width), n_inputs, width), dtype=matrix.dtype)
+    for i in range(n_inputs):
+        for j in range(n_columns):
+            panels[j // width, i, j % width] = matrix[i, j]
+    return panels
+
+
+def unpacked(panels: FloatArray, n_columns: int) -> FloatArray:
+    """The matrix (n_inputs, n_columns) that was packed into panels."""
+    _, n_inputs, width = panels.shape
+    matrix = np.empty((n_inputs, n_columns), dtype=panels.dtype)
+    for i in range(n_inputs):
+        for j in range(n_columns):
+            matrix[i, j] = panels[j // width, i, j % width]
+    return matrix
+
+
+def project(products: FloatArray, inputs: FloatArray, panels: FloatArray) -> None:
+    matrix = unpacked(panels, products.shape[1])
+    for row, x in enumerate(inputs):
+        for j in range(products.shape[1]):
+            products[row, j] = sum(float(x[i]) * float(matrix[i, j]) for i in range(len(x)))
+
+
+# Slow, obvious twins of okl/compiled/fourier.py.
 
 
 def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:

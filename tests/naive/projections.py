@@ -7,11 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.projections import BLOCK, Bounds, Entries, Gathered, Windows
-from okl.compiled.projectionsbends import Shard
-from okl.compiled.projectionsroot import ABOVE, BELOW, FOUND
-from okl.compiled.projectionssample import Bends
-from okl.types import FloatArray
+from okl.compiled.projections import ABOVE, BELOW, BLOCK, FOUND, Bends, Bounds, Entries, Gathered, Shard, Windows
+from okl.foundation.types import FloatArray
+
+# Slow, obvious twins of okl/compiled/projections*.py: one entry after another, sums rounded once.
 
 Doubles = NDArray[np.float64]
 Term = tuple[float, float, float]
@@ -201,3 +200,23 @@ def root_of_bends(bends: Bends, total: float) -> float:
         return float(bends.leaves[0])
     terms, falling = sum_at_bends(bends, max(reached))
     return float(max(reached)) + ((terms - total) / falling if falling else 0.0)
+
+
+# Slow, obvious twins of okl.compiled.projections.
+
+
+def clipped_sums(
+    sums: FloatArray, points: FloatArray, signs: FloatArray, upper: FloatArray, thresholds: FloatArray
+) -> None:
+    for group, sign in enumerate((1.0, -1.0)):
+        chosen = signs == sign
+        for k, threshold in enumerate(thresholds[group]):
+            moved = points[chosen] - threshold
+            sums[group, k, 0] += np.clip(moved, 0.0, upper[chosen]).sum()
+            sums[group, k, 1] += np.count_nonzero((moved > 0.0) & (moved < upper[chosen]))
+
+
+def clip_by_sign(
+    out: FloatArray, points: FloatArray, signs: FloatArray, upper: FloatArray, plus: float, minus: float
+) -> None:
+    out[:] = np.clip(points - np.where(signs > 0.0, plus, minus), 0.0, upper)

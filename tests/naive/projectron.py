@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 from tests.naive.expansion import Expansion, Judged
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.online.rounds import ADAGRAD_EPSILON
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
+from okl.solvers.online.linear import ADAGRAD_EPSILON
 
 
 def adagrad_step(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.kernels.scaled import Scaled
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
+from okl.kernels import Scaled
 from tests.naive.expansion import Expansion, Judged
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import okl
-from okl.retraining.run import retrain
-from okl.retraining.settings import RetrainSettings
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
 
 
 def arrive(inbox: Path, night: int) -> None:

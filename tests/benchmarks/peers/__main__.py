@@ -12,8 +12,8 @@ import json
 import sys
 from typing import get_args
 
-from okl.errors import OklError
-from okl.store.places import local_location
+from okl.foundation.errors import OklError
+from okl.foundation.locations import local_location
 from tests.benchmarks.peers.page import text_summary
 from tests.benchmarks.peers.run import BenchSettings, Stage, bench
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.checks import check_choice
-from okl.errors import DataError
-from okl.types import FloatArray, Task
+from okl.foundation.errors import DataError
+from okl.foundation.types import FloatArray, Task
+from okl.foundation.validation import check_choice
 
 TEST_SHARE = 0.25
 MOST_TEST_ROWS = 20_000

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.errors import OklError
-from okl.provenance import peak_memory_bytes, version_of
+from okl.data.manifest import peak_memory_bytes, version_of
+from okl.foundation.errors import OklError
 from tests.benchmarks.peers.data import Part, Table, read_set
 from tests.benchmarks.peers.systems import Entrant, find
 

@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from okl.store.figures import DARK, SMALL, Theme, legend, lines_across, one_picture, png
-from okl.store.pagehtml import html_page
-from okl.store.pageparts import Block, Grid, Picture, Section, Tiles, Words
-from okl.store.wording import number
+from okl.report.figures import DARK, SMALL, Theme, legend, lines_across, one_picture, png
+from okl.report.format import number
+from okl.report.page import Block, Grid, Picture, Section, Tiles, Words, html_page
 from tests.benchmarks.peers.records import (
     DUEL,
     EVEN,

@@ -16,9 +16,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from okl.checks import check_choice
-from okl.errors import ConfigError
-from okl.home import okl_home
+from okl.foundation.errors import ConfigError
+from okl.foundation.locations import okl_home
+from okl.foundation.validation import check_choice
 from tests.benchmarks.peers.data import SETS, BenchSet, sets_there
 from tests.benchmarks.peers.measure import Answer, Job, Measuring
 from tests.benchmarks.peers.page import measurement_line, write_page

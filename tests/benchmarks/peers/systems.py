@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.types import FloatArray
+from okl.foundation.types import FloatArray
 from tests.benchmarks.peers.data import SETS, BenchSet, Part
 
 Configuration = Mapping[str, Any]

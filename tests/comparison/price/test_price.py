@@ -10,21 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.comparison.dispatch import compare
-from okl.comparison.price.asked import Asked, bounds_between
-from okl.comparison.price.items import Priced, PriceItem, PriceWork
-from okl.comparison.price.sample import SideSample
-from okl.comparison.settings import CompareSettings
-from okl.configuration import settings_from
-from okl.errors import ConfigError, DataError
-from okl.execution.local import LocalExecution
-from okl.execution.protocol import Execution
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.distributed.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.settings import settings_from
 from okl.kernels import Gaussian
-from okl.online.constraints import Constraint, Covariance, Group, MeanDifference
-from okl.online.constraints.columns import without_features
-from okl.store.dataset import Dataset
-from tests.online.constraints.cases import sensitive_data
+from okl.runs.compare import Asked, CompareSettings, bounds_between
+from okl.runs.compare_run import compare
+from okl.runs.price import Priced, PriceItem, PriceWork, SideSample
+from okl.solvers.online.constraints import Constraint, Covariance, Group, MeanDifference, without_features
+from tests.solvers.online.constraints_cases import sensitive_data
 
 SMALL = {"folds": 2, "rows": 500, "frequencies": 15, "bandwidth": 1.0, "radius": 8.0, "threads": 2}
 COVARIANCE = "abs(covariance(s)) <= 0.01"

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import okl
-from okl.extending import Arrays, Kernel, add_map
-from okl.kernels import Laplacian
+from okl.extensions import add_map
+from okl.features.extension import Arrays
+from okl.kernels import Kernel, Laplacian
 
 CELLS = 32  # columns per grid
 

@@ -3,7 +3,7 @@
 Source: Huber, Annals of Mathematical Statistics 35(1), 1964.
 """
 
-from okl.extending import add_loss
+from okl.extensions import add_loss
 
 DELTA = 0.3  # in units of the scaled target
 

@@ -11,19 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from okl.extending import (
-    Box,
-    BoxHyperplane,
-    Classifier,
-    DualProblem,
-    HalfSquare,
-    ParameterName,
-    Quadratic,
-    SumOfLosses,
-    add_model,
-    check_cost,
-    weights_of,
-)
+from okl.extensions import add_model
+from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Quadratic, SumOfLosses
 
 GAMMA = 0.5  # width of the quadratic part, in units of the margin
 

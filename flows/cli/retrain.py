@@ -1,0 +1,152 @@
+"""The command `okl retrain`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.commands import Config, Json, Pairs, app, show
+from flows.cli.options import (
+    INGEST,
+    SECTIONS,
+    TRAIN,
+    Given,
+    Options,
+    Section,
+    accepts,
+    help_for,
+    read_config,
+    sectioned,
+    split_pairs,
+)
+from flows.progress import terminal_observer
+from okl.foundation.errors import ConfigError
+from okl.foundation.locations import absolute_location
+from okl.foundation.settings import settings_from
+from okl.lifecycle.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
+
+RETRAIN = Options(
+    RetrainSettings,
+    (*("registry", "holdout", "holdout_shards", "window_shards", "max_shards", "on_bad", "time_column", "release"),
+     *("publish_if", "margin", "slices", "settle_seconds", "dry_run")),
+)  # fmt: skip
+OF_SHARDS = "fogd, which goes on with each new shard, where a race would begin anew"
+
+
+def solver_help(auto: str, default: str) -> str:
+    """The help of --solver with what auto means, and which it is by default, at a command that retrains."""
+    told = help_for(TRAIN.kind, "solver", with_default=False).split("; ")
+    return f"{'; '.join(auto if part.startswith('auto:') else part for part in told)} [default: {default}]"
+
+
+LEARNING = Options(
+    TRAIN.kind,
+    tuple(name for name in TRAIN.fields if name not in NOT_OF_TRAIN),
+    {
+        "solver": solver_help(f"auto: {OF_SHARDS}", "fogd"),
+        "learn_sensitive": f"{help_for(TRAIN.kind, 'learn_sensitive', with_default=False)}; otherwise a model is begun "
+        "with them as keys [default: no]",
+    },
+)
+KEYS_OF_A_MODEL = "its scores carry those that it was begun with, whatever is given later"
+READING = Options(
+    INGEST.kind,
+    tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")),
+    {"keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; of NAME: {KEYS_OF_A_MODEL} [default: none]"},
+)
+ARRIVING: Section = (
+    "What arrives, and what is kept out",
+    ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
+)
+JUDGING: Section = (
+    "Which model is published",
+    ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+)
+TABLES = ("train", "ingest", "contract")
+
+
+@app.command(
+    cls=sectioned(ARRIVING, JUDGING, *SECTIONS),
+    short_help="Learn what has arrived since the champion; publish the result if it is better.",
+)
+@accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
+def retrain(
+    given: Given,
+    options: Given,
+    ingest_options: Given,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model in the registry.")],
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE", help="Folder, URL or glob where files arrive; each is a shard.", show_default=False
+        ),
+    ] = None,
+    window_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DATE", help="Only shards whose time is at least this; none: from the first."),
+    ] = None,
+    window_to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="DATE", help="Only shards whose time is below this; none: to the last."),
+    ] = None,
+    config: Config = None,
+    pairs: Pairs = None,
+    json: Json = False,
+) -> None:
+    """Learn what has arrived since the champion; publish the result if it is better; recorded by Prefect.
+
+    New files are held to a contract, what breaks it is quarantined with a reason. Online solvers go on from the
+    champion, others solve the latest shards again. Run twice, it learns nothing twice. In a TOML file, and for --set,
+    what belongs to training, ingest and contract stands below train, ingest and contract: --set contract.min_rows=10.
+    """
+    from okl.lifecycle.report import summary_text
+    from okl.runs.plan import check_workers
+
+    window = {"window_from": window_from, "window_to": window_to}
+    given |= {field: value for field, value in window.items() if value is not None}
+    values = retrain_values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
+    settings = settings_from(RetrainSettings, values, "okl retrain")
+    check_workers(settings.train)
+    warn_of_new_name(settings)
+    from flows.run import run_retrain
+
+    result = run_retrain(settings, terminal_observer())
+    show(result, json, summary_text(result))
+
+
+def warn_of_new_name(settings: RetrainSettings) -> None:
+    """Say so where there is no model of a name, but of one that looks like it: a run would begin another model."""
+    from okl.models.registry import Registry
+
+    model = Registry(settings.registry).model(settings.name)
+    if not model.state().latest and (close := model.close_names()):
+        typer.echo(
+            f"Warning: {model.name} has no version yet: its first run makes one. Did you mean {close}?", err=True
+        )
+
+
+def retrain_values(
+    name: str, source: str | None, given: Given, groups: dict[str, Given], config: str | None, pairs: list[str]
+) -> Given:
+    """Values of settings from a TOML file, then --set pairs, then options; paths are absolute."""
+    values = read_config(config) if config else {}
+    tables: dict[str, Any] = {table: values.pop(table, {}) for table in TABLES}
+    if wrong := [table for table in TABLES if not isinstance(tables[table], dict)]:
+        raise ConfigError(f"--config {config}: {wrong[0]} = {tables[wrong[0]]!r}, but it is a table: [{wrong[0]}].")
+    for key, value in split_pairs(pairs).items():
+        table, dot, field = key.partition(".")
+        if dot and table in TABLES:
+            tables[table] = tables[table] | {field: value}
+        else:
+            values[key] = value
+    for table, options in groups.items():
+        tables[table] = tables[table] | options
+    values |= given | {"name": name} | tables
+    place = source or values.get("source")
+    if not place:
+        raise ConfigError("Missing argument 'SOURCE': give the folder, URL or glob where files arrive.")
+    values["source"] = absolute_location(str(place))
+    if values.get("registry"):
+        values["registry"] = absolute_location(str(values["registry"]))
+    return values

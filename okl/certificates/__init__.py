@@ -1,0 +1,1 @@
+"""Proofs of the quality of a run: regret, tracking regret and duality gap."""

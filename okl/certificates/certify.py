@@ -1,0 +1,179 @@
+"""The certificate of a run.
+
+A proof goes into the result of a run as "certificate", with its kind; one that says nothing is not shown, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from okl.certificates.hindsight import MOST_BYTES, Told, hindsights, hold_rows
+from okl.certificates.regret import PIECES, Horizon, chosen_borders, compare, growth_exponent, solve_runs
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.features.predictors import LinearPredictor
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.solvers.base import Standing
+from okl.solvers.factory import Certified
+from okl.solvers.online.drift import TrackingLearner, TrackingRecipe
+from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.solver import OnlineSolver, OnlineState
+from okl.solvers.subgradient.catalogue import make_piecewise
+from okl.solvers.subgradient.pegasos import PegasosRecipe
+from okl.solvers.subgradient.solver import Prover
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is proved about a run, as its result has it.
+
+    kind : of what; figures : by name, as JSON; reason : why they mean nothing and are not shown, "" where they are
+    """
+
+    kind: Literal["duality gap", "gap over all rows", "regret", "tracking regret"]
+    figures: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry "certificate" of a run's result."""
+        return {"kind": self.kind, "shown": not self.reason, "reason": self.reason, **self.figures}
+
+
+def gap_proof(solver: Certified, state: Any) -> Proof:
+    """How far above the optimum a solution is at most, as the solver says of a state that has finished.
+
+    Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.
+    """
+    figures = solver.certificate(state)
+    kind = figures["kind"]
+    assert kind in ("duality gap", "gap over all rows")
+    return Proof(kind, {name: value for name, value in figures.items() if name != "kind"})
+
+
+def excess_proof(
+    solver: OnlineSolver, state: OnlineState, data: Dataset, confidence: float, execution: Execution
+) -> Proof:
+    """How far above the optimum over all rows the model of Pegasos is at most, exactly or at a confidence.
+
+    Source: as in okl.solvers.subgradient.certificate.
+    """
+    recipe, predictor = solver.recipe, solver.predictor(state)
+    assert isinstance(recipe, PegasosRecipe)
+    assert isinstance(predictor, LinearPredictor)
+    prover = Prover(make_piecewise(recipe.loss.name), recipe.lam, confidence, seed=solver.seed)
+    weights = predictor.weights[0] if predictor.n_outputs == 1 else predictor.weights
+    bound = prover.bound(data, predictor.feature_map, weights, execution)
+    sure = "" if bound.confidence is None else f" at {100.0 * bound.confidence:g}% confidence"
+    figures = {
+        "rows_sampled": bound.rows,
+        "bytes_read": bound.bytes_read,
+        "outcome": f"gap {bound.gap:.3g} over all rows{sure}",
+    }
+    return Proof("gap over all rows", bound.as_json() | figures)
+
+
+def regret_proof(
+    solver: OnlineSolver,
+    state: OnlineState,
+    standings: Sequence[Standing],
+    data: Dataset,
+    execution: Execution,
+    observer: Observer | None = None,
+) -> Proof:
+    """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
+
+    Parameters
+    ----------
+    solver, state : of an exact run of one pass that has finished; standings : on its way, the last one at its end
+    observer : told of rows read and of rows whose horizon is certified, which are counted once a horizon
+
+    Returns
+    -------
+    regret, average_regret, bound and comparator of all rows, the same at five horizons, and how regret grew; without a
+    ball, or with more rows than memory holds, only the reason why there is none
+    """
+    learner = state.learner
+    if not isinstance(learner, LinearLearner) or learner.radius is None:
+        return Proof(
+            "regret",
+            reason="Nothing keeps the weights within a class to compare them with, so that a regret would mean "
+            "nothing: give a radius, and they stay in its ball.",
+        )
+    told = Told.of(observer or NullObserver(), standings)
+    if (held := hold_rows(learner, state, data, execution, told)) is None:
+        return Proof("regret", reason=_unheld(data.rows("train")))
+    horizons = [Horizon.of(one, learner, hindsight) for one, hindsight in hindsights(learner, held, standings, told)]
+    last = horizons[-1]
+    grown = growth_exponent(np.array([one.played.rows for one in horizons]), np.array([one.regret for one in horizons]))
+    return Proof(
+        "regret",
+        last.figures()
+        | {
+            "comparator": last.comparator(),
+            "horizons": [one.figures() | {"comparator": one.comparator()} for one in horizons],
+            "growth_exponent": grown,
+            "kernel_bound": last.kernel_bound(data.schema),
+        },
+    )
+
+
+def _unheld(rows: int) -> str:
+    return (
+        f"The best models in hindsight take the inputs of all {rows:,} rows in memory, which are more than "
+        f"{MOST_BYTES / 2**30:g} GiB."
+    )
+
+
+def tracking_proof(
+    solver: OnlineSolver,
+    state: OnlineState,
+    standings: Sequence[Standing],
+    data: Dataset,
+    execution: Execution,
+    observer: Observer | None = None,
+) -> Proof:
+    """Regret of a tracker, against models of a ball in the same map that change at most 0, 1, 2, 4, ... times.
+
+    Parameters
+    ----------
+    solver, state, standings, observer : as of `regret_proof`
+
+    Returns
+    -------
+    loss (of the mean of scores that is predicted with, by the loss that its experts step by), mistakes and, for each
+    number of changes, the comparator's loss and what the regret is at most; or only the reason why there is none
+    """
+    learner, recipe = state.learner, solver.recipe
+    assert isinstance(learner, TrackingLearner)
+    assert isinstance(recipe, TrackingRecipe)
+    if recipe.radius is None:
+        return Proof(
+            "tracking regret",
+            reason="Nothing says which models to compare with: give a radius, that of the ball their weights lie in.",
+        )
+    rows = standings[-1].done_rows
+    # rows are read once, and those of every run of windows are solved
+    told = Told(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
+    alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=recipe.radius)
+    if (held := hold_rows(alone, state, data, execution, told)) is None:
+        return Proof("tracking regret", reason=_unheld(data.rows("train")))
+    if not (borders := chosen_borders(standings, held.labels)):
+        return Proof("tracking regret", reason="All rows are of one class: there is nothing to compare.")
+    runs = solve_runs(held, borders, recipe.radius, told)
+    progress = state.learned.progress
+    return Proof(
+        "tracking regret",
+        {
+            "rows": progress.rows,
+            "loss": progress.surrogate,
+            "loss_name": learner.loss.name,
+            "mistakes": progress.mistakes,
+            "radius": recipe.radius,
+            "borders": runs.borders.tolist(),
+            "comparisons": [one.as_json(progress.surrogate) for one in compare(runs)],
+        },
+    )

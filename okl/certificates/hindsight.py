@@ -1,0 +1,552 @@
+"""The best weights of a ball in hindsight, with and without limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import one_blas_thread
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.features.predictors import transform_rows
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_positive
+from okl.solvers.accelerated.base import Certificate, Solution
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.method import Fapg, FapgState
+from okl.solvers.accelerated.models.csvm import CSVM
+from okl.solvers.accelerated.models.logistic import LogisticRegression
+from okl.solvers.accelerated.operators import DenseRows, MappedInputs, RowOperator
+from okl.solvers.accelerated.problem import Box, EuclideanNorm, Risk, Separable
+from okl.solvers.base import Standing
+from okl.solvers.online.constrained import ConstrainedLearner
+from okl.solvers.online.constraints import LinearLimits
+from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.solver import OnlineState
+
+# The best weights of a ball in hindsight: what an online learner is measured against, with a proof how good they are.
+#
+# Minimise sum_i c_i loss(y_i <w, z_i>) over ||w|| <= radius. Its dual is that of the model with 1/2 ||w||^2 and C = 1
+# but for the outer function, radius ||A a|| in place of 1/2 ||A a||^2: the same box, conjugates and method.
+
+MarginLossName = Literal["hinge", "logistic"]
+
+METHOD = Fapg("proven", tolerance=1e-6, max_iterations=20_000)  # the norm is steep where A a is short: prove each step
+TOLERANCE = 0.01
+
+_SHARE = 0.1  # of the first length of A a, up to which its norm is smoothed at first
+_KINK = (
+    0.25  # width of margins about the kink of the hinge, in which a guess at the dual goes from one end to the other
+)
+
+
+@dataclass(frozen=True)
+class BallNorm:
+    """radius ||v||, from ||w|| <= radius in the primal problem, smoothed where ||v|| <= width.
+
+    Parameters
+    ----------
+    radius : > 0, in units of w; width : > 0, in units of v
+
+    Source: Ito et al., 2017, (8) and (10) with p = 2 and lambda = radius; see EuclideanNorm.
+    """
+
+    radius: float
+    width: float
+
+    @property
+    def _unit(self) -> EuclideanNorm:
+        return EuclideanNorm(self.width)
+
+    def value(self, squared_norm: float) -> float:
+        """That of the unit ball, radius times."""
+        return self.radius * self._unit.value(squared_norm)
+
+    def slope(self, squared_norm: float) -> float:
+        """radius / max(||v||, width): the gradient is no longer than the radius."""
+        return self.radius * self._unit.slope(squared_norm)
+
+    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
+        """That of the unit ball, radius times."""
+        return self.radius * self._unit.excess(squared_norm, at_squared_norm, squared_gap)
+
+    def regulariser(self, squared_norm: float) -> float:
+        """0: w lies in the ball."""
+        return 0.0
+
+    def exact(self, squared_norm: float) -> float:
+        """radius ||v||."""
+        return self.radius * self._unit.exact(squared_norm)
+
+    def floor(self, squared_norm: float) -> float:
+        """What smoothing adds to the gap."""
+        return self.radius * self._unit.floor(squared_norm)
+
+
+@dataclass(frozen=True, eq=False)
+class Hindsight:
+    """The best weights of a ball that were found, and how good they are at worst.
+
+    weights : (n_columns,), ||w|| <= radius
+    certificate : loss of the weights, and a bound that no weights of the ball fall below
+    point : (m,), the dual point; l1_norm : sum of |alpha_i|, where w = sum_i alpha_i z_i
+    iterations : of the method; reason : why it stopped
+    """
+
+    weights: FloatArray
+    certificate: Certificate
+    point: FloatArray
+    l1_norm: float
+    iterations: int
+    reason: str
+
+
+def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProblem:
+    """The dual over ||w|| <= radius of a problem with 1/2 ||w||^2, to be started at `first` (m,), a feasible point.
+
+    Raises
+    ------
+    ConfigError : the radius is not a positive finite number
+    """
+    check_positive("radius", radius)
+    image = np.empty(problem.n_image)
+    problem.image(image, first)
+    longest = float(np.sqrt(problem.rows.squared_lengths().max())) * float(first.max())
+    # never below what one row adds: where the sum happens to vanish, the norm would have no slope
+    width = _SHARE * max(np.sqrt(problem.rows.squared_norm(first, image)), longest, float(np.finfo(np.float32).tiny))
+    ball = replace(problem, outer=BallNorm(radius, float(width)), first=first, levels=None)
+    return replace(ball, levels=lambda level: replace(ball, outer=BallNorm(radius, float(width) * 0.1**level)))
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def solve_in_ball(
+    rows: RowOperator,
+    loss: MarginLossName,
+    radius: float,
+    sample_weight: FloatArray | None = None,
+    near: Hindsight | None = None,
+    enough: Callable[[Certificate, int], bool] | None = None,
+) -> Hindsight:
+    """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over ||w|| <= radius.
+
+    Parameters
+    ----------
+    rows : signed rows y_i z_i, m of them; sample_weight : (m,) >= 0, None for 1
+    near : the solution of fewer of these rows, the first ones: where to start from
+    enough : whether a certificate is good enough after so many iterations; None for a relative gap of 1%
+
+    Raises
+    ------
+    ConfigError : the radius is not a positive finite number
+    """
+    model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
+    problem = model.problem(rows, sample_weight)
+    weights = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    first = weights * _dual_guess(loss, _margins(rows, near))
+    if near is not None:
+        first[: len(near.point)] = near.point
+    problem = in_ball(problem, radius, first)
+    state, reason = _solve(problem, first, enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE))
+    solution = METHOD.solution(state, problem)
+    slope = problem.at_level(state.best_record.level).outer.slope(rows.squared_norm(state.best.point, state.best.image))
+    return Hindsight(
+        weights=solution.weights,
+        certificate=solution.certificate,
+        point=state.best.point,
+        l1_norm=slope * float(np.abs(state.best.point).sum()),
+        iterations=state.history[-1].iteration,
+        reason=reason,
+    )
+
+
+def _solve(
+    problem: DualProblem, first: FloatArray, enough: Callable[[Certificate, int], bool]
+) -> tuple[FapgState, str]:
+    state = METHOD.start(problem, first)
+    while not enough(state.best_record.certificate, state.history[-1].iteration):
+        if (outcome := METHOD.finished(state)) is not None:
+            return state, outcome.reason
+        state = METHOD.advance(state, problem)
+    return state, f"relative duality gap {state.best_record.certificate.relative_gap:.2g}"
+
+
+def _margins(rows: RowOperator, near: Hindsight | None) -> FloatArray:
+    margins = np.zeros(rows.n_points)
+    if near is not None:
+        rows.pull(margins, near.weights)
+    return margins
+
+
+def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
+    """What the dual point would be if margins were optimal: minus the loss's slope, the hinge's kink made wide."""
+    if loss == "hinge":
+        guess: FloatArray = np.clip(0.5 + (1.0 - margins) / _KINK, 0.0, 1.0)
+        return guess
+    shares: FloatArray = 0.5 * (1.0 - np.tanh(0.5 * margins))
+    return shares
+
+
+# The best weights of a ball within limits, in hindsight: what a learner under constraints is measured against.
+#
+# Minimise sum_i c_i loss(y_i <w, z_i>) over ||w|| <= radius and S w <= h. Its dual has the variables a of the losses
+# in their box and one p_j >= 0 for each row of S, which joins the rows of the data as one more:
+#
+#     minimise radius ||A a - S'p|| + sum of conjugates(a) + h'p
+
+_LIMIT_SHARE = 0.3  # of the square root of the rows: how long rows of limits are made, so that p is of the size of a
+
+
+@dataclass(frozen=True, eq=False)
+class RowsAndSides:
+    """Signed rows of data, then rows -S of limits, as one operator; a point is (m + k,).
+
+    data : m rows; sides : S (k, n_columns) float64
+    """
+
+    data: RowOperator
+    sides: NDArray[np.float64]
+
+    @property
+    def signs(self) -> FloatArray:
+        """Of the data's rows, and 1 for limits, (m + k,)."""
+        return np.concatenate([self.data.signs, np.ones(len(self.sides))])
+
+    @property
+    def n_points(self) -> int:
+        """m + k."""
+        return self.data.n_points + len(self.sides)
+
+    @property
+    def n_image(self) -> int:
+        """Columns."""
+        return self.data.n_image
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_columns,) by A a - S'p."""
+        self.data.image(out, point[: self.data.n_points])
+        out -= point[self.data.n_points :] @ self.sides
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m + k,) by A'v, -S v."""
+        self.data.pull(out[: self.data.n_points], image)
+        out[self.data.n_points :] = -(self.sides @ image)
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||v||^2."""
+        return float(image @ image)
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||v - v'||^2."""
+        apart = image - other_image
+        return float(apart @ apart)
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """||z_i||^2 and ||S_j||^2, (m + k,)."""
+        return np.concatenate([self.data.squared_lengths(), np.einsum("ij,ij->i", self.sides, self.sides)])
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """w = scale v, (n_columns,)."""
+        return scale * image
+
+
+@dataclass(frozen=True, eq=False)
+class _WithLimits:
+    """A sum over the data's entries, and h'p."""
+
+    data: Separable
+    count: int
+    limits: NDArray[np.float64]
+
+    def value(self, point: FloatArray) -> float:
+        return self.data.value(point[: self.count]) + float(self.limits @ point[self.count :])
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        self.data.add_slopes(gradient[: self.count], point[: self.count])
+        gradient[self.count :] += self.limits
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        return self.data.excess(point[: self.count], at[: self.count])
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedProblem(DualProblem):
+    """The dual above; a certificate is about the nearest weights to w = slope v that are within all limits.
+
+    within : the limits, with the radius
+    """
+
+    within: LinearLimits | None = None
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """Loss of feasible weights, and the dual objective: no feasible weights lose less than that."""
+        of_dual = super().certificate(point, image, pulled)
+        rows = self.rows
+        assert isinstance(rows, RowsAndSides)
+        margins = np.empty(rows.data.n_points)
+        rows.data.pull(margins, self.weights(point, image))
+        return replace(of_dual, primal=self.risk.value(margins, 0.0))
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The feasible weights of the certificate."""
+        return Solution(self.weights(point, image), 0.0, certificate)
+
+    def weights(self, point: FloatArray, image: FloatArray) -> NDArray[np.float64]:
+        """The nearest feasible weights to slope v, (n_columns,)."""
+        assert self.within is not None
+        return self.within.nearest(self.outer.slope(self.rows.squared_norm(point, image)) * image)
+
+
+@dataclass(frozen=True, eq=False)
+class _DataRisk:
+    """The risk of the data's margins, whatever follows them."""
+
+    data: Risk
+    count: int
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        return self.data.value(margins[: self.count], bias)
+
+    def best_bias(self, margins: FloatArray) -> float:
+        return 0.0
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def solve_within(
+    rows: RowOperator,
+    loss: MarginLossName,
+    limits: LinearLimits,
+    sample_weight: FloatArray | None = None,
+    near: Hindsight | None = None,
+    enough: Callable[[Certificate, int], bool] | None = None,
+) -> Hindsight:
+    """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over weights within limits, less their margins, in their ball.
+
+    Parameters
+    ----------
+    rows : signed rows y_i z_i, m of them; sample_weight : (m,) >= 0, None for 1
+    near : the solution of fewer of these rows, the first ones; enough : as in solve_in_ball
+
+    Returns
+    -------
+    the weights, which are feasible; the point (m + k,) ends with the multipliers of the limits
+    """
+    enough = enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE)
+    problem, size = _problem(rows, loss, limits, sample_weight)
+    if near is None:
+        free = solve_in_ball(rows, loss, limits.radius, sample_weight)
+        first = np.concatenate([free.point, np.zeros(size)])
+    else:
+        old = len(near.point) - size
+        first = np.concatenate([np.zeros(rows.n_points), near.point[old:]])
+        margins = np.empty(rows.n_points)
+        rows.pull(margins, near.weights)
+        upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        first[: rows.n_points] = upper * np.clip(0.5 + 4.0 * (1.0 - margins), 0.0, 1.0)
+        first[:old] = near.point[:old]
+    made = in_ball(problem, limits.radius, first)
+    state, reason = METHOD.start(made, first), ""
+    while not enough(state.best_record.certificate, state.history[-1].iteration):
+        if (outcome := METHOD.finished(state)) is not None:
+            reason = outcome.reason
+            break
+        state = METHOD.advance(state, made)
+    solution = METHOD.solution(state, made)
+    gap = solution.certificate.relative_gap
+    slope = made.at_level(state.best_record.level).outer.slope(float(state.best.image @ state.best.image))
+    return Hindsight(
+        weights=solution.weights,
+        certificate=solution.certificate,
+        point=state.best.point,
+        l1_norm=slope * float(np.abs(state.best.point[: rows.n_points]).sum()),
+        iterations=state.history[-1].iteration,
+        reason=reason or f"relative duality gap {gap:.2g}",
+    )
+
+
+def _problem(
+    rows: RowOperator, loss: MarginLossName, limits: LinearLimits, sample_weight: FloatArray | None
+) -> tuple[LimitedProblem, int]:
+    model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
+    plain = model.problem(rows, sample_weight)
+    scaled, (low, high) = limits.rows / limits.lengths[:, None], limits.inner
+    above, below = np.isfinite(high), np.isfinite(low)
+    longer = max(1.0, _LIMIT_SHARE * np.sqrt(rows.n_points))
+    sides = longer * np.concatenate([scaled[above], -scaled[below]])
+    bounds = longer * np.concatenate([high[above], -low[below]])
+    upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    both = RowsAndSides(rows, sides)
+    problem = LimitedProblem(
+        rows=both,
+        outer=plain.outer,
+        separable=_WithLimits(plain.separable, rows.n_points, bounds),
+        region=Box(0.0, np.concatenate([upper, np.full(len(sides), np.inf)])),
+        risk=_DataRisk(plain.risk, rows.n_points),
+        first=np.zeros(both.n_points),
+        intercept=False,
+        curvature=plain.curvature,
+        within=limits,
+    )
+    return problem, len(sides)
+
+
+# The rows of an online run once more, in the order they were learnt, and the best weights of a ball for the first.
+
+HORIZONS = (16, 8, 4, 2, 1)  # parts of the rows at whose end regret is told
+SHARPNESS, MOST_SHARPENING = 0.2, 500  # gap over regret; iterations after which a gap of 1% is enough
+MOST_BYTES = 4 * 2**30  # of what is held of the rows: their features, or else their inputs
+
+
+@dataclass(frozen=True, eq=False)
+class HeldRows:
+    """The rows of a run in the order they were learnt, in memory.
+
+    rows : features (rows, n_columns) if mapped, otherwise inputs (rows, n_inputs); labels : (rows,), -1 or +1
+    learner : whose map it is, and whose class weights
+    """
+
+    rows: FloatArray
+    labels: NDArray[np.float64]
+    learner: LinearLearner
+    mapped: bool
+    n_threads: int
+
+    def first(self, number: int) -> RowOperator:
+        """The first rows as the operator of a margin model."""
+        return self.between(0, number)
+
+    def between(self, first: int, last: int) -> RowOperator:
+        """The rows from first to last, without it, as the operator of a margin model."""
+        rows, labels = self.rows[first:last], self.labels[first:last]
+        if self.mapped:
+            return DenseRows(rows, labels, self.n_threads)
+        return MappedInputs(rows, labels, self.learner.feature_map, self.n_threads)
+
+    def weights(self, number: int) -> NDArray[np.float64] | None:
+        """The class weights of the first rows, None for 1."""
+        return self.weights_between(0, number)
+
+    def weights_between(self, first: int, last: int) -> NDArray[np.float64] | None:
+        """The class weights of rows, None for 1."""
+        if self.learner.class_weights is None:
+            return None
+        low, high = self.learner.class_weights
+        return np.where(self.labels[first:last] > 0.0, high, low)
+
+
+@dataclass
+class Told:
+    """What whoever watches has been told: rows that were read once more, then the rows of each horizon as it is solved.
+
+    observer : who watches; total : rows to read and rows of all horizons together; done : of these
+    """
+
+    observer: Observer = field(default_factory=NullObserver)
+    total: int = 0
+    done: int = 0
+
+    @classmethod
+    def of(cls, observer: Observer, standings: Sequence[Standing]) -> Told:
+        """Before anything is read."""
+        rows = standings[-1].done_rows
+        return cls(observer, rows + sum(one.done_rows for one in _nearest(standings)))
+
+    def read(self, rows: int) -> None:
+        """So many more rows are read, or certified."""
+        self.done += rows
+        self.observer.advance(min(self.done, self.total), self.total, {})
+
+    def solving(self, rows: int, share: float, certificate: Certificate) -> None:
+        """A share of the way to the certificate of a horizon of so many rows is gone."""
+        done = min(self.done + int(share * rows), self.total)
+        self.observer.advance(done, self.total, {"relative_gap": certificate.relative_gap})
+
+
+def hold_rows(
+    learner: LinearLearner, state: OnlineState, data: Dataset, execution: Execution, told: Told | None = None
+) -> HeldRows | None:
+    """Read all rows once more, in the order they were learnt; None if even their inputs are more than MOST_BYTES."""
+    told = told or Told()
+    feature_map, count = learner.feature_map, state.total_rows
+    itemsize = np.dtype(learner.precision).itemsize
+    mapped = count * feature_map.n_columns * itemsize <= MOST_BYTES
+    if not mapped and count * feature_map.n_inputs * itemsize > MOST_BYTES:
+        return None
+    held = np.empty((count, feature_map.n_columns if mapped else feature_map.n_inputs), dtype=learner.precision)
+    labels, done = np.empty(count), 0
+    for rows in execution.stream(data, state.windows, 0, len(state.windows), learner.precision):
+        part = slice(done, done + len(rows.targets))
+        held[part] = transform_rows(feature_map, rows.inputs, execution.n_threads) if mapped else rows.inputs
+        labels[part] = rows.targets
+        done = part.stop
+        told.read(len(rows.targets))
+    return HeldRows(held, labels, learner, mapped, execution.n_threads)
+
+
+def hindsights(
+    learner: LinearLearner, held: HeldRows, standings: Sequence[Standing], told: Told | None = None
+) -> list[tuple[Standing, Hindsight]]:
+    """The best weights at each horizon, within the learner's limits if it has any, each from where the last ended."""
+    assert learner.radius is not None
+    told, near = told or Told(), None
+    loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
+    found: list[tuple[Standing, Hindsight]] = []
+    for standing in _horizons(standings, held.labels):
+        rows, weights = held.first(standing.done_rows), held.weights(standing.done_rows)
+        enough = _Enough(standing, told)
+        if isinstance(learner, ConstrainedLearner):
+            near = solve_within(rows, loss, learner.kept, weights, near, enough)
+        else:
+            near = solve_in_ball(rows, loss, learner.radius, weights, near, enough)
+        told.read(standing.done_rows)
+        found.append((standing, near))
+    return found
+
+
+@dataclass
+class _Enough:
+    """A gap of 1%, and of a fifth of the regret, which is a small difference of two losses, where that is not too far.
+
+    Where hardly any loss is left in hindsight, a gap of 1% of the regret will do. Called at every check, it tells how
+    far the gap has come, on a logarithmic scale.
+    """
+
+    standing: Standing
+    told: Told
+    first: float | None = None
+    share: float = 0.0
+
+    def __call__(self, certificate: Certificate, iterations: int) -> bool:
+        regret = abs(self.standing.surrogate - certificate.primal)
+        gap = certificate.gap
+        certified = certificate.relative_gap <= TOLERANCE or gap <= TOLERANCE * regret
+        enough = certified and (gap <= SHARPNESS * regret or iterations >= MOST_SHARPENING)
+        loss = max(abs(certificate.primal), abs(certificate.dual))
+        due = max(TOLERANCE * regret, min(TOLERANCE * loss, SHARPNESS * regret))
+        self._tell(certificate, gap, due)
+        return enough
+
+    def _tell(self, certificate: Certificate, gap: float, due: float) -> None:
+        self.first = gap if self.first is None else self.first
+        if self.first > due > 0.0 and gap > 0.0:
+            share = math.log(self.first / gap) / math.log(self.first / due)
+            self.share = min(max(self.share, share), 1.0)  # gaps do not fall at every check
+        self.told.solving(self.standing.done_rows, self.share, certificate)
+
+
+def _nearest(standings: Sequence[Standing]) -> list[Standing]:
+    """The standings next to a sixteenth of the rows, an eighth, ..., all."""
+    total = standings[-1].done_rows
+    chosen = [min(standings, key=lambda one: abs(one.done_rows - total / part)) for part in HORIZONS]
+    return list(dict.fromkeys(chosen))
+
+
+def _horizons(standings: Sequence[Standing], labels: NDArray[np.float64]) -> list[Standing]:
+    """Of the nearest only those that saw both classes."""
+    both = int(np.argmax(labels != labels[0]))
+    return [one for one in _nearest(standings) if one.done_rows > both]

@@ -1,0 +1,306 @@
+"""A complete dual step in one read of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.dual_steps import entropy_prox
+from okl.compiled.jit import compiled, compiled_row
+from okl.compiled.products import Claims, add_listed_rows, add_listed_rows_twice, claim_next, multiply_rows
+from okl.foundation.types import FloatArray
+
+# A whole step of the dual method in one read of the rows: gradients, proximal points and their image, block by block.
+#
+# Where the prox is separable a block of rows that gave gradients is still in cache when its new points are summed up.
+# Threads claim segments, see `okl.compiled.products`.
+#
+# Legend: Z rows (m, n), s signs (m,), v (n,) the image of b (m,), the extrapolated points, u upper bounds (m,), L
+# lipschitz.
+
+# A fraction of a second-level cache. Dot products of a block in one loop with the sum of the one before, in vectors
+# written by hand and with lines asked for ahead, hid the sum where memory is slow, and was no faster where it is fast.
+_BLOCK_BYTES = 2**18
+
+
+@compiled_row
+def rows_at_once(rows: FloatArray) -> int:
+    """Rows of a block that stays in cache between its two uses."""
+    return max(4, int(_BLOCK_BYTES // (rows.shape[1] * rows.itemsize)))
+
+
+@compiled_row
+def list_weights(listed: NDArray[np.int64], weights: FloatArray, signs: FloatArray, points: FloatArray) -> int:
+    """Overwrite the first of listed and of weights by i and s_i a_i where a_i is not 0; returns how many."""
+    found = 0
+    for i in range(points.shape[0]):
+        listed[found], weights[found] = i, signs[i] * points[i]
+        found += points[i] != 0.0
+    return found
+
+
+@compiled
+def sweep_box(
+    sums: FloatArray,
+    out: FloatArray,
+    gradient: FloatArray,
+    rows: FloatArray,
+    signs: FloatArray,
+    vector: FloatArray,
+    points: FloatArray,
+    curvatures: FloatArray,
+    upper: FloatArray,
+    offset: float,
+    lipschitz: float,
+) -> None:
+    """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset, out by b - gradient / L clipped; add its image to sums."""
+    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
+    listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
+    for first in range(0, rows.shape[0], at_once):
+        last = min(first + at_once, rows.shape[0])
+        multiply_rows(gradient[first:last], rows[first:last], signs[first:last], vector)
+        for i in range(first, last):
+            gradient[i] += curvatures[i] * points[i] + offset
+            out[i] = min(max(points[i] - step * gradient[i], 0.0), upper[i])
+        found = list_weights(listed, weights, signs[first:last], out[first:last])
+        add_listed_rows(sums, rows[first:last], listed[:found], weights[:found])
+
+
+@compiled
+def sweep_box_segments(
+    parts: FloatArray,
+    out: FloatArray,
+    gradient: FloatArray,
+    claims: Claims,
+    rows: FloatArray,
+    signs: FloatArray,
+    vector: FloatArray,
+    points: FloatArray,
+    curvatures: FloatArray,
+    upper: FloatArray,
+    offset: float,
+    lipschitz: float,
+    size: int,
+) -> None:
+    """`sweep_box` of claimed segments of `size` rows, each into its part (n,) of parts; changes claims."""
+    segment = claim_next(claims)
+    while segment < parts.shape[0]:
+        cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
+        parts[segment] = 0.0
+        sweep_box(
+            parts[segment], out[cut], gradient[cut],
+            rows[cut], signs[cut], vector, points[cut], curvatures[cut], upper[cut], offset, lipschitz,
+        )  # fmt: skip
+        segment = claim_next(claims)
+
+
+@compiled
+def sweep_entropy(
+    sums: FloatArray,
+    out: FloatArray,
+    gradient: FloatArray,
+    rows: FloatArray,
+    signs: FloatArray,
+    vector: FloatArray,
+    points: FloatArray,
+    logits: FloatArray,
+    upper: FloatArray,
+    offset: float,
+    lipschitz: float,
+) -> None:
+    """Overwrite gradient by s_i <z_i, v> + offset, out by the prox of the entropy there; add its image to sums.
+
+    logits : (m,), a buffer
+    """
+    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
+    listed, weights = np.empty(at_once, dtype=np.int64), np.empty(at_once)
+    room = np.empty(at_once)
+    for first in range(0, rows.shape[0], at_once):
+        last = min(first + at_once, rows.shape[0])
+        there, bounds, new, targets = gradient[first:last], upper[first:last], out[first:last], room[: last - first]
+        multiply_rows(there, rows[first:last], signs[first:last], vector)
+        for i in range(first, last):
+            gradient[i] += offset
+            targets[i - first] = points[i] - step * gradient[i]
+        entropy_prox(new, logits[first:last], targets, signs[first:last], bounds, lipschitz, 0.0, True)
+        found = list_weights(listed, weights, signs[first:last], new)
+        add_listed_rows(sums, rows[first:last], listed[:found], weights[:found])
+
+
+@compiled
+def sweep_entropy_segments(
+    parts: FloatArray,
+    out: FloatArray,
+    gradient: FloatArray,
+    claims: Claims,
+    rows: FloatArray,
+    signs: FloatArray,
+    vector: FloatArray,
+    points: FloatArray,
+    logits: FloatArray,
+    upper: FloatArray,
+    offset: float,
+    lipschitz: float,
+    size: int,
+) -> None:
+    """`sweep_entropy` of claimed segments of `size` rows, each into its part (n,) of parts; changes claims."""
+    segment = claim_next(claims)
+    while segment < parts.shape[0]:
+        cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
+        parts[segment] = 0.0
+        sweep_entropy(
+            parts[segment], out[cut], gradient[cut],
+            rows[cut], signs[cut], vector, points[cut], logits[cut], upper[cut], offset, lipschitz,
+        )  # fmt: skip
+        segment = claim_next(claims)
+
+
+# A step of the dual method onto a box and hyperplanes in one read of the rows, by a guess at the multipliers.
+#
+# The new point of row i is x_i = clip(t_i - theta, l_i, u_i), where t_i = b_i - gradient_i / L, and theta is the
+# multiplier of its class, which is known only once all t_i are. The read is done at a guess, and sums up apart the
+# rows that are free there, x_i strictly between its bounds: each of these moves with theta one for one. When theta is
+# known, the image is corrected by these sums; only rows that are free at one of the two and not at the other are read
+# again.
+#
+# Legend: as of `okl.compiled.dual_sweep`; y normals (m,), int8, whose sign is the class of a row; l lower bounds
+# (m,).
+
+
+@compiled_row
+def _clip(value: float, lower: float, upper: float) -> float:
+    value = lower if value < lower else value
+    return upper if value > upper else value
+
+
+@compiled_row
+def _list_class(
+    listed: NDArray[np.int64],
+    weights: FloatArray,
+    slopes: FloatArray,
+    targets: FloatArray,
+    signs: FloatArray,
+    normals: NDArray[np.int8],
+    lower: FloatArray,
+    upper: FloatArray,
+    theta: float,
+    positive: bool,
+) -> int:
+    """Overwrite the first of listed, of weights by s_i x_i and of slopes by s_i if x_i is free, 0 otherwise."""
+    found = 0
+    for i in range(targets.shape[0]):
+        moved = targets[i] - theta
+        free = (moved > lower[i]) & (moved < upper[i])
+        x = _clip(moved, lower[i], upper[i])
+        listed[found], weights[found], slopes[found] = i, signs[i] * x, signs[i] if free else 0.0
+        found += ((normals[i] > 0) == positive) & (free | (x != 0.0))
+    return found
+
+
+@compiled
+def sweep_guessed(
+    sums: FloatArray,
+    targets: FloatArray,
+    gradient: FloatArray,
+    rows: FloatArray,
+    signs: FloatArray,
+    vector: FloatArray,
+    points: FloatArray,
+    curvatures: FloatArray,
+    normals: NDArray[np.int8],
+    lower: FloatArray,
+    upper: FloatArray,
+    plus: float,
+    minus: float,
+    offset: float,
+    lipschitz: float,
+) -> None:
+    """Overwrite gradient by s_i <z_i, v> + c_i b_i + offset and targets by t; add images to sums (3, n).
+
+    sums[0] : of x at the multipliers plus and minus of the two classes; sums[1], sums[2] : of the rows that are free
+    there, of class +1 and of class -1
+    """
+    step, at_once = 1.0 / lipschitz, min(rows_at_once(rows), rows.shape[0])
+    listed = np.empty(at_once, dtype=np.int64)
+    weights, slopes = np.empty(at_once), np.empty(at_once)
+    for first in range(0, rows.shape[0], at_once):
+        last = min(first + at_once, rows.shape[0])
+        block = rows[first:last]
+        multiply_rows(gradient[first:last], block, signs[first:last], vector)
+        for i in range(first, last):
+            gradient[i] += curvatures[i] * points[i] + offset
+            targets[i] = points[i] - step * gradient[i]
+        given = (targets[first:last], signs[first:last], normals[first:last], lower[first:last], upper[first:last])
+        for place, theta in ((1, plus), (2, minus)):
+            found = _list_class(listed, weights, slopes, *given, theta, place == 1)
+            add_listed_rows_twice(sums[0], sums[place], block, listed[:found], weights[:found], slopes[:found])
+
+
+@compiled
+def sweep_guessed_segments(
+    parts: FloatArray,
+    targets: FloatArray,
+    gradient: FloatArray,
+    claims: Claims,
+    rows: FloatArray,
+    signs: FloatArray,
+    vector: FloatArray,
+    points: FloatArray,
+    curvatures: FloatArray,
+    normals: NDArray[np.int8],
+    lower: FloatArray,
+    upper: FloatArray,
+    plus: float,
+    minus: float,
+    offset: float,
+    lipschitz: float,
+    size: int,
+) -> None:
+    """`sweep_guessed` of claimed segments of `size` rows, each into its part (3, n) of parts; changes claims."""
+    segment = claim_next(claims)
+    while segment < parts.shape[0]:
+        cut = slice(segment * size, min((segment + 1) * size, rows.shape[0]))
+        parts[segment] = 0.0
+        sweep_guessed(
+            parts[segment], targets[cut], gradient[cut],
+            rows[cut], signs[cut], vector, points[cut], curvatures[cut], normals[cut], lower[cut], upper[cut],
+            plus, minus, offset, lipschitz,
+        )  # fmt: skip
+        segment = claim_next(claims)
+
+
+@compiled
+def settle_points(
+    out: FloatArray,
+    listed: NDArray[np.int64],
+    changes: FloatArray,
+    targets: FloatArray,
+    signs: FloatArray,
+    normals: NDArray[np.int8],
+    lower: FloatArray,
+    upper: FloatArray,
+    guesses: tuple[float, float],
+    found: tuple[float, float],
+) -> int:
+    """Overwrite out by x at the multipliers found; list the rows whose change the sums of free rows do not know.
+
+    listed, changes : (m,), of which the first are overwritten by row numbers, and by s_i times what is missing
+
+    Returns
+    -------
+    How many were listed
+    """
+    count = 0
+    for i in range(out.shape[0]):
+        positive = normals[i] > 0
+        guess, theta = guesses[0] if positive else guesses[1], found[0] if positive else found[1]
+        before, after = targets[i] - guess, targets[i] - theta
+        was_free, is_free = (before > lower[i]) & (before < upper[i]), (after > lower[i]) & (after < upper[i])
+        x = _clip(after, lower[i], upper[i])
+        change = x - _clip(before, lower[i], upper[i]) + (theta - guess if was_free else 0.0)
+        out[i] = x
+        if (was_free & is_free) or change == 0.0:
+            continue
+        listed[count], changes[count] = i, signs[i] * change
+        count += 1
+    return count

@@ -1,0 +1,160 @@
+"""The only access to numba: compiler options, the cache folder and the BLAS thread limit.
+
+Machine code is cached in a folder named after a digest of all compiled sources: numba itself looks only at the file of
+the outermost function, and would go on using an inlined one that has since changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import numba
+import scipy.linalg.cython_blas  # noqa: F401  numba's np.dot calls this BLAS: load it before threads are limited
+from numba import config
+from numba.core.codegen import get_host_cpu_features
+from threadpoolctl import ThreadpoolController
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_SOURCES = Path(__file__).parent
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@cache
+def cache_folder() -> Path:
+    """Folder of the machine code, created if need be.
+
+    The first of NUMBA_CACHE_DIR, beside the sources, okl's home folder and a temporary one that can be written to; a
+    read-only home or installation is no obstacle.
+    """
+    digest = hashlib.sha256()
+    for source in sorted(_SOURCES.glob("*.py")):
+        digest.update(source.read_bytes())
+    bases = [_SOURCES / "__pycache__", Path(os.environ.get("OKL_HOME") or "~/.okl").expanduser() / "numba"]
+    if config.CACHE_DIR:
+        bases.insert(0, Path(config.CACHE_DIR))
+    for base in bases:
+        folder = base / f"okl-{digest.hexdigest()[:16]}"
+        if _writable(folder):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="okl-numba-"))
+
+
+def _allow_wide_vectors() -> None:
+    # LLVM keeps to 256-bit vectors on Intel's AVX-512 cores; the sines run 15-20% faster on 512
+    features = get_host_cpu_features()
+    if config.CPU_FEATURES is None and "+avx512f" in features:
+        config.CPU_FEATURES = f"{features},-prefer-256-bit"
+
+
+_allow_wide_vectors()
+
+
+def _compile(function: Function, fastmath: set[str], **options: bool) -> Function:
+    before = config.CACHE_DIR
+    # the folder is read once, while the dispatcher is made: other users of numba in this process keep their own
+    config.CACHE_DIR = str(cache_folder())
+    options |= {"nogil": True, "cache": True}
+    try:
+        dispatcher: Function = numba.njit(error_model="numpy", fastmath=fastmath, **options)(function)
+    finally:
+        config.CACHE_DIR = before
+    return dispatcher
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function at its first call: no GIL, cached on disk, fused multiply-add, sums in written order."""
+    return _compile(function, {"contract", "nsz"})
+
+
+def compiled_sum(function: Function) -> Function:
+    """Like `compiled`, but sums may be reordered, so that dot products use vectors; the same order in every call."""
+    return _compile(function, {"contract", "nsz", "reassoc"})
+
+
+def compiled_row(function: Function) -> Function:
+    """Like `compiled`, for what runs once a row: without counting references to arrays, it cannot make any.
+
+    Counting costs some 10 ns an array and call, which for one row adds up to its kernel values. numba refuses to
+    compile a function that makes an array all the same; views, such as rows and slices, are free.
+    """
+    return _compile(function, {"contract", "nsz"}, _nrt=False)
+
+
+def compiled_row_sum(function: Function) -> Function:
+    """Like `compiled_row`, with sums in any order, the same in every call."""
+    return _compile(function, {"contract", "nsz", "reassoc"}, _nrt=False)
+
+
+class _BlasThreads:
+    """Counts who needs BLAS on one thread; the first one sets the limit, the last one restores what was before."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                _let_any_thread_decide()
+                self._limit = _blas_controller().limit(limits=1, user_api="blas")
+                _let_any_thread_decide()
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                _let_any_thread_decide()
+                self._limit.restore_original_limits()
+                _let_any_thread_decide()
+
+
+@cache
+def _blas_controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _let_any_thread_decide() -> None:
+    """Have the thread that asks next set the limit.
+
+    From 3.8 on threadpoolctl heeds the first thread that ever set one, and says nothing to others: a limit entered by
+    a worker's thread was none, and one that another thread left was never lifted. Here threads take turns by a lock.
+    """
+    for library in _blas_controller().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
+
+
+_blas_threads = _BlasThreads()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread: products of 256 rows run 2-4 times slower on two, and bits would depend on the machine.
+
+    May be nested and entered by several threads at once.
+    """
+    _blas_threads.enter()
+    try:
+        yield
+    finally:
+        _blas_threads.leave()

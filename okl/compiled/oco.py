@@ -1,0 +1,1051 @@
+"""Rounds of online convex optimisation with long-term constraints: steps, duals and compared methods."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
+
+# Projections onto the sets of online convex optimisation, and how they change with what is projected.
+#
+# The Jacobian of every projection is scale (D - s s'), with a diagonal D of zeros and ones and one vector s: that is
+# all a Newton step in the dual of a step needs.
+
+BOX: Final = 0
+BALL: Final = 1
+SIMPLEX: Final = 2
+
+Vector = NDArray[np.float64]
+
+
+class Region(NamedTuple):
+    """A set: low <= x <= high, or the ball about low, or x >= 0 that adds up to size.
+
+    kind : BOX, BALL or SIMPLEX
+    low, high : (p,) float64, the bounds of a box; both the centre of a ball; zeros for a simplex
+    size : radius of a ball, total of a simplex
+    """
+
+    kind: int
+    low: Vector
+    high: Vector
+    size: float
+
+
+@compiled_row
+def project_box(point: Vector, low: Vector, high: Vector) -> None:
+    """Clip a point in place."""
+    for j in range(point.shape[0]):
+        point[j] = min(max(point[j], low[j]), high[j])
+
+
+@compiled_row
+def project_ball(point: Vector, centre: Vector, radius: float) -> None:
+    """Pull a point to the sphere in place, if it lies outside."""
+    squared = 0.0
+    for j in range(point.shape[0]):
+        squared += (point[j] - centre[j]) ** 2
+    if squared > radius * radius:
+        factor = radius / math.sqrt(squared)
+        for j in range(point.shape[0]):
+            point[j] = centre[j] + factor * (point[j] - centre[j])
+
+
+@compiled_row
+def _threshold(point: Vector, total: float) -> float:
+    """Return tau with sum_j [point_j - tau]_+ = total: Newton's method from below, at most p steps and mostly five."""
+    size = point.shape[0]
+    tau = -total
+    for j in range(size):
+        tau += point[j]
+    tau /= size
+    active = size
+    while True:
+        above, n_above = -total, 0
+        for j in range(size):
+            if point[j] > tau:
+                above += point[j]
+                n_above += 1
+        # rounding may leave none above when one coordinate holds all of the total
+        if n_above == 0 or n_above == active:
+            return float(tau)
+        tau = above / n_above
+        active = n_above
+
+
+@compiled_row
+def project_simplex(point: Vector, total: float) -> None:
+    """Shift a point down to the simplex, in place."""
+    tau = _threshold(point, total)
+    for j in range(point.shape[0]):
+        point[j] = max(point[j] - tau, 0.0)
+
+
+@compiled_row
+def project(point: Vector, region: Region) -> None:
+    """Replace a point (p,) by the nearest one of the set, in place.
+
+    Source of the simplex: Michelot, J. Optim. Theory Appl. 50, 1986: the threshold of the coordinates still above it.
+    """
+    if region.kind == BOX:
+        project_box(point, region.low, region.high)
+    elif region.kind == BALL:
+        project_ball(point, region.low, region.size)
+    else:
+        project_simplex(point, region.size)
+
+
+# Multipliers of linear constraints over a set: the point that they lead to, its excess and the gap.
+#
+#     x(lambda) = P(c - A' lambda),   excess r = A x(lambda) - b,   0 <= lambda <= limit
+#
+# The gap of a step is a sum of terms that are at least 0: (limit - lambda) r where r > 0 and -lambda r elsewhere.
+
+Matrix = NDArray[np.float64]
+
+_ROUNDING: Final = 4.0 * 2.0**-52  # of a sum, relative to its terms
+
+SQUARED: Final = 0  # where Work.numbers keeps ||c||^2 from the centre of the ball,
+SCALE: Final = 1  # the factor that projects onto it,
+LENGTH: Final = 2  # and the length of x
+
+
+class Rows(NamedTuple):
+    """Linear constraints matrix x <= bounds, and what of them is used again and again.
+
+    matrix : (m, p);  bounds : (m,)
+    centred : (m,) bounds less the products with the centre of the ball; the bounds for other sets
+    gram : (m, m) matrix @ matrix';  lengths : (m,) of the rows
+    """
+
+    matrix: Matrix
+    bounds: Vector
+    centred: Vector
+    gram: Matrix
+    lengths: Vector
+
+
+class Work(NamedTuple):
+    """Room to work in, made once for all steps.
+
+    multipliers, trial, excess, direction, products : (m,);  hessian, packed : (m, m), (m, p)
+    point : (p,);  chosen : (m,) int64;  numbers : (3,)
+    """
+
+    multipliers: Vector
+    trial: Vector
+    excess: Vector
+    direction: Vector
+    products: Vector
+    hessian: Matrix
+    packed: Matrix
+    point: Vector
+    chosen: NDArray[np.int64]
+    numbers: Vector
+
+
+def make_rows(matrix: Matrix, bounds: Vector, region: Region) -> Rows:
+    """Return the rows of linear constraints over a set."""
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    centred = (bounds - matrix @ region.low if region.kind == BALL else bounds).view()
+    centred.setflags(write=False)  # as bounds are: compiled code is made once for all sets
+    return Rows(matrix, bounds, centred, matrix @ matrix.T, np.linalg.norm(matrix, axis=1))
+
+
+def make_work(n_rows: int, dimension: int) -> Work:
+    """Return room for steps with so many rows in so many dimensions."""
+    return Work(
+        multipliers=np.zeros(n_rows),
+        trial=np.zeros(n_rows),
+        excess=np.zeros(n_rows),
+        direction=np.zeros(n_rows),
+        products=np.zeros(n_rows),
+        hessian=np.zeros((n_rows, n_rows)),
+        packed=np.zeros((n_rows, dimension)),
+        point=np.zeros(dimension),
+        chosen=np.zeros(n_rows, dtype=np.int64),
+        numbers=np.zeros(3),
+    )
+
+
+@compiled_row_sum
+def _pull(point: Vector, shifted: Vector, multipliers: Vector, matrix: Matrix) -> None:
+    """Write shifted - matrix' multipliers into point (p,)."""
+    for j in range(point.shape[0]):
+        point[j] = shifted[j]
+    for i in range(multipliers.shape[0]):
+        factor = multipliers[i]
+        if factor != 0.0:
+            for j in range(point.shape[0]):
+                point[j] -= factor * matrix[i, j]
+
+
+@compiled_row_sum
+def excesses(out: Vector, point: Vector, matrix: Matrix, bounds: Vector) -> None:
+    """Write matrix @ point - bounds into out (m,)."""
+    for i in range(out.shape[0]):
+        product = 0.0
+        for j in range(point.shape[0]):
+            product += matrix[i, j] * point[j]
+        out[i] = product - bounds[i]
+
+
+@compiled_row_sum
+def _length(point: Vector) -> float:
+    squared = 0.0
+    for j in range(point.shape[0]):
+        squared += point[j] * point[j]
+    return math.sqrt(squared)
+
+
+@compiled_row
+def _evaluate_ball(work: Work, multipliers: Vector, rows: Rows, radius: float) -> None:
+    """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m^2)."""
+    squared = work.numbers[SQUARED]
+    for i in range(multipliers.shape[0]):
+        pulled = 0.0
+        for k in range(multipliers.shape[0]):
+            pulled += rows.gram[i, k] * multipliers[k]
+        squared += multipliers[i] * (pulled - 2.0 * work.products[i])
+        work.excess[i] = work.products[i] - pulled
+    scale = 1.0
+    if squared > radius * radius:
+        scale = radius / math.sqrt(squared)
+    work.numbers[SCALE] = scale
+    work.numbers[LENGTH] = radius
+    for i in range(multipliers.shape[0]):
+        work.excess[i] = scale * work.excess[i] - rows.centred[i]
+
+
+@compiled_row
+def evaluate(work: Work, multipliers: Vector, shifted: Vector, rows: Rows, region: Region) -> None:
+    """Write x(multipliers) into work.point (not for a ball) and its excess into work.excess."""
+    if region.kind == BALL:
+        _evaluate_ball(work, multipliers, rows, region.size)
+    else:
+        _pull(work.point, shifted, multipliers, rows.matrix)
+        if region.kind == BOX:
+            project_box(work.point, region.low, region.high)
+        else:
+            project_simplex(work.point, region.size)
+        excesses(work.excess, work.point, rows.matrix, rows.bounds)
+        work.numbers[LENGTH] = _length(work.point)
+
+
+@compiled_row
+def gap_term(excess: float, size: float, multiplier: float, limit: float) -> float:
+    """Return a row's part of the gap, 0 if its excess is no more than the rounding of a sum of terms of this size."""
+    if abs(excess) <= _ROUNDING * size:
+        return 0.0
+    return float(max((limit - multiplier) * excess, -multiplier * excess))
+
+
+@compiled_row
+def term(work: Work, rows: Rows, limit: float, i: int) -> float:
+    """Return row i's part of the gap."""
+    size = rows.lengths[i] * work.numbers[LENGTH] + abs(rows.centred[i])
+    return float(gap_term(work.excess[i], size, work.multipliers[i], limit))
+
+
+@compiled_row
+def gap_of(work: Work, rows: Rows, limits: Vector) -> float:
+    """Return the duality gap."""
+    excess, multipliers, lengths, centred = work.excess, work.multipliers, rows.lengths, rows.centred
+    gap, length = 0.0, work.numbers[LENGTH]
+    for i in range(limits.shape[0]):
+        gap += gap_term(excess[i], lengths[i] * length + abs(centred[i]), multipliers[i], limits[i])
+    return gap
+
+
+# Losses and constraint violations of a whole run of online convex optimisation.
+
+
+@compiled_row
+def quadratic_subgradient(out: Vector, point: Vector, linear: Vector, curvature: float) -> None:
+    """Write 2 curvature x + linear, the gradient of curvature ||x||^2 + <linear, x>, into out (p,)."""
+    for j in range(out.shape[0]):
+        out[j] = 2.0 * curvature * point[j] + linear[j]
+
+
+@compiled
+def quadratic_values(out: Vector, points: Matrix, linear: Matrix, constant: Vector, curvature: float) -> None:
+    """Write curvature ||x_t||^2 + <linear_t, x_t> + constant_t of every round into out (T,)."""
+    for t in range(points.shape[0]):
+        squared, product = 0.0, 0.0
+        for j in range(points.shape[1]):
+            squared += points[t, j] * points[t, j]
+            product += linear[t, j] * points[t, j]
+        out[t] = curvature * squared + product + constant[t]
+
+
+@compiled
+def violations(out: Vector, points: Matrix, matrix: Matrix, bounds: Vector) -> None:
+    """Write the norm ||[matrix x_t - bounds]_+|| of every round into out (T,)."""
+    for t in range(points.shape[0]):
+        squared = 0.0
+        for i in range(bounds.shape[0]):
+            excess = -bounds[i]
+            for j in range(points.shape[1]):
+                excess += matrix[i, j] * points[t, j]
+            if excess > 0.0:
+                squared += excess * excess
+        out[t] = math.sqrt(squared)
+
+
+# Newton's direction in the dual of a step: the second derivative over some rows, and its Cholesky factor.
+#
+# Where the projection's Jacobian is scale (D - s s'), the second derivative is -scale (A D A' - (A s)(A s)'). Rows
+# may be parallel, or nearly: the system is regularised by 1e-13 of its largest row.
+
+_REGULARISER: Final = 1e-13
+
+
+@compiled_row
+def _is_free(point: Vector, region: Region, j: int) -> bool:
+    if region.kind == BOX:
+        return bool(region.low[j] < point[j] < region.high[j])
+    return bool(point[j] > 0.0)
+
+
+@compiled_row_sum
+def _pack(work: Work, rows: Rows, region: Region, count: int) -> tuple[int, bool]:
+    """Gather the chosen rows' columns that are free, or those that are not if they are fewer.
+
+    A column is free where the projection moves with what is projected. Returns how many, and whether they are the free.
+    """
+    point, packed, chosen = work.point, work.packed, work.chosen
+    n_free = 0
+    for j in range(point.shape[0]):
+        n_free += _is_free(point, region, j)
+    free = 2 * n_free <= point.shape[0] or region.kind != BOX
+    n_packed = 0
+    for j in range(point.shape[0]):
+        if _is_free(point, region, j) == free:
+            for a in range(count):
+                packed[a, n_packed] = rows.matrix[chosen[a], j]
+            n_packed += 1
+    return n_packed, free
+
+
+@compiled_row_sum
+def _fill_packed(work: Work, rows: Rows, n_packed: int, free: bool, box: bool, count: int) -> None:
+    """Write the Hessian over the chosen rows, from packed columns; a simplex's columns are centred first."""
+    packed, hessian, chosen = work.packed, work.hessian, work.chosen
+    if not box:
+        for a in range(count):
+            mean = 0.0
+            for j in range(n_packed):
+                mean += packed[a, j]
+            mean /= max(n_packed, 1)
+            for j in range(n_packed):
+                packed[a, j] -= mean
+    for a in range(count):
+        for b in range(a + 1):
+            product = 0.0
+            for j in range(n_packed):
+                product += packed[a, j] * packed[b, j]
+            hessian[a, b] = product if free else rows.gram[chosen[a], chosen[b]] - product
+
+
+@compiled_row
+def _fill_hessian(work: Work, rows: Rows, region: Region, count: int) -> None:
+    """Write -(second derivative) of the dual over the chosen rows into the lower half of work.hessian."""
+    if region.kind != BALL:
+        n_packed, free = _pack(work, rows, region, count)
+        _fill_packed(work, rows, n_packed, free, region.kind == BOX, count)
+        return
+    scale = work.numbers[SCALE]
+    inverse = 1.0 / region.size if scale < 1.0 else 0.0
+    for a in range(count):
+        i = work.chosen[a]
+        for b in range(a + 1):
+            k = work.chosen[b]
+            along = (work.excess[i] + rows.centred[i]) * (work.excess[k] + rows.centred[k]) * inverse * inverse
+            work.hessian[a, b] = scale * (rows.gram[i, k] - along)
+
+
+@compiled_row
+def _factorise(hessian: Matrix, regulariser: float, count: int) -> None:
+    """Replace the lower half of hessian + regulariser I by its Cholesky factor."""
+    for a in range(count):
+        for b in range(a + 1):
+            value = hessian[a, b]
+            for k in range(b):
+                value -= hessian[a, k] * hessian[b, k]
+            if a == b:
+                hessian[a, a] = math.sqrt(max(value + regulariser, regulariser))
+            else:
+                hessian[a, b] = value / hessian[b, b]
+
+
+@compiled_row
+def solve_newton(work: Work, rows: Rows, region: Region, count: int) -> None:
+    """Write the Newton direction of the chosen rows into work.direction (count,)."""
+    _fill_hessian(work, rows, region, count)
+    largest = 1e-300
+    for a in range(count):
+        largest = max(largest, rows.gram[work.chosen[a], work.chosen[a]])
+    hessian, direction = work.hessian, work.direction
+    _factorise(hessian, _REGULARISER * largest, count)
+    for a in range(count):
+        value = work.excess[work.chosen[a]]
+        for k in range(a):
+            value -= hessian[a, k] * direction[k]
+        direction[a] = value / hessian[a, a]
+    for a in range(count - 1, -1, -1):
+        value = direction[a]
+        for k in range(a + 1, count):
+            value -= hessian[k, a] * direction[k]
+        direction[a] = value / hessian[a, a]
+
+
+# A step in a box of the plane with up to three rows, by enumeration: exact, and faster than an ascent of the dual.
+#
+# Every multiplier is 0, at its limit, or such that its row is met; at most two rows need be met at once, as the plane
+# has two dimensions. What the multipliers lead to is a clipped point, the lowest point of a line or a vertex. Which
+# of them is the solution shows in its duality gap, not in values that cancel.
+
+Indices = NDArray[np.int64]
+
+MOST_ROWS: Final = 3
+ENOUGH: Final = 1e-18  # gap; ||x - x*|| is then at most 1.5e-9
+
+_MET: Final = 1  # what a row's multiplier may be, beside 0
+_FULL: Final = 2
+
+
+@compiled_row
+def _gap_in_plane(
+    point: Vector, multipliers: Vector, shifted: Vector, matrix: Matrix, bounds: Vector, region: Region, limits: Vector
+) -> float:
+    """Write the point that the multipliers (m,) lead to; return the gap."""
+    first, second = shifted[0], shifted[1]
+    for i in range(limits.shape[0]):
+        first -= multipliers[i] * matrix[i, 0]
+        second -= multipliers[i] * matrix[i, 1]
+    first = min(max(first, region.low[0]), region.high[0])
+    second = min(max(second, region.low[1]), region.high[1])
+    point[0], point[1] = first, second
+    gap = 0.0
+    for i in range(limits.shape[0]):
+        one, two, bound = matrix[i, 0] * first, matrix[i, 1] * second, bounds[i]
+        gap += gap_term(one + two - bound, abs(one) + abs(two) + abs(bound), multipliers[i], limits[i])
+    return gap
+
+
+@compiled_row
+def _meet_one(first: float, second: float, matrix: Matrix, bound: float, region: Region, k: int) -> float:
+    """Return the multiplier that meets row k from a point: inside the box, or where its line meets a side.
+
+    No number, or an infinite one, where a line along a side is to be met.
+    """
+    left, right = matrix[k, 0], matrix[k, 1]
+    factor = (left * first + right * second - bound) / (left * left + right * right)
+    over, up = first - factor * left, second - factor * right
+    end, top = min(max(over, region.low[0]), region.high[0]), min(max(up, region.low[1]), region.high[1])
+    if over != end:
+        along = (bound - left * end) / right
+        if up == top or region.low[1] <= along <= region.high[1]:
+            return float((second - along) / right)
+    if up != top:
+        return float((first - (bound - right * top) / left) / left)
+    return float(factor)
+
+
+@compiled_row
+def _meet_two(multipliers: Vector, first: float, second: float, matrix: Matrix, bounds: Vector, k: int, n: int) -> None:
+    """Write the multipliers that meet rows k and n from a point: no numbers if they are parallel."""
+    a, b, c, d = matrix[k, 0], matrix[k, 1], matrix[n, 0], matrix[n, 1]
+    determinant = a * d - b * c
+    first -= (bounds[k] * d - b * bounds[n]) / determinant
+    second -= (a * bounds[n] - bounds[k] * c) / determinant
+    multipliers[k] = (d * first - c * second) / determinant
+    multipliers[n] = (a * second - b * first) / determinant
+
+
+@compiled_row
+def _advance(choice: Indices, limits: Vector) -> bool:
+    """Go to the next choice (m,) of 0, met or full, as a counter counts; False after the last one."""
+    for i in range(limits.shape[0]):
+        if choice[i] < _FULL and limits[i] > 0.0:
+            choice[i] += 1
+            return True
+        choice[i] = 0
+    return False
+
+
+@compiled_row
+def _choose_in_plane(
+    multipliers: Vector,
+    choice: Indices,
+    shifted: Vector,
+    matrix: Matrix,
+    bounds: Vector,
+    region: Region,
+    limits: Vector,
+) -> bool:
+    """Write the multipliers (m,) of one choice (m,) of 0, met or full for every row.
+
+    False if they are not within their limits.
+    """
+    n_met, one, two = 0, 0, 0
+    first, second = shifted[0], shifted[1]
+    for i in range(limits.shape[0]):
+        multipliers[i] = 0.0
+        if choice[i] == _MET:
+            n_met, one, two = n_met + 1, two, i
+        elif choice[i] == _FULL:
+            multipliers[i] = limits[i]
+            first -= limits[i] * matrix[i, 0]
+            second -= limits[i] * matrix[i, 1]
+    if n_met == 1:
+        multipliers[two] = _meet_one(first, second, matrix, bounds[two], region, two)
+    elif n_met == 2:
+        _meet_two(multipliers, first, second, matrix, bounds, one, two)
+    return n_met == 0 or (
+        n_met < 3 and 0.0 <= multipliers[one] <= limits[one] and 0.0 <= multipliers[two] <= limits[two]
+    )
+
+
+@compiled_row
+def step_in_plane(work: Work, shifted: Vector, rows: Rows, region: Region, limits: Vector) -> float:
+    """Write a step's multipliers (m,) and its point into work, as `maximise_dual` does; return the gap.
+
+    For boxes of the plane and up to MOST_ROWS rows. A gap above ENOUGH: rows are so nearly parallel that none of the
+    choices could be computed well enough.
+    """
+    point, multipliers, choice, matrix, bounds = work.point, work.multipliers, work.chosen, rows.matrix, rows.bounds
+    for i in range(limits.shape[0]):
+        multipliers[i], choice[i] = 0.0, 0
+    gap = _gap_in_plane(point, multipliers, shifted, matrix, bounds, region, limits)
+    while gap > ENOUGH and _advance(choice, limits):
+        if _choose_in_plane(multipliers, choice, shifted, matrix, bounds, region, limits):
+            gap = _gap_in_plane(point, multipliers, shifted, matrix, bounds, region, limits)
+    return gap
+
+
+# The dual of a step of online convex optimisation, solved by Newton's method on its active rows.
+#
+#     step:  min over x in X of  1/2 ||x - c||^2 + sum_i limit_i [a_i x - b_i]_+     dual:  max over 0 <= lambda <=
+# limit of  min over x in X of  1/2 ||x - c||^2 + lambda' (A x - b)
+#
+# The dual is concave and its gradient is the excess r. A step to lambda + d cannot lower it if d' r is not negative
+# where it ends: no values are ever compared, so nothing cancels. First all rows move at once, clipped to their
+# bounds; where that does not rise, or does not end, the faces of the bounds are walked one by one, as a finite
+# active-set method does.
+
+_PLAIN_STEPS: Final = 4  # for every row, before faces are walked one by one
+
+ALL: Final = 0  # ways to take a Newton step: in all rows that may move,
+LEAVE: Final = 1  # in those inside their bounds and one more,
+STAY: Final = 2  # or in those inside alone
+
+
+@compiled_row
+def _slope(work: Work) -> float:
+    """Return excess' direction."""
+    slope = 0.0
+    for i in range(work.excess.shape[0]):
+        slope += work.excess[i] * work.direction[i]
+    return slope
+
+
+@compiled_row
+def _rise(work: Work, shifted: Vector, rows: Rows, region: Region) -> bool:
+    """Go to work.trial, or to the highest point on the way; False, and nowhere, if the way does not rise.
+
+    The slope falls along the way: where it is negative at the end, its root is found by the Illinois rule, to a
+    hundredth of the first slope.
+    """
+    for i in range(work.trial.shape[0]):
+        work.direction[i] = work.trial[i] - work.multipliers[i]
+    first = _slope(work)
+    if not first > 0.0:
+        return False
+    low, high, slope_low, slope_high, at = 0.0, 1.0, first, -first, 1.0
+    for turn in range(60):
+        if turn > 0:
+            at = (low * slope_high - high * slope_low) / (slope_high - slope_low)
+            for i in range(work.trial.shape[0]):
+                work.trial[i] = work.multipliers[i] + at * work.direction[i]
+        evaluate(work, work.trial, shifted, rows, region)
+        slope = _slope(work)
+        if (turn == 0 and slope >= -1e-9 * first) or abs(slope) <= 0.01 * first or high - low < 1e-12:
+            break
+        if turn == 0:
+            slope_high = slope
+        elif slope > 0.0:
+            low, slope_low, slope_high = at, slope, 0.5 * slope_high
+        else:
+            high, slope_high, slope_low = at, slope, 0.5 * slope_low
+    for i in range(work.trial.shape[0]):
+        work.multipliers[i] = work.trial[i]
+    return True
+
+
+@compiled_row
+def _open(work: Work, limit: float, i: int) -> bool:
+    """Whether row i's multiplier may move: inside its bounds, or on one that its excess points away from."""
+    multiplier, excess = work.multipliers[i], work.excess[i]
+    return limit > 0.0 and (multiplier > 0.0 or excess > 0.0) and (multiplier < limit or excess < 0.0)
+
+
+@compiled_row
+def _choose(work: Work, rows: Rows, limits: Vector, way: int) -> int:
+    """Choose the rows to move, with the trial where the multipliers are; return how many.
+
+    ALL that may move; or those inside their bounds and, to LEAVE their face, the one on a bound with the largest gap.
+    """
+    count, best, worst = 0, -1, 0.0
+    for i in range(limits.shape[0]):
+        work.trial[i] = work.multipliers[i]
+        if (way == ALL and _open(work, limits[i], i)) or (way != ALL and 0.0 < work.multipliers[i] < limits[i]):
+            work.chosen[count] = i
+            count += 1
+        elif term(work, rows, limits[i], i) > worst:
+            best, worst = i, term(work, rows, limits[i], i)
+    if way == LEAVE and best >= 0:
+        work.chosen[count] = best
+        count += 1
+    return count
+
+
+@compiled_row
+def _move_trial(work: Work, limits: Vector, way: int, count: int) -> None:
+    """Move the trial by the direction of the chosen rows: clipped row by row (ALL), or up to the first bound met."""
+    share, met = 1.0, -1
+    if way != ALL:
+        for a in range(count):
+            i = work.chosen[a]
+            room = limits[i] - work.multipliers[i] if work.direction[a] > 0.0 else work.multipliers[i]
+            if share * abs(work.direction[a]) > room:
+                share, met = room / abs(work.direction[a]), a
+    for a in range(count):
+        i = work.chosen[a]
+        work.trial[i] = min(max(work.multipliers[i] + share * work.direction[a], 0.0), limits[i])
+        if a == met:
+            work.trial[i] = limits[i] if work.direction[a] > 0.0 else 0.0
+
+
+@compiled_row
+def _newton_step(work: Work, shifted: Vector, rows: Rows, region: Region, limits: Vector, way: int) -> bool:
+    """Take a Newton step one way; False, and nowhere, if the dual does not rise."""
+    count = _choose(work, rows, limits, way)
+    if count == 0:
+        return False
+    solve_newton(work, rows, region, count)
+    _move_trial(work, limits, way, count)
+    return _rise(work, shifted, rows, region)
+
+
+@compiled_row
+def maximise_dual(work: Work, shifted: Vector, rows: Rows, region: Region, limits: Vector) -> float:
+    """Write the best multipliers into work.multipliers (m,), and x(multipliers) into work.point; return the gap.
+
+    For a ball, work.products and work.numbers[SQUARED] take the place of shifted, and work.point stays as it is. Rows
+    whose excess is below the rounding of its sum count as met.
+    """
+    n_rows = limits.shape[0]
+    for i in range(n_rows):
+        work.multipliers[i] = 0.0
+    evaluate(work, work.multipliers, shifted, rows, region)
+    plain = _PLAIN_STEPS * (n_rows + 1)
+    gap = gap_of(work, rows, limits)
+    for turn in range(10 * plain):
+        if gap <= ENOUGH:
+            break
+        way = ALL if turn < plain else LEAVE
+        while way <= STAY and not _newton_step(work, shifted, rows, region, limits, way):
+            way += 1
+        if way > STAY:
+            break
+        gap = gap_of(work, rows, limits)
+    return gap
+
+
+# One step of online convex optimisation with long-term constraints, and one round of its method.
+#
+#     x_t = argmin over x in X of  alpha <grad, x> + alpha gamma <q, [A x - b]_+> + ||x - x_{t-1}||^2
+#
+# is, with c = x_{t-1} - alpha grad / 2 and limits alpha gamma q / 2, the problem of `ocodual`.
+
+
+@compiled_row_sum
+def _enter_ball(work: Work, point: Vector, matrix: Matrix, centre: Vector) -> None:
+    """Take the centre off point in place, and note its products with the rows and its squared length."""
+    squared = 0.0
+    for j in range(point.shape[0]):
+        point[j] -= centre[j]
+        squared += point[j] * point[j]
+    work.numbers[SQUARED] = squared
+    for i in range(matrix.shape[0]):
+        product = 0.0
+        for j in range(point.shape[0]):
+            product += matrix[i, j] * point[j]
+        work.products[i] = product
+
+
+@compiled_row_sum
+def _leave_ball(point: Vector, work: Work, matrix: Matrix, region: Region) -> None:
+    """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
+    for i in range(matrix.shape[0]):
+        factor = work.multipliers[i]
+        if factor != 0.0:
+            for j in range(point.shape[0]):
+                point[j] -= factor * matrix[i, j]
+    squared = 0.0
+    for j in range(point.shape[0]):
+        squared += point[j] * point[j]
+    scale = 1.0
+    if squared > region.size * region.size:  # measured on the point itself: the dual's own figure has its rounding
+        scale = region.size / math.sqrt(squared)
+    for j in range(point.shape[0]):
+        point[j] = region.low[j] + scale * point[j]
+
+
+@compiled_row
+def step(point: Vector, work: Work, rows: Rows, region: Region, limits: Vector) -> float:
+    """Replace c (p,) by argmin over x in X of 1/2 ||x - c||^2 + limits' [A x - b]_+, in place.
+
+    limits : (m,) >= 0. Returns the duality gap: the squared distance to the solution is at most twice as much.
+    """
+    if region.kind == BALL:
+        _enter_ball(work, point, rows.matrix, region.low)
+    gap = math.inf
+    if region.kind == BOX and point.shape[0] == 2 and limits.shape[0] <= MOST_ROWS:
+        gap = step_in_plane(work, point, rows, region, limits)
+    if gap > ENOUGH:
+        gap = maximise_dual(work, point, rows, region, limits)
+    if region.kind == BALL:
+        _leave_ball(point, work, rows.matrix, region)
+    else:
+        for j in range(point.shape[0]):
+            point[j] = work.point[j]
+    return gap
+
+
+@compiled_row
+def learn_round(
+    point: Vector,
+    queue: Vector,
+    limits: Vector,
+    work: Work,
+    subgradient: Vector,
+    rows: Rows,
+    region: Region,
+    step_size: float,
+    penalty: float,
+    next_penalty: float,
+) -> float:
+    """Learn a round in place: queue q_{t-1} (m,) and point x_{t-1} (p,) become q_t and x_t; limits (m,) are scratch.
+
+    Returns the duality gap of the step.
+
+        q_t = q_{t-1} + gamma_t [g(x)]_+,   q-hat = q_t + gamma_t [g(x)]_+,   then the step with gamma_{t+1} and q-hat
+
+    Source: Yi et al., ICML 2021, Algorithm 1, equations (10)-(12).
+    """
+    excesses(work.excess, point, rows.matrix, rows.bounds)
+    for i in range(queue.shape[0]):
+        clipped = penalty * max(work.excess[i], 0.0)
+        queue[i] += clipped
+        limits[i] = 0.5 * step_size * next_penalty * (queue[i] + clipped)
+    for j in range(point.shape[0]):
+        point[j] -= 0.5 * step_size * subgradient[j]
+    return step(point, work, rows, region, limits)
+
+
+# All rounds of Algorithms 1 and 2 on quadratic losses, and one round of Algorithm 2's experts.
+
+
+@compiled_row
+def mix_experts(point: Vector, experts: Matrix, weights: Vector) -> None:
+    """Write the weighted sum of the experts' points (N, p) into point (p,): equation (34)."""
+    for j in range(point.shape[0]):
+        point[j] = weights[0] * experts[0, j]
+        for i in range(1, weights.shape[0]):
+            point[j] += weights[i] * experts[i, j]
+
+
+@compiled_row
+def weigh_experts(
+    weights: Vector, regrets: Vector, experts: Matrix, point: Vector, subgradient: Vector, rate: float
+) -> None:
+    """Multiply every weight (N,) by exp(-rate l) and scale to sum 1, in place; l is <subgradient, x_i - x>, (32)-(33).
+
+    regrets (N,) is scratch. The least l is taken off first: the best expert's weight cannot underflow.
+    """
+    least = math.inf
+    for i in range(weights.shape[0]):
+        regrets[i] = 0.0
+        for j in range(point.shape[0]):
+            regrets[i] += subgradient[j] * (experts[i, j] - point[j])
+        least = min(least, regrets[i])
+    total = 0.0
+    for i in range(weights.shape[0]):
+        weights[i] *= math.exp(-rate * (regrets[i] - least))
+        total += weights[i]
+    for i in range(weights.shape[0]):
+        weights[i] /= total
+
+
+@compiled_row
+def run_experts(
+    points: Matrix,
+    experts: Matrix,
+    queues: Matrix,
+    weights: Vector,
+    regrets: Vector,
+    limits: Vector,
+    subgradient: Vector,
+    work: Work,
+    linear: Matrix,
+    rows: Rows,
+    region: Region,
+    step_sizes: Matrix,
+    penalties: Matrix,
+    curvature: float,
+    rate: float,
+) -> float:
+    """Write the points of all rounds into points (T, p); experts (N, p), queues (N, m), weights (N,) change in place.
+
+    regrets (N,), limits (m,) and subgradient (p,) are scratch; step_sizes (N, T), penalties (N, T + 1). Returns the
+    largest duality gap of a step. One expert, whose weight stays exactly 1, is Algorithm 1.
+
+    Source: Yi et al., ICML 2021, Algorithms 1 and 2.
+    """
+    largest = 0.0
+    mix_experts(points[0], experts, weights)
+    for t in range(points.shape[0] - 1):
+        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
+        weigh_experts(weights, regrets, experts, points[t], subgradient, rate)
+        for i in range(experts.shape[0]):
+            alpha, gamma, following = step_sizes[i, t], penalties[i, t], penalties[i, t + 1]
+            gap = learn_round(experts[i], queues[i], limits, work, subgradient, rows, region, alpha, gamma, following)
+            largest = max(largest, gap)
+        mix_experts(points[t + 1], experts, weights)
+    return largest
+
+
+# Rounds of a rectified queue, and of experts that project onto the constraints: both on the compiled step.
+
+
+@compiled
+def rectified_round(
+    point: Vector,
+    queue: Vector,
+    limits: Vector,
+    work: Work,
+    subgradient: Vector,
+    rows: Rows,
+    region: Region,
+    step_size: float,
+    penalty: float,
+    least: float,
+) -> float:
+    """Learn a round in place: point (p,) and queue (m,); limits (m,) are scratch. Returns the duality gap.
+
+    Q <- max(Q + gamma [g(x)]_+, least), then argmin of <grad, x> + gamma Q'[g(x)]_+ + ||x - x_t||^2 / step_size
+    """
+    excesses(work.excess, point, rows.matrix, rows.bounds)
+    for i in range(queue.shape[0]):
+        queue[i] = max(queue[i] + penalty * max(work.excess[i], 0.0), least)
+        limits[i] = 0.5 * step_size * penalty * queue[i]
+    for j in range(point.shape[0]):
+        point[j] -= 0.5 * step_size * subgradient[j]
+    return step(point, work, rows, region, limits)
+
+
+@compiled
+def run_rectified(
+    points: Matrix,
+    queue: Vector,
+    limits: Vector,
+    subgradient: Vector,
+    work: Work,
+    linear: Matrix,
+    rows: Rows,
+    region: Region,
+    schedule: Matrix,
+    curvature: float,
+) -> None:
+    """Write the points of all rounds (T, p), the first of which is given; schedule (3, T): step, penalty, least queue.
+
+    queue, limits (m,) and subgradient (p,) are changed in place.
+    """
+    for t in range(points.shape[0] - 1):
+        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
+        points[t + 1] = points[t]
+        size, penalty, least = schedule[0, t], schedule[1, t], schedule[2, t]
+        rectified_round(points[t + 1], queue, limits, work, subgradient, rows, region, size, penalty, least)
+
+
+@compiled
+def project_experts(
+    experts: Matrix, work: Work, subgradient: Vector, rows: Rows, region: Region, limits: Vector, step_sizes: Vector
+) -> None:
+    """Move every expert (N, p) against the subgradient and project it onto set and constraints, in place.
+
+    limits : (m,) prices so high that no constraint is worth violating
+    """
+    for i in range(experts.shape[0]):
+        for j in range(experts.shape[1]):
+            experts[i, j] -= step_sizes[i] * subgradient[j]
+        step(experts[i], work, rows, region, limits)
+
+
+@compiled
+def run_projected(
+    points: Matrix,
+    experts: Matrix,
+    weights: Vector,
+    regrets: Vector,
+    subgradient: Vector,
+    work: Work,
+    linear: Matrix,
+    rows: Rows,
+    region: Region,
+    limits: Vector,
+    step_sizes: Vector,
+    curvature: float,
+    rate: float,
+) -> None:
+    """Write the points of all rounds (T, p); experts (N, p) and weights (N,) change in place."""
+    mix_experts(points[0], experts, weights)
+    for t in range(points.shape[0] - 1):
+        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
+        weigh_experts(weights, regrets, experts, points[t], subgradient, rate)
+        project_experts(experts, work, subgradient, rows, region, limits, step_sizes)
+        mix_experts(points[t + 1], experts, weights)
+
+
+# Rounds of the methods that add weighted constraints to the gradient and project: one loop, three rules of weights.
+
+QUEUE: Final = 0
+PENALTY: Final = 1
+ASCENT: Final = 2
+
+
+@compiled
+def weigh(weights: Vector, multipliers: Vector, excess: Vector, rule: int, damping: float, dual_step: float) -> None:
+    """Write how much each constraint counts (m,), and move the multipliers (m,) in place.
+
+    QUEUE: q <- max(-d g, q + d g) unless damping = 0, weight d (q + d g). PENALTY: weight [g]_+ / damping, kept as the
+    multiplier. ASCENT: weight q, then q <- [q + d (g - damping q)]_+. g is the excess, d the dual step.
+    """
+    for i in range(excess.shape[0]):
+        if rule == QUEUE:
+            scaled = dual_step * excess[i]
+            if damping > 0.0:
+                multipliers[i] = max(-scaled, multipliers[i] + scaled)
+            weights[i] = dual_step * (multipliers[i] + scaled)
+        elif rule == PENALTY:
+            multipliers[i] = max(0.0, excess[i]) / damping
+            weights[i] = multipliers[i]
+        else:
+            weights[i] = multipliers[i]
+            multipliers[i] = max(0.0, multipliers[i] + dual_step * (excess[i] - damping * multipliers[i]))
+
+
+@compiled
+def descend(point: Vector, subgradient: Vector, weights: Vector, rows: Matrix, region: Region, step: float) -> None:
+    """Move a point (p,) in place to the projection of x - step (subgradient + rows' weights)."""
+    for j in range(point.shape[0]):
+        slope = subgradient[j]
+        for i in range(weights.shape[0]):
+            slope += weights[i] * rows[i, j]
+        point[j] -= step * slope
+    project(point, region)
+
+
+@compiled
+def run_weighted(
+    points: Matrix,
+    multipliers: Vector,
+    matrix: Matrix,
+    bounds: Vector,
+    linear: Matrix,
+    curvature: float,
+    region: Region,
+    rule: int,
+    schedule: Matrix,
+) -> None:
+    """Write the points of all rounds (T, p), the first of which is given; the multipliers (m,) change in place.
+
+    matrix, bounds : constraints (m, p), (m,); linear, curvature : losses; schedule : (3, T), step, damping, dual step
+    """
+    n_rounds, size = points.shape
+    excess, weights, subgradient = np.empty(bounds.shape[0]), np.empty(bounds.shape[0]), np.empty(size)
+    point = points[0].copy()
+    for t in range(n_rounds):
+        points[t] = point
+        quadratic_subgradient(subgradient, point, linear[t], curvature)
+        excesses(excess, point, matrix, bounds)
+        weigh(weights, multipliers, excess, rule, schedule[1, t], schedule[2, t])
+        descend(point, subgradient, weights, matrix, region, schedule[0, t])
+
+
+# Rounds of gradient descent on a surrogate: the loss and an exponentially growing price of the worst violation.
+
+SQUARES: Final = 1
+
+
+@compiled
+def surrogate_step(
+    point: Vector,
+    sums: Vector,
+    subgradient: Vector,
+    excess: Vector,
+    rows: Matrix,
+    region: Region,
+    scale: float,
+    rate: float,
+    reach: float,
+) -> None:
+    """Move a point (p,) and the sums (2,) in place: the queue, and squared norms of the surrogate's subgradients.
+
+    subgradient : (p,) of the loss; excess : (m,) g at the point; rows : (m, p) subgradients of g
+    scale : beta, of both; rate : of the exponential, Phi(q) = exp(rate q) - 1; reach : step times the root of the sum
+    """
+    worst = 0
+    for i in range(1, excess.shape[0]):
+        if excess[i] > excess[worst]:
+            worst = i
+    price = 0.0
+    if excess[worst] > 0.0:
+        sums[QUEUE] += scale * excess[worst]
+        price = rate * math.exp(rate * sums[QUEUE])
+    for j in range(point.shape[0]):
+        slope = scale * (subgradient[j] + price * rows[worst, j])
+        sums[SQUARES] += slope * slope
+    if sums[SQUARES] > 0.0:
+        step = reach * scale / math.sqrt(sums[SQUARES])
+        for j in range(point.shape[0]):
+            point[j] -= step * (subgradient[j] + price * rows[worst, j])
+        project(point, region)
+
+
+@compiled
+def run_surrogate(
+    points: Matrix,
+    sums: Vector,
+    matrix: Matrix,
+    bounds: Vector,
+    linear: Matrix,
+    curvature: float,
+    region: Region,
+    scale: float,
+    rate: float,
+    reach: float,
+) -> None:
+    """Write the points of all rounds (T, p), the first of which is given; the sums (2,) change in place."""
+    excess, subgradient, point = np.empty(bounds.shape[0]), np.empty(points.shape[1]), points[0].copy()
+    for t in range(points.shape[0]):
+        points[t] = point
+        quadratic_subgradient(subgradient, point, linear[t], curvature)
+        excesses(excess, point, matrix, bounds)
+        surrogate_step(point, sums, subgradient, excess, matrix, region, scale, rate, reach)

@@ -1,0 +1,747 @@
+"""Row-by-row gradient steps: losses, counters, linear updates, NOGD and Pegasos."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from okl.compiled.fourier import dot
+from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.kernels import KernelRule, kernel_row, kernel_self
+from okl.compiled.threads import Block
+from okl.foundation.types import FloatArray
+
+# Losses that extensions bring: two scalar functions, compiled to machine code that the learners' loops call.
+#
+# An address stands where the codes of okl's own losses are told apart: it is a number like any other, so that loops
+# need not be compiled, or cached, for each loss, and those of okl's own losses stay as they are. A call takes some 2
+# ns.
+
+VALUE, SLOPE = 0, 1
+Scalar = Callable[[float, float], float]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_own(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> Any:
+    """Value or derivative at a score of the loss at an address of this process."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole, real = ir.IntType(64), ir.DoubleType()
+        function = builder.inttoptr(arguments[0], ir.FunctionType(real, [whole, real, real]).as_pointer())
+        return builder.call(function, arguments[1:])
+
+    return types.float64(types.int64, types.int64, types.float64, types.float64), generate
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledLoss:
+    """Machine code of a loss, for this process. address : of it; code : what keeps it there"""
+
+    address: int
+    code: Any
+
+
+def compile_loss(value: Scalar, derivative: Scalar) -> CompiledLoss:
+    """Compile two functions of (score, target), floats, that return a float.
+
+    Raises
+    ------
+    TypeError : numba does not know what a function does, or it returns no number
+    """
+    try:
+        numbers = types.float64(types.float64, types.float64)
+        of_value, of_slope = (numba.njit(numbers, error_model="numpy")(one) for one in (value, derivative))
+
+        def either(which: int, f: float, y: float) -> Any:
+            return of_value(f, y) if which == VALUE else of_slope(f, y)
+
+        signature = types.float64(types.int64, types.float64, types.float64)
+        code = numba.cfunc(signature, error_model="numpy")(either)
+    except Exception as error:  # numba has many for what it cannot do
+        raise TypeError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
+    return CompiledLoss(int(code.address), code)
+
+
+@compiled
+def evaluate_own(
+    out: NDArray[np.float64], address: int, which: int, scores: NDArray[np.float64], targets: NDArray[np.float64]
+) -> None:
+    """Overwrite out (rows,) by values or derivatives at scores and targets (rows,)."""
+    for row in range(out.shape[0]):
+        out[row] = call_own(address, which, scores[row], targets[row])
+
+
+# Losses of online steps by number: their values and derivatives at one row's scores.
+#
+# Legend: f score, y target.
+
+HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED = 0, 1, 2, 3
+OWN_BINARY, OWN_REGRESSION = 4, 5  # of an extension: what it is stands at an address
+
+
+@compiled
+def slope(code: int, epsilon: float, f: float, y: float) -> float:
+    """Derivative by the score of a loss with one output."""
+    if code == HINGE:
+        return -y if y * f < 1.0 else 0.0
+    if code == LOGISTIC:
+        return -y * 0.5 * (1.0 - math.tanh(0.5 * y * f))
+    residual = f - y
+    return residual if abs(residual) > epsilon else 0.0
+
+
+@compiled
+def loss_value(code: int, epsilon: float, f: float, y: float) -> float:
+    """Value of a loss with one output."""
+    if code == HINGE:
+        return max(0.0, 1.0 - y * f)
+    if code == LOGISTIC:
+        return max(0.0, -y * f) + math.log1p(math.exp(-abs(y * f)))
+    residual = f - y
+    return 0.5 * residual * residual if abs(residual) > epsilon else 0.0
+
+
+@compiled
+def is_regression(code: int) -> bool:
+    """Whether squared errors are counted with a loss, not mistakes."""
+    return code in (THRESHOLDED_HALF_SQUARED, OWN_REGRESSION)
+
+
+@compiled
+def slope_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
+    """Derivative by the score of a loss with one output, an extension's among them."""
+    return slope(code, epsilon, f, y) if own == 0 else call_own(own, SLOPE, f, y)
+
+
+@compiled
+def value_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
+    """Value of a loss with one output, an extension's among them."""
+    return loss_value(code, epsilon, f, y) if own == 0 else call_own(own, VALUE, f, y)
+
+
+@compiled
+def best_wrong(scores: FloatArray, true: int) -> int:
+    """Index of the largest score (n_classes,) that is not the true class's; the first on a tie."""
+    best = 0 if true != 0 else 1
+    for k in range(best + 1, scores.shape[0]):
+        if k != true and scores[k] > scores[best]:
+            best = k
+    return best
+
+
+# What every online learner counts before it learns a row: its own error, and that of a predictor without inputs.
+#
+# counts : (5,) int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED sums : (6,) float64, at SQUARED_ERROR,
+# BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE,     SQUARED_GRADIENTS, STEPPED_GRADIENTS
+# class_counts : (n_classes,) int64, rows of each class so far, the negative one of two first; (1,) for regression
+
+ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED = 0, 1, 2, 3, 4
+SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET = 0, 1, 2
+SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS = 3, 4, 5
+
+
+@compiled
+def count_binary(counts: NDArray[np.int64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
+    """Count mistakes of the score's sign and of the majority so far, both +1 at 0; returns the row's class."""
+    label = 1 if y > 0.0 else 0
+    counts[MISTAKES] += (f >= 0.0) != (label == 1)
+    counts[BASELINE_MISTAKES] += (class_counts[1] >= class_counts[0]) != (label == 1)
+    class_counts[label] += 1
+    return label
+
+
+@compiled
+def count_class(counts: NDArray[np.int64], class_counts: NDArray[np.int64], scores: FloatArray, true: int) -> None:
+    """Count mistakes of the largest score (n_classes,) and of the majority so far, the first of either on a tie."""
+    counts[MISTAKES] += np.argmax(scores) != true
+    counts[BASELINE_MISTAKES] += np.argmax(class_counts) != true
+    class_counts[true] += 1
+
+
+@compiled
+def count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
+    """Add up squared errors of the score and of the mean target so far, 0 at first; returns 0, the only class."""
+    rows = class_counts[0]
+    mean = sums[TARGET] / rows if rows > 0 else 0.0
+    sums[SQUARED_ERROR] += (f - y) * (f - y)
+    sums[BASELINE_SQUARED_ERROR] += (mean - y) * (mean - y)
+    sums[TARGET] += y
+    class_counts[0] += 1
+    return 0
+
+
+# The sequential part of learning: score a row, count the mistake, step; one row after the other.
+#
+# Legend: w weights, z features, y target, f = w'z score, g derivative of the loss by f.
+
+
+class Rule(NamedTuple):
+    """How a row changes the weights.
+
+    code, epsilon : the loss of okl.losses; step_size : on the map's scale
+    class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
+    sample_every : rows between two samples of the weights for their average; 0 for none
+    radius : of the ball that weights stay in, 0 for none; decaying : whether step t is step_size / sqrt(t), in a ball
+    own : address of an extension's loss, see okl.compiled.sgd; 0 for okl's own
+    """
+
+    code: int
+    epsilon: float
+    step_size: float
+    class_weights: NDArray[np.float64]
+    sample_every: int
+    radius: float = 0.0
+    decaying: bool = False
+    own: int = 0
+
+
+class Learnt(NamedTuple):
+    """All that learning changes in place.
+
+    weights : (n_outputs, n_columns); total : the same in float64, the sum of the sampled weights
+    counts, sums, class_counts : as in okl.compiled.sgd
+    """
+
+    weights: FloatArray
+    total: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    class_counts: NDArray[np.int64]
+
+
+@compiled
+def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
+    """Add factor * z to w in place; the three are of one precision."""
+    for j in range(w.shape[0]):
+        w[j] += factor * z[j]
+
+
+@compiled
+def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
+    """Multiply the weights of one output by a factor, in place."""
+    for j in range(weights.shape[1]):
+        weights[0, j] *= factor
+
+
+@compiled
+def _add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
+    """Add the weights to total, `number` times."""
+    times = np.float64(number)
+    for k in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[k, j] += times * weights[k, j]
+    counts[SAMPLED] += number
+
+
+@compiled_sum
+def _learn_one_output(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
+    weights, total, counts, sums, class_counts = learnt
+    code, epsilon, step_size, class_weights, sample_every, _, _, own = rule
+    lefts, rights = block
+    width = lefts.shape[1]
+    w_left, w_right = weights[0, :width], weights[0, width:]
+    for row in range(targets.shape[0]):
+        left, right = lefts[row], rights[row]
+        y = targets[row]
+        f = np.float64(dot(left, w_left) + dot(right, w_right))
+        if is_regression(code):
+            label = count_squares(sums, class_counts, f, y)
+        else:
+            label = count_binary(counts, class_counts, f, y)
+        g = slope_of(code, epsilon, own, f, y)
+        if g != 0.0:
+            factor = weights.dtype.type(-step_size * class_weights[label] * g)
+            add_scaled(w_left, left, factor)
+            add_scaled(w_right, right, factor)
+            counts[UPDATES] += 1
+        counts[ROWS] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+
+
+@compiled_sum
+def _learn_in_ball(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    weights, total, counts, sums, class_counts = learnt
+    code, epsilon, step_size, class_weights, sample_every, radius, decaying, _ = rule
+    lefts, rights = block
+    width = lefts.shape[1]
+    w_left, w_right = weights[0, :width], weights[0, width:]
+    # measured afresh in every block: the error of following it never adds up, and blocks are the same however cut
+    squared = float(dot(w_left, w_left) + dot(w_right, w_right))
+    for row in range(targets.shape[0]):
+        left, right = lefts[row], rights[row]
+        y = targets[row]
+        f = np.float64(dot(left, w_left) + dot(right, w_right))
+        weight = class_weights[count_binary(counts, class_counts, f, y)]
+        counts[ROWS] += 1
+        sums[SURROGATE] += weight * loss_value(code, epsilon, f, y)
+        g = weight * slope(code, epsilon, f, y)
+        if g != 0.0:
+            step = step_size / math.sqrt(np.float64(counts[ROWS])) if decaying else step_size
+            length = np.float64(dot(left, left) + dot(right, right))
+            sums[SQUARED_GRADIENTS] += g * g * length
+            sums[STEPPED_GRADIENTS] += step * g * g * length
+            factor = weights.dtype.type(-step * g)
+            add_scaled(w_left, left, factor)
+            add_scaled(w_right, right, factor)
+            squared += factor * (2.0 * f + factor * length)
+            if squared > radius * radius:
+                _shrink(weights, weights.dtype.type(radius / math.sqrt(squared)))
+                squared = radius * radius
+            counts[UPDATES] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+
+
+@compiled_sum
+def _learn_classes(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    weights, total, counts, _, class_counts = learnt
+    _, _, step_size, class_weights, sample_every, _, _, _ = rule
+    lefts, rights = block
+    width = lefts.shape[1]
+    scores = np.empty(weights.shape[0], weights.dtype)
+    for row in range(targets.shape[0]):
+        left, right = lefts[row], rights[row]
+        true = int(targets[row])
+        for k in range(weights.shape[0]):
+            scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
+        count_class(counts, class_counts, scores, true)
+        wrong = best_wrong(scores, true)
+        if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
+            factor = weights.dtype.type(step_size * class_weights[true])
+            add_scaled(weights[true, :width], left, factor)
+            add_scaled(weights[true, width:], right, factor)
+            add_scaled(weights[wrong, :width], left, -factor)
+            add_scaled(weights[wrong, width:], right, -factor)
+            counts[UPDATES] += 1
+        counts[ROWS] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            _add_sample(total, counts, weights, counts[ROWS] // sample_every)
+
+
+@compiled
+def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule: Rule) -> None:
+    """Learn the rows of a block one after the other; everything in learnt changes in place.
+
+    Every row is scored with the weights that the rows before it left: f = w'z. Then w <- w - step_size * class_weight *
+    g * z. The weights after every sample_every-th row since learning began are added to total, wherever the blocks lie:
+    the t-th sample t times, as Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5), average.
+
+    With a radius (two classes only) every step ends at the nearest point of the ball, Zinkevich, ICML 2003, section 2,
+    and what a proof of its regret takes is summed on the way: losses, squared gradients and step times these.
+
+    targets : (rows,) float64: -1 or +1, the class index, or the real target
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    """
+    if rule.code == MULTICLASS_HINGE:
+        _learn_classes(learnt, block, targets, rule)
+    elif rule.radius > 0.0:
+        _learn_in_ball(learnt, block, targets, rule)
+    else:
+        _learn_one_output(learnt, block, targets, rule)
+
+
+# Sums over rows at fixed weights: subgradient, loss and mistakes, for learners that step once for many rows.
+
+LOSS = 1  # index into Summed.sums, beside SQUARED_ERROR
+
+
+class Summed(NamedTuple):
+    """Sums over rows, in float64, changed in place.
+
+    gradient : (n_outputs, n_columns), sum of class_weight * g * z; counts : int64, at ROWS, MISTAKES, UPDATES
+    sums : float64, at SQUARED_ERROR and LOSS (class_weight * loss)
+    """
+
+    gradient: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+
+@compiled
+def _add_scaled(sums: NDArray[np.float64], left: FloatArray, right: FloatArray, factor: float) -> None:
+    width = left.shape[0]
+    first, second = sums[:width], sums[width:]
+    for j in range(width):
+        first[j] += factor * left[j]
+    for j in range(right.shape[0]):
+        second[j] += factor * right[j]
+
+
+@compiled
+def _sum_one_output(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+    regression = is_regression(rule.code)
+    for row in range(targets.shape[0]):
+        y, f = targets[row], np.float64(scores[row, 0])
+        label = 0
+        if regression:
+            summed.sums[SQUARED_ERROR] += (f - y) * (f - y)
+        else:
+            label = 1 if y > 0.0 else 0
+            summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
+        weight = rule.class_weights[label]
+        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.own, f, y)
+        g = weight * slope_of(rule.code, rule.epsilon, rule.own, f, y)
+        if g != 0.0:
+            summed.counts[UPDATES] += 1
+            _add_scaled(summed.gradient[0], block.left[row], block.right[row], g)
+
+
+@compiled
+def _sum_classes(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+    for row in range(targets.shape[0]):
+        true = int(targets[row])
+        wrong = best_wrong(scores[row], true)
+        summed.counts[MISTAKES] += np.argmax(scores[row]) != true
+        margin = np.float64(scores[row, true]) - np.float64(scores[row, wrong])
+        if margin < 1.0:
+            weight = rule.class_weights[true]
+            summed.sums[LOSS] += weight * (1.0 - margin)
+            summed.counts[UPDATES] += 1
+            _add_scaled(summed.gradient[true], block.left[row], block.right[row], -weight)
+            _add_scaled(summed.gradient[wrong], block.left[row], block.right[row], weight)
+
+
+@compiled
+def sum_block(summed: Summed, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: Rule) -> None:
+    """Add the rows of a block, whose scores (rows, n_outputs) are given, to summed in place.
+
+    The step size and sampling of the rule are not used.
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5, with the step left to the caller.
+    """
+    if rule.code == MULTICLASS_HINGE:
+        _sum_classes(summed, block, scores, targets, rule)
+    else:
+        _sum_one_output(summed, block, scores, targets, rule)
+    summed.counts[ROWS] += targets.shape[0]
+
+
+# Kernel online gradient descent until a budget of support vectors is full, on kernel values that are there already.
+#
+# Legend: c coefficients of the supports, k kernel values, y target, f score, g derivative of the loss by f.
+
+
+class Filling(NamedTuple):
+    """All that filling a budget changes in place.
+
+    coefficients : (n_outputs, budget), of the supports in the order they came; 0 where there is none yet
+    size : (1,) int64, supports so far
+    added : (budget,) int64, from where each support came: the row of the block, for those of this block
+    counts, sums, class_counts : as in okl.compiled.sgd
+    """
+
+    coefficients: FloatArray
+    size: NDArray[np.int64]
+    added: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    class_counts: NDArray[np.int64]
+
+
+@compiled
+def fill_budget(
+    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+) -> int:
+    """Learn a block's rows by kernel gradient descent until one more support would not fit; filling changes in place.
+
+    A row is scored by f = sum_i c_i k(x_i, x). Where the loss has a derivative g, the row becomes a support with
+    coefficient -step_size * class_weight * g: with several classes, its negative for the best wrong class.
+
+    Parameters
+    ----------
+    known : (rows, supports before the block), kernel values; among : (rows, rows), of the block's rows themselves
+    targets : (rows,) float64: -1 or +1, the class index, or the real target
+
+    Returns
+    -------
+    Rows learnt. Where they are fewer than came, the next one finds the budget full: it is neither counted nor learnt.
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6, the loop before the kernel matrix is built.
+    """
+    if rule.code == MULTICLASS_HINGE:
+        return _fill_classes(filling, known, among, targets, rule)
+    return _fill_one_output(filling, known, among, targets, rule)
+
+
+@compiled
+def _fill_one_output(
+    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+) -> int:
+    coefficients, size, added, counts, sums, class_counts = filling
+    budget, before = coefficients.shape[1], known.shape[1]
+    for row in range(targets.shape[0]):
+        y = targets[row]
+        f = np.float64(_score(coefficients[0], known[row], among[row], added[before : size[0]]))
+        g = slope_of(rule.code, rule.epsilon, rule.own, f, y)
+        if g != 0.0 and size[0] == budget:
+            return row
+        if is_regression(rule.code):
+            label = count_squares(sums, class_counts, f, y)
+        else:
+            label = count_binary(counts, class_counts, f, y)
+        if g != 0.0:
+            coefficients[0, size[0]] = -rule.step_size * rule.class_weights[label] * g
+            _add(size, added, counts, row)
+        counts[ROWS] += 1
+    return len(targets)
+
+
+@compiled
+def _fill_classes(
+    filling: Filling, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: Rule
+) -> int:
+    coefficients, size, added, counts, _, class_counts = filling
+    budget, before = coefficients.shape[1], known.shape[1]
+    scores = np.empty(coefficients.shape[0], coefficients.dtype)
+    for row in range(targets.shape[0]):
+        true = int(targets[row])
+        for k in range(scores.shape[0]):
+            scores[k] = _score(coefficients[k], known[row], among[row], added[before : size[0]])
+        wrong = best_wrong(scores, true)
+        learns = np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0
+        if learns and size[0] == budget:
+            return row
+        count_class(counts, class_counts, scores, true)
+        if learns:
+            coefficients[true, size[0]] = rule.step_size * rule.class_weights[true]
+            coefficients[wrong, size[0]] = -rule.step_size * rule.class_weights[true]
+            _add(size, added, counts, row)
+        counts[ROWS] += 1
+    return len(targets)
+
+
+@compiled
+def _add(size: NDArray[np.int64], added: NDArray[np.int64], counts: NDArray[np.int64], row: int) -> None:
+    """Note that a row of the block is the next support."""
+    added[size[0]] = row
+    size[0] += 1
+    counts[UPDATES] += 1
+
+
+@compiled_sum
+def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: NDArray[np.int64]) -> np.floating[Any]:
+    """Sum of c times the kernel values with the supports before the block, then with the rows added from it."""
+    before = known.shape[0]
+    total = dot(known, c[:before])
+    for number in range(added.shape[0]):
+        total += c[before + number] * among[added[number]]
+    return total
+
+
+# Pegasos: steps of 1 / (lam t) down the hinge of a few rows, with the weights carried as a multiple of a sum of rows.
+#
+# After step t the weights are w = c x / (lam t): the shrinking of all weights by 1 - 1 / t, which every step begins
+# with, is in that factor, and a row that violates its margin adds y z / (k c) to x, for k rows a step. The projection
+# onto the ball of radius lam^(-1/2) changes c alone. A weighted sum of all weights so far is W x - u: W sums the
+# factors of x, and whatever is added to x adds W as it was before to u; so an average costs nothing where nothing is
+# violated.
+#
+# Legend: x points (n_outputs, n), u behind (n_outputs, n) float64, c SCALE, t STEPS, W FACTORS, Z rows (m, n).
+#
+# Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 to 3; several
+# classes: Crammer & Singer, JMLR 2, 2001; averages: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012.
+
+Doubles = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+STEPS, SCALE, FACTORS, TOTAL, SQUARE = 0, 1, 2, 3, 4
+"""Places in numbers (5,): t, c, W, the sum of what the weights counted, and ||x||^2 where a kernel carries it."""
+NO_AVERAGE, UNIFORM, LATER_MORE = 0, 1, 2
+_LEAST_SCALE = 0.5
+
+
+class Steps(NamedTuple):
+    """How a step is taken.
+
+    lam : > 0; batch : rows a step, >= 1; project : whether steps end in the ball; average : NO_AVERAGE, UNIFORM, or
+    LATER_MORE: step t counts t times
+    """
+
+    lam: float
+    batch: int
+    project: bool
+    average: int
+
+
+class Carried(NamedTuple):
+    """All that learning changes in place.
+
+    points : (n_outputs, n), in the rows' precision; behind : the same in float64; numbers : (5,) float64
+    counts, class_counts : as in okl.compiled.sgd
+    """
+
+    points: FloatArray
+    behind: Doubles
+    numbers: Doubles
+    counts: Integers
+    class_counts: Integers
+
+
+@compiled_row
+def step_rows(
+    carried: Carried,
+    scores: FloatArray,
+    changes: Doubles,
+    wrongs: Integers,
+    rows: FloatArray,
+    targets: Doubles,
+    picks: Integers,
+    steps: Steps,
+) -> None:
+    """Learn rows picks (n_picks,), batch by batch; what is carried changes in place.
+
+    scores : (n_outputs,), changes, wrongs : (batch,), buffers; targets : (m,), -1 and +1, or classes from 0 on
+    """
+    points, behind, numbers = carried.points, carried.behind, carried.numbers
+    for first in range(0, picks.shape[0], steps.batch):
+        last = min(first + steps.batch, picks.shape[0])
+        factor = _weights_factor(numbers, steps.lam)
+        for place in range(first, last):
+            i = picks[place]
+            for output in range(points.shape[0]):
+                scores[output] = factor * dot(points[output], rows[i])
+            changes[place - first] = _violation(carried, wrongs, scores, targets[i], place - first)
+        hits = 0
+        for place in range(first, last):
+            if changes[place - first] != 0.0:
+                added = changes[place - first] / ((last - first) * numbers[SCALE])
+                output = int(targets[picks[place]]) if points.shape[0] > 1 else 0
+                row, wrong = rows[picks[place]], wrongs[place - first]
+                _add_row(points[output], behind[output], row, added, numbers[FACTORS], steps.average)
+                if wrong >= 0:
+                    _add_row(points[wrong], behind[wrong], row, -added, numbers[FACTORS], steps.average)
+                hits += 1
+        carried.counts[UPDATES] += hits
+        if steps.project and hits > 0:
+            numbers[SQUARE] = 0.0
+            for output in range(points.shape[0]):
+                numbers[SQUARE] += dot(points[output], points[output])
+        _end_step(numbers, steps, hits > 0)
+        if numbers[SCALE] < _LEAST_SCALE:
+            _settle(points, behind, numbers)
+
+
+@compiled_row
+def _violation(carried: Carried, wrongs: Integers, scores: FloatArray, y: float, place: int) -> float:
+    """Count a row with these scores; +1 or -1 for its class where its hinge is positive, else 0; sets wrongs."""
+    carried.counts[ROWS] += 1
+    wrongs[place] = -1
+    if scores.shape[0] == 1:
+        f = np.float64(scores[0])
+        count_binary(carried.counts, carried.class_counts, f, y)
+        return y if y * f < 1.0 else 0.0
+    true = int(y)
+    count_class(carried.counts, carried.class_counts, scores, true)
+    wrongs[place] = best_wrong(scores, true)
+    return 1.0 if np.float64(scores[true]) - np.float64(scores[wrongs[place]]) < 1.0 else 0.0
+
+
+@compiled_row
+def _weights_factor(numbers: Doubles, lam: float) -> float:
+    """What x is to be multiplied by for the weights, 0 before the first step."""
+    return numbers[SCALE] / (lam * numbers[STEPS]) if numbers[STEPS] > 0.0 else 0.0
+
+
+@compiled_row
+def _add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, factors: float, average: int) -> None:
+    """Add a row times added to x, and times W as well to u where there is an average."""
+    factor = point.dtype.type(added)
+    for j in range(point.shape[0]):
+        point[j] += factor * row[j]
+    if average != NO_AVERAGE:
+        late = added * factors
+        for j in range(point.shape[0]):
+            behind[j] += late * row[j]
+
+
+@compiled_row
+def _end_step(numbers: Doubles, steps: Steps, moved: bool) -> None:
+    """Count the step, project if asked to, and let the weights count for the average; numbers change in place."""
+    numbers[STEPS] += 1.0
+    if steps.project and moved:
+        most = math.sqrt(steps.lam) * numbers[STEPS]  # ||c x|| at the border of the ball
+        length = numbers[SCALE] * math.sqrt(max(numbers[SQUARE], 0.0))
+        if length > most:
+            numbers[SCALE] *= most / length
+    if steps.average != NO_AVERAGE:
+        share = numbers[STEPS] if steps.average == LATER_MORE else 1.0
+        numbers[FACTORS] += share * _weights_factor(numbers, steps.lam)
+        numbers[TOTAL] += share
+
+
+@compiled_row
+def _settle(points: FloatArray, behind: Doubles, numbers: Doubles) -> None:
+    """Put c into x, and W x into u, in place: sums of what was added before projections would cancel digits."""
+    scale = points.dtype.type(numbers[SCALE])
+    for output in range(points.shape[0]):
+        for j in range(points.shape[1]):
+            behind[output, j] -= numbers[FACTORS] * points[output, j]
+            points[output, j] *= scale
+    numbers[SQUARE] *= numbers[SCALE] * numbers[SCALE]
+    numbers[SCALE], numbers[FACTORS] = 1.0, 0.0
+
+
+@compiled_row
+def step_kernel(
+    carried: Carried,
+    scores: Doubles,
+    changes: Doubles,
+    room: FloatArray,
+    matrix: FloatArray,
+    supports: FloatArray,
+    kernel: KernelRule,
+    targets: Doubles,
+    picks: Integers,
+    steps: Steps,
+) -> None:
+    """The same with a kernel and two classes: points and behind (1, m) are coefficients of the rows.
+
+    scores : (m,), K x of all rows, carried; changes : (batch,), a buffer; room : (capacity,), a buffer for a row of K,
+    which is computed where matrix is empty (0, 0): from supports (n_inputs, capacity), a column a row
+    """
+    points, behind, numbers = carried.points[0], carried.behind[0], carried.numbers
+    for first in range(0, picks.shape[0], steps.batch):
+        last = min(first + steps.batch, picks.shape[0])
+        factor, hits = _weights_factor(numbers, steps.lam), 0
+        for place in range(first, last):
+            y, f = targets[picks[place]], factor * scores[picks[place]]
+            count_binary(carried.counts, carried.class_counts, f, y)
+            carried.counts[ROWS] += 1
+            changes[place - first] = y if y * f < 1.0 else 0.0
+        for place in range(first, last):
+            if changes[place - first] != 0.0:
+                i, added = picks[place], changes[place - first] / ((last - first) * numbers[SCALE])
+                diagonal = matrix[i, i] if matrix.shape[0] > 0 else kernel_self(supports[:, i], kernel)
+                numbers[SQUARE] += added * (2.0 * scores[i] + added * diagonal)
+                points[i] += points.dtype.type(added)
+                behind[i] += added * numbers[FACTORS]
+                if matrix.shape[0] > 0:
+                    _add_scores(scores, matrix[i], added)
+                else:
+                    kernel_row(room, supports, supports[:, i], kernel)
+                    _add_scores(scores, room, added)
+                hits += 1
+        carried.counts[UPDATES] += hits
+        _end_step(numbers, steps, hits > 0)
+        if numbers[SCALE] < _LEAST_SCALE:
+            for j in range(scores.shape[0]):
+                scores[j] *= numbers[SCALE]
+            _settle(carried.points, carried.behind, numbers)
+
+
+@compiled_row
+def _add_scores(scores: Doubles, row: FloatArray, factor: float) -> None:
+    for j in range(scores.shape[0]):
+        scores[j] += factor * row[j]

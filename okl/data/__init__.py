@@ -1,0 +1,1 @@
+"""Data sets: schema, manifest, reading, encoding and ingest."""

@@ -1,0 +1,243 @@
+"""Data sets as lists of shard descriptors with a schema and the encodings of their columns."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place
+from okl.foundation.types import FloatArray, Split, Task
+
+# How source columns become input columns: one immutable record for each that is not simply a column of numbers.
+
+EncodingKind = Literal["number", "category", "date", "timestamp"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What is made of one source column; the same record serves ingest, prediction and retraining.
+
+    column : name of the source column
+    kind : "category": one input for each value, 1 where the row has it, else 0; "date" and "timestamp": see
+        `okl.data.values`; "number": the value itself
+    inputs : names of the inputs that it makes, in order: those of the values, then of `other`, then of `missing`
+    categories : of "category": the values that have an input of their own, as text, sorted
+    other : whether an input is 1 for every value that is none of these; without it such a row has zeros
+    missing : whether the last input is 1 where the column holds no value
+    fills : of numbers and dates under missing = mean: what takes the place of a missing value, one for each input but
+        that of `missing`; empty: the policy of the schema decides
+    time_zone : of "timestamp": where the parts of an instant are told, "" for times that name no zone
+    """
+
+    column: str
+    kind: EncodingKind
+    inputs: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+    other: bool = False
+    missing: bool = False
+    fills: tuple[float, ...] = ()
+    time_zone: str = ""
+
+
+@dataclass(frozen=True)
+class SvmlightColumns:
+    """How the indices of svmlight text are columns.
+
+    first_index : 0 or 1, that of the first column
+    hashed : columns that all indices are folded into, see `okl.data.ingest.svmlight.fold`; 0: each has its own
+    """
+
+    first_index: Literal[0, 1]
+    hashed: int = 0
+
+
+def source_columns(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple[str, ...]:
+    """Source columns that inputs are made of, each once, in the order of the inputs."""
+    return tuple(dict.fromkeys(origins(features, encodings)))
+
+
+def origins(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple[str, ...]:
+    """The source column of each input; an input that no encoding makes is a column of numbers of the same name."""
+    made = {name: encoding.column for encoding in encodings for name in encoding.inputs}
+    return tuple(made.get(name, name) for name in features)
+
+
+# What a data set is: a list of shard descriptors and a schema, cheap to send; it holds no rows and does no reading.
+
+FORMAT_VERSION = 2  # what needs no encoding is written as format 1
+MANIFEST = "manifest.json"
+
+Scale = Literal["none", "standard", "minmax"]
+Missing = Literal["error", "drop", "zero", "mean"]
+Label = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One Parquet file of a data set, all of whose rows belong to one split.
+
+    path is relative to the data set's folder; row_groups holds the rows of each row group in order.
+    """
+
+    index: int
+    path: str
+    split: Split
+    row_groups: tuple[int, ...]
+    size_bytes: int
+    sha256: str
+
+    @property
+    def rows(self) -> int:
+        """Rows in the shard."""
+        return sum(self.row_groups)
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Count, mean, standard deviation (population), minimum and maximum of a column over the TRAIN rows."""
+
+    count: int
+    mean: float
+    standard_deviation: float
+    minimum: float
+    maximum: float
+
+    @property
+    def constant(self) -> bool:
+        """Whether the column never changes."""
+        return self.minimum == self.maximum
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All that turns raw rows into inputs and targets, and back.
+
+    features : names of the input columns, in the order the model knows them
+    target, task : name of the target column, what is predicted
+    labels : the classes in order (class index 0 first), the second of two is the positive one; none for regression
+    stored_labels : the values that stand for the labels in the Parquet files (they differ for text labels only)
+    class_counts : TRAIN rows of each class, in the order of labels
+    keys : columns that are carried along and never learnt
+    scale, scale_target, missing : how values are prepared on reading; stored values are raw
+    feature_statistics, target_statistics : over TRAIN rows
+    encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
+    svmlight : how indices are columns, where the rows came as svmlight text
+    """
+
+    features: tuple[str, ...]
+    target: str
+    task: Task
+    labels: tuple[Label, ...] = ()
+    stored_labels: tuple[float, ...] = ()
+    class_counts: tuple[int, ...] = ()
+    keys: tuple[str, ...] = ()
+    scale: Scale = "none"
+    scale_target: bool = False
+    missing: Missing = "error"
+    feature_statistics: tuple[ColumnStatistics, ...] = ()
+    target_statistics: ColumnStatistics | None = None
+    encodings: tuple[Encoding, ...] = ()
+    svmlight: SvmlightColumns | None = None
+
+    @cached_property
+    def source_columns(self) -> tuple[str, ...]:
+        """Columns of raw rows that the inputs are made of, in order: those that prediction takes."""
+        return source_columns(self.features, self.encodings)
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, to be stored; those of encodings only where there are any, so that other files stay the same."""
+        values = asdict(self)
+        values["encodings"] = [
+            {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
+            for encoding in values["encodings"]
+        ]
+        for name in ("encodings", "svmlight"):
+            if not values[name]:
+                del values[name]
+        return values
+
+    @property
+    def format_version(self) -> int:
+        """The oldest format that can say all this: an earlier okl then asks for an upgrade, and does not guess."""
+        return FORMAT_VERSION if self.encodings or self.svmlight or self.missing == "mean" else 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of input columns."""
+        return len(self.features)
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row: K for K > 2 classes, otherwise one."""
+        return len(self.labels) if self.task == "multiclass" else 1
+
+    @cached_property
+    def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
+        """Shift and factor a column, (n_features,) float64: an input is (value - shift) * factor; 0 if constant."""
+        pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
+        return np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
+
+    def refuse_empty_classes(self) -> None:
+        """Refuse, with a DataError, a class without a training row; nothing where nobody has counted yet."""
+        for label, count in zip(self.labels, self.class_counts, strict=False):
+            if count == 0:
+                raise DataError(f"No training row has the label {label!r}: leave the class out, or split otherwise.")
+
+    @property
+    def target_shift_and_factor(self) -> tuple[float, float]:
+        """Shift and factor of the target: what is learnt is (value - shift) * factor; (0, 1) unless scale_target."""
+        if not self.scale_target or self.target_statistics is None:
+            return 0.0, 1.0
+        return scaling_of(self.scale, self.target_statistics)
+
+
+def scaling_of(scale: Scale, column: ColumnStatistics) -> tuple[float, float]:
+    """Shift and factor of one column under a scaling; a constant column gets the factor 0 under standard and minmax."""
+    if scale == "none":
+        return 0.0, 1.0
+    if scale == "standard":
+        spread = 0.0 if column.constant else column.standard_deviation
+        return column.mean, (1.0 / spread if spread > 0 else 0.0)
+    spread = column.maximum - column.minimum
+    return column.minimum, (1.0 / spread if spread > 0 else 0.0)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A sharded Parquet data set; made by `okl.data.ingest.run`, opened by `okl.data.manifest.open_dataset`.
+
+    folder : absolute path, or URL; sha256 : digest of the manifest, which holds the digest of every shard
+    source_sha256 : fingerprint of what it was made from
+    """
+
+    folder: Place
+    schema: Schema
+    shards: tuple[Shard, ...]
+    sha256: str
+    source_sha256: str = ""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def read_sha256(self) -> str:
+        """Digest of all that decides its rows as they are read, hexadecimal: shards, columns, scaling, stored labels.
+
+        The manifest's does not tell of a schema that takes the place of its own: rescaled, or that of a model.
+        """
+        return hashlib.sha256(f"{self.sha256} {self.schema!r}".encode()).hexdigest()
+
+    def split(self, name: Split) -> tuple[Shard, ...]:
+        """The shards of one split, in order."""
+        return tuple(shard for shard in self.shards if shard.split == name)
+
+    def rows(self, name: Split) -> int:
+        """Rows of one split."""
+        return sum(shard.rows for shard in self.split(name))
+
+    def path(self, shard: Shard) -> Place:
+        """Absolute path of a shard, or its URL."""
+        return self.folder / shard.path

@@ -1,0 +1,113 @@
+"""Descriptions of a data set as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from okl.data.dataset import ColumnStatistics, Dataset, Encoding, Schema
+
+SHOWN_COLUMNS = 60
+
+
+def describe(data: Dataset) -> dict[str, Any]:
+    """Everything the manifest tells about a data set, as JSON: counts in rows, sizes in bytes, statistics by column."""
+    schema = data.schema
+    splits = {}
+    for name in ("train", "test"):
+        shards = [shard for shard in data.shards if shard.split == name]
+        splits[name] = {
+            "rows": sum(shard.rows for shard in shards),
+            "shards": len(shards),
+            "bytes": sum(shard.size_bytes for shard in shards),
+        }
+    columns = dict(zip(schema.features, schema.feature_statistics, strict=True))
+    return {
+        "dataset": str(data.folder),
+        "sha256": data.sha256,
+        "source_sha256": data.source_sha256,
+        "task": schema.task,
+        "target": schema.target,
+        "classes": [
+            {"label": label, "train_rows": rows} for label, rows in zip(schema.labels, schema.class_counts, strict=True)
+        ],
+        "target_statistics": asdict(schema.target_statistics) if schema.target_statistics else None,
+        "keys": list(schema.keys),
+        "scale": schema.scale,
+        "scale_target": schema.scale_target,
+        "missing": schema.missing,
+        "splits": splits,
+        "encodings": schema.as_json().get("encodings", []),
+        "svmlight": asdict(schema.svmlight) if schema.svmlight else None,
+        "features": {name: asdict(column) for name, column in columns.items()},
+        "warnings": list(data.warnings),
+    }
+
+
+def describe_text(data: Dataset) -> str:
+    """The same as lines to read; of many columns the first 60."""
+    content, schema = describe(data), data.schema
+    target = f" (scaled: {schema.scale})" if schema.scale_target else ""
+    lines = [
+        f"{data.folder}",
+        f"{schema.task} target {schema.target!r}{target}, {schema.n_features} input columns, scaling {schema.scale}, "
+        f"missing values: {schema.missing}" + (f", keys {', '.join(schema.keys)}" if schema.keys else ""),
+    ]
+    for name, split in content["splits"].items():
+        lines.append(f"  {name:5}  {split['rows']:>12,} rows  {split['shards']:>5} shards  {_size(split['bytes'])}")
+    train_rows = data.rows("train")
+    if schema.labels:
+        lines.append("classes (training rows)")
+        width = max(len(str(label)) for label in schema.labels)
+        for label, rows in zip(schema.labels, schema.class_counts, strict=True):
+            lines.append(f"  {label!s:{width}}  {rows:>12,}  {100 * rows / max(1, train_rows):6.2f}%")
+    columns = list(zip(schema.features, schema.feature_statistics, strict=True))
+    if schema.target_statistics:
+        columns.append((schema.target, schema.target_statistics))
+    lines += [*_origins(schema), *_table(columns)]
+    return "\n".join([*lines, *(f"warning: {warning}" for warning in data.warnings)])
+
+
+def _origins(schema: Schema) -> list[str]:
+    """Where inputs come from that are no columns of numbers of the source."""
+    lines = []
+    if schema.svmlight is not None:
+        fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
+        lines.append(f"svmlight text, whose first index is {schema.svmlight.first_index}{fold}")
+    told = [(encoding.column, _told(encoding)) for encoding in schema.encodings]
+    told = [(column, words) for column, words in told if words]
+    if told:
+        width = max(len(column) for column, _ in told)
+        lines.append(f"{len(schema.source_columns)} source columns make {schema.n_features} inputs")
+        lines += [f"  {column:{width}}  {words}" for column, words in told[:SHOWN_COLUMNS]]
+    return lines
+
+
+def _told(encoding: Encoding) -> str:
+    """What a column is made into; "" for numbers that never missed a value."""
+    missing = ["missing"] if encoding.missing else []
+    if encoding.kind == "category":
+        n = len(encoding.categories)
+        return " + ".join(
+            [f"{n} {'category' if n == 1 else 'categories'}", *(["other"] if encoding.other else []), *missing]
+        )
+    if encoding.kind == "number":
+        return "number + missing" if missing else ""
+    zone = f" in {encoding.time_zone}" if encoding.time_zone else ""
+    return " + ".join([f"{'time' if encoding.kind == 'timestamp' else 'date'}{zone}", *missing])
+
+
+def _table(columns: list[tuple[str, ColumnStatistics]]) -> list[str]:
+    width = max(6, *(len(name) for name, _ in columns[:SHOWN_COLUMNS]))
+    lines = [f"{'column':{width}}  {'mean':>12} {'sd':>12} {'min':>12} {'max':>12}   (training rows)"]
+    for name, column in columns[:SHOWN_COLUMNS]:
+        values = (column.mean, column.standard_deviation, column.minimum, column.maximum)
+        cells = " ".join(f"{value:>12.6g}" for value in values)
+        lines.append(f"{name:{width}}  {cells}" + ("   constant" if column.constant else ""))
+    if len(columns) > SHOWN_COLUMNS:
+        lines.append(f"... and {len(columns) - SHOWN_COLUMNS} more columns (--json shows all)")
+    return lines
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:,.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:,.1f} KiB"

@@ -1,0 +1,301 @@
+"""Encoding of source columns as inputs, shared by ingest, prediction and retraining."""
+
+from __future__ import annotations
+
+import re
+from decimal import Context
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.data.dataset import Encoding, Missing, Schema, origins, source_columns
+from okl.data.ingest.csv import MISSING_WORDS
+from okl.data.values import Codes, codes_of, date_parts, is_date, is_number, is_text, numbers, value_type, zone_of
+from okl.foundation.errors import DataError
+from okl.foundation.types import FloatArray
+
+# Categories whose names are numbers, as a CSV file spells them: columns of numbers are matched with them by value.
+
+_WHOLE = re.compile(r"\s*[-+]?\d{1,30}\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+_EXACT = Context(prec=100, traps=[])  # Arrow's widest decimals have 76 digits
+
+
+def plain_number(value: float | None) -> str | None:
+    """A number as text, a whole one without a point; None for none."""
+    if value is None or value != value:
+        return None
+    return str(int(value)) if np.isfinite(value) and value == int(value) else repr(value)
+
+
+def number_of_word(word: str) -> float | None:
+    """The value of a number in digits, None for any other word."""
+    return float(word) if _NUMBER.fullmatch(word) else None
+
+
+def with_stored_names(words: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
+    """Values of a column as text, in the spelling of the categories: 7 becomes '007' where that was learnt.
+
+    words : (k,) text of the different values, whole numbers without a point; kind : of the column, whose text and dates
+        stay as they are, as does every value that is a category already
+    """
+    spellings = {plain: found[0] for plain, found in _spellings(categories, value_type(kind)).items()}
+    other = {plain: word for plain, word in spellings.items() if plain not in categories}
+    if pa.types.is_decimal(value_type(kind)):  # whose text has all its places: 7.0000
+        bare = pa.array([word and _plain_decimal(word) for word in words.to_pylist()], pa.string())
+        words = pc.if_else(pc.is_in(words, value_set=pa.array(categories, pa.string())), words, bare)
+    if not other:
+        return words
+    place = pc.index_in(words, value_set=pa.array([*other], pa.string()))
+    return pc.coalesce(pa.array([*other.values()], pa.string()).take(place), words)
+
+
+def of_one_value(categories: tuple[str, ...], kind: pa.DataType) -> tuple[str, ...]:
+    """Categories, such as '007' and '7', that a column of a type cannot tell apart; () where there are none."""
+    return next((found for found in _spellings(categories, value_type(kind)).values() if len(found) > 1), ())
+
+
+def word_for_missing(categories: tuple[str, ...], kind: pa.DataType) -> str:
+    """A category, such as 'NA', that a column of numbers can only hold as a missing value; "" where there is none."""
+    if not _spellings(categories, value_type(kind)):
+        return ""
+    return next((word for word in categories if word in MISSING_WORDS), "")
+
+
+@lru_cache(maxsize=256)
+def _spellings(categories: tuple[str, ...], kind: pa.DataType) -> dict[str, tuple[str, ...]]:
+    """Categories by the text of their value in a column of a type; none for text and dates."""
+    found: dict[str, tuple[str, ...]] = {}
+    if not is_number(kind) or pa.types.is_null(kind):
+        return found
+    for word in categories:
+        if plain := _plain(word, kind):
+            found[plain] = (*found.get(plain, ()), word)
+    return found
+
+
+def _plain(word: str, kind: pa.DataType) -> str | None:
+    """The text that a column of such numbers has for the value of a word; None for words that are no such number."""
+    if pa.types.is_boolean(kind):
+        lower = word.strip().lower()
+        return lower if lower in ("true", "false") else None
+    if not _NUMBER.fullmatch(word):
+        return None
+    if pa.types.is_decimal(kind):
+        return _plain_decimal(word)
+    if not pa.types.is_floating(kind):
+        return str(int(word)) if _WHOLE.fullmatch(word) else plain_number(float(word))
+    with np.errstate(over="ignore"):
+        return plain_number(float(kind.to_pandas_dtype()(float(word))))
+
+
+def _plain_decimal(word: str) -> str | None:
+    """A decimal number as text, of all its digits and without zeros at the end; None for one beyond all exponents."""
+    value = _EXACT.create_decimal(word.strip()).normalize(_EXACT)
+    if not value.is_finite():
+        return None
+    if value.is_zero():
+        return "0"
+    return f"{value:f}" if abs(value.adjusted()) < _EXACT.prec else str(value)
+
+
+# Source columns made into inputs by their records: the one way, for ingest, prediction and retraining alike.
+
+
+class Encoder:
+    """Makes inputs of source columns.
+
+    Parameters
+    ----------
+    features : inputs to make, in order; encodings : how those are made that are no columns of numbers
+
+    Attributes
+    ----------
+    columns : source columns to read, each once; origins : the source column of each input
+    """
+
+    def __init__(self, features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> None:
+        self.features = features
+        self.columns, self.origins = source_columns(features, encodings), origins(features, encodings)
+        place = {name: index for index, name in enumerate(features)}
+        self._encodings = [encoding for encoding in encodings if any(name in place for name in encoding.inputs)]
+        made = {name for encoding in self._encodings for name in encoding.inputs}
+        self._plain = [(index, name) for index, name in enumerate(features) if name not in made]
+        self._places = [[place.get(name, -1) for name in encoding.inputs] for encoding in self._encodings]
+
+    def fill(self, out: FloatArray, batch: pa.RecordBatch, missing: Missing) -> None:
+        """Write the inputs of a batch as float32 into the rows of out (n_features, >= rows).
+
+        A missing value becomes NaN, unless its record says otherwise; that of a category becomes NaN under "drop" only.
+        """
+        n = batch.num_rows
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows becomes infinite, and is found right after
+            for index, name in self._plain:
+                np.copyto(out[index, :n], numbers(batch.column(name)), casting="unsafe")
+            for encoding, places in zip(self._encodings, self._places, strict=True):
+                first = places[0]
+                if first >= 0 and places == list(range(first, first + len(places))):
+                    encode(encoding, batch.column(encoding.column), out[first : first + len(places), :n], missing)
+                    continue
+                block = np.empty((len(places), n), dtype=np.float32)
+                encode(encoding, batch.column(encoding.column), block, missing)
+                for row, index in zip(block, places, strict=True):
+                    if index >= 0:
+                        out[index, :n] = row
+
+
+@lru_cache(maxsize=16)
+def encoder_by(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> Encoder:
+    """The encoder of some inputs, made once."""
+    return Encoder(features, encodings)
+
+
+def encoder_of(schema: Schema) -> Encoder:
+    """The encoder of a schema."""
+    return encoder_by(schema.features, schema.encodings)
+
+
+def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missing) -> None:
+    """Write what a column makes into out (len(encoding.inputs), rows); see `Encoder.fill`.
+
+    Raises
+    ------
+    DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
+    """
+    if encoding.kind == "category":
+        words, index = words_and_index(column)
+        words = with_stored_names(words, column.type, encoding.categories)
+        _check_missing(encoding, column.type, _absent(words)[index])
+        codes = _codes(encoding, words)[index]
+        out[:] = 0.0
+        rows = np.flatnonzero(codes >= 0)
+        out[codes[rows], rows] = 1.0
+        if missing == "drop":
+            out[:, _absent(words)[index]] = np.nan
+        return
+    values = out[:-1] if encoding.missing else out
+    if encoding.kind == "number":
+        np.copyto(values[0], numbers(column), casting="unsafe")
+    else:
+        values[:] = date_parts(column, encoding.kind == "timestamp", encoding.time_zone)
+    if encoding.fills:
+        absent = np.isnan(values[0])
+        if encoding.missing:
+            out[-1] = absent
+        values[:, absent] = np.array(encoding.fills, dtype=np.float32)[:, np.newaxis]
+
+
+def words_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
+    """Values of a column as text, each once or more, and which of them each row has: -1, the last one, for none.
+
+    Returns
+    -------
+    words : (k,) text, null for a value that counts as missing: null, NaN, an empty text; the last one is null
+    index : (rows,) into words
+
+    Raises
+    ------
+    DataError : times of a zone that this machine does not know
+    """
+    if pa.types.is_null(column.type) or pa.types.is_string_view(column.type):
+        column = column.cast(pa.string())
+    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    words = pa.concat_arrays([_as_text(encoded.dictionary), pa.nulls(1, pa.string())])
+    return words, codes_of(encoded)
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    """Different values as text: whole numbers without a point, whatever their type."""
+    if pa.types.is_floating(values.type):
+        texts = [plain_number(value) for value in values.to_pylist()]
+        return pa.array(texts, pa.string())
+    try:
+        words = values.cast(pa.string())
+    except pa.ArrowException as error:  # a time zone that nobody knows
+        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        raise DataError(
+            f"Values of type {values.type} have no text on this machine: {why}. Install tzdata, store times in UTC, or "
+            "leave the column out (okl ingest --drop)."
+        ) from None
+    return pc.if_else(pc.equal(words, ""), pa.scalar(None, pa.string()), words)
+
+
+def _codes(encoding: Encoding, words: pa.Array) -> Codes:
+    """Which input is 1 for each word, -1 for none of them."""
+    n = len(encoding.categories)
+    other, absent = n if encoding.other else -1, len(encoding.inputs) - 1 if encoding.missing else -1
+    found = pc.index_in(words, value_set=pa.array(encoding.categories, pa.string()))
+    codes: Codes = pc.fill_null(found, other).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes[_absent(words)] = absent
+    return codes
+
+
+def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bool_]) -> None:
+    word = word_for_missing(encoding.categories, kind)
+    if word and missing.any():
+        raise DataError(
+            f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
+            f"value like any other in training. {_as_words(encoding.column, keep=True)}"
+        )
+
+
+def _as_words(column: str, keep: bool = False) -> str:
+    more = ", keep_default_na=False" if keep else ""
+    return f"Give the column as text, as it was in training. In pandas: read_csv(..., dtype={{{column!r}: str}}{more})."
+
+
+def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
+    """Rows of a source column without a value, (rows,), whatever stands for it."""
+    if encoding.kind == "category":
+        words, index = words_and_index(column)
+        return _absent(words)[index]
+    if encoding.kind == "number":
+        return np.isnan(numbers(column).astype(np.float64, copy=False))
+    missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return missing
+
+
+def _absent(words: pa.Array) -> NDArray[np.bool_]:
+    missing: NDArray[np.bool_] = pc.is_null(words).to_numpy(zero_copy_only=False)
+    return missing
+
+
+def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "the model") -> None:
+    """Raise DataError unless the source columns of a schema, which are all there, are of the kinds that it takes."""
+    kinds = {encoding.column: encoding for encoding in schema.encodings}
+    for name in encoder_of(schema).columns:
+        kind = columns.field(name).type
+        if fault := _unfit(encoding := kinds.get(name), kind):
+            hint = ""
+            if encoding is not None and of_one_value(encoding.categories, kind):
+                hint = f" {_as_words(name)}"
+            elif is_text(kind) and "number" in fault:
+                hint = " Write numbers plainly, such as 1234.5, and leave missing ones empty."
+            elif is_text(kind) and where == "table":
+                hint = f" In pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
+            raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} takes {fault} there.{hint}")
+
+
+def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
+    """What a source column should hold instead of values of a type; "" if it may hold them."""
+    return _unfit(next((one for one in schema.encodings if one.column == column), None), kind)
+
+
+def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
+    if encoding is None or encoding.kind == "number":
+        return "" if is_number(kind) else "a number"
+    if encoding.kind == "category":
+        if alike := of_one_value(encoding.categories, kind):
+            return f"text, as its values {alike[0]!r} and {alike[1]!r} are one number,"
+        return "" if is_text(kind) or is_number(kind) or is_date(kind) else "text"
+    if pa.types.is_null(value_type(kind)):
+        return ""
+    if not is_date(kind):
+        return "dates" if encoding.kind == "date" else "times"
+    if encoding.kind == "timestamp" and bool(zone_of(kind)) != bool(encoding.time_zone):
+        zone = encoding.time_zone
+        return f"times of a zone, such as {zone}," if zone else "times without a zone"
+    return ""

@@ -1,0 +1,121 @@
+"""The interface that data and solvers use to run work: stream, mix, sum and map.
+
+The model depends on the data, the configuration and the seed, never on the number of workers: partial results come in
+shard order, whoever computed them, and randomness is drawn from (seed, shard, round) by the work itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.dataset import Dataset, Shard
+from okl.data.order import Window
+from okl.foundation.types import FloatArray, Precision
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Value = TypeVar("Value", contravariant=True)
+Part = TypeVar("Part", covariant=True)
+
+
+class Rows(NamedTuple):
+    """Rows in memory: inputs (rows, n_features), C-contiguous; targets (rows,).
+
+    Targets are float64: -1 or +1 (binary), the class index (multi-class), or the scaled target (regression).
+    """
+
+    inputs: FloatArray
+    targets: NDArray[np.float64]
+
+
+class ShardWork(Protocol[Value, Part]):
+    """Picklable work on one shard: called with a value that changes from round to round; must not write into it."""
+
+    def __call__(self, shard: Shard, value: Value, /) -> Part: ...
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Rounds and bytes that crossed to and from the workers; zero bytes in one process."""
+
+    rounds: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+
+class Execution(Protocol):
+    """Where work runs: in this process, or on Dask workers. A context manager: leaving it frees workers and threads."""
+
+    @property
+    def n_workers(self) -> int:
+        """Worker processes; 0 in this process."""
+        ...
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process that `stream` and compiled learners may use."""
+        ...
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """That each process which works may use; None if nobody limits them."""
+        ...
+
+    def hold(self, limit_bytes: int) -> None:
+        """Bound the decoded rows that each of them holds between rounds: others are read again, to the same bits."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic:
+        """Rounds and bytes so far."""
+        ...
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """Kinds of processors that take part, by which BLAS and compiled code differ in the last bits."""
+        ...
+
+    def stream(
+        self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
+    ) -> Iterator[Rows]:
+        """Rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
+
+        What is yielded is valid until the next one is asked for: buffers are used again.
+        """
+        ...
+
+    def mix(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Learn every shard from one value; merge (average by rows) the results, given in shard order."""
+        ...
+
+    def sum(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Evaluate partial sums of every shard at one value; add them up in shard order."""
+        ...
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Work on independent items; results in the order of the items, as they become available."""
+        ...
+
+    def performance_page(self) -> str | None:
+        """What the cluster itself reports of the work so far, as an HTML page; None in one process, or without it."""
+        ...
+
+    def close(self) -> None:
+        """Free workers and threads."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...

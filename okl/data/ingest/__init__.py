@@ -1,0 +1,1 @@
+"""Ingest: from source files to a data set."""

@@ -1,0 +1,240 @@
+"""Column roles: input, target, key and split."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from shlex import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from okl.data.dataset import Encoding
+from okl.data.encoder import Encoder, encoder_by
+from okl.data.ingest.sources import Source
+from okl.data.values import is_date, is_number, is_text, value_type
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.settings import IngestSettings
+
+# What each column of a source is for: input, target, key, split; decided from names and types before a row is read.
+
+SPLIT = "split"
+VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
+SHARE = re.compile(r"0?,\d+$")  # with a decimal comma
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of columns by what they are for.
+
+    features : inputs; before `learn_encodings` has read the rows, the columns that they come from
+    split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
+    share : test rows drawn by a hash of the row number, 0 for none
+    encodings : how inputs are made that are no columns of numbers
+    """
+
+    features: tuple[str, ...]
+    target: str
+    keys: tuple[str, ...]
+    split: str | None = None
+    holdout: str | None = None
+    share: float = 0.0
+    encodings: tuple[Encoding, ...] = ()
+
+    @property
+    def encoder(self) -> Encoder:
+        """What makes the inputs."""
+        return encoder_by(self.features, self.encodings)
+
+    @property
+    def beside(self) -> list[str]:
+        """Columns to read beside those of the inputs: target, keys, then split or holdout."""
+        rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
+        return [self.target, *self.keys, *rest]
+
+
+def assign_roles(source: Source, settings: IngestSettings) -> Roles:
+    """Decide what each column is for.
+
+    Raises
+    ------
+    DataError : a named column is not there, or an input is none of a number, text or a date that may be split
+    ConfigError : one column in two roles, or both a split column and a holdout
+    """
+    columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
+    if settings.target not in columns:
+        told = absent(settings.target, columns, source.location, "target")
+        raise DataError(f"{told} Name the column to predict: --target NAME.{values_hint(columns)}")
+    for what, names in (("key", settings.keys), ("drop", settings.drop), ("category", settings.categories)):
+        for name in names:
+            check_present(name, columns, source.location, what)
+    share, holdout = _holdout(settings, columns, source.location)
+    split = settings.split_column
+    if split is not None:
+        check_present(split, columns, source.location, "split")
+        if not is_text(types[split]):
+            raise DataError(
+                f"{source.location}: split column {split!r} is of type {types[split]}; expected text, train or test. "
+                f"A 0/1 column goes to holdout."
+            )
+    elif SPLIT in columns and is_text(types[SPLIT]) and SPLIT not in (settings.target, *settings.keys, *settings.drop):
+        split = SPLIT
+    if split is not None and (share or holdout):
+        raise ConfigError(
+            f"{source.location}: the split column {split!r} and a holdout both choose the test rows; expected one. "
+            f"Drop the column, or leave holdout out."
+        )
+    _check_disjoint(settings, split, holdout)
+    apart = {settings.target, *settings.keys, *settings.drop, split, holdout}
+    features = tuple(name for name in columns if name not in apart)
+    if settings.dates == "drop":
+        features = tuple(name for name in features if not is_date(types[name]))
+    _check_features(features, types, settings, source.location)
+    return Roles(features, settings.target, settings.keys, split, holdout, share)
+
+
+def check_present(name: str, columns: Sequence[str], where: str, what: str) -> None:
+    """Raise DataError unless a column is there."""
+    if name not in columns:
+        raise absent(name, columns, where, what)
+
+
+def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
+    """The error about a column that is not there, with the closest names."""
+    close = get_close_matches(name, columns, 3, 0.5)
+    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    if what == "holdout" and SHARE.match(name):
+        hint = f"A share of the rows is written {name.replace(',', '.')}. "
+    several = what in ("key", "drop", "category") and "," in name
+    if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
+        hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
+    shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
+    return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
+
+
+def values_hint(columns: Sequence[str]) -> str:
+    """A sentence if names of columns look like values, as those of a file without a header line do; else ""."""
+    return " If these are values, add a header line with names." if any(map(VALUE.match, columns)) else ""
+
+
+def share_of(holdout: float | str | None) -> float | None:
+    """The share of rows that a holdout states, as a number or as text; None where it names a column, or nothing.
+
+    >>> share_of(0.2), share_of("0.2"), share_of("is_test"), share_of("1"), share_of(None)
+    (0.2, 0.2, None, None, None)
+    """
+    try:
+        share = float(holdout) if holdout is not None else 0.0
+    except ValueError:
+        return None
+    return share if 0.0 < share < 1.0 else None
+
+
+def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, str | None]:
+    """Share and column of a holdout; a number written as text is a share unless a column has that name."""
+    if settings.holdout is None:
+        return 0.0, None
+    if isinstance(settings.holdout, str) and settings.holdout in columns:
+        return 0.0, settings.holdout
+    try:
+        share = float(settings.holdout)
+    except ValueError:  # no number, so it is a name, and not one of the columns
+        if percent := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*", str(settings.holdout)):
+            raise ConfigError(
+                f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column: write "
+                f"{float(percent[1]) / 100:g}."
+            ) from None
+        raise absent(str(settings.holdout), columns, where, "holdout") from None
+    if not 0.0 < share < 1.0:
+        raise ConfigError(f"holdout = {settings.holdout}, but it takes a share above 0 and below 1, or a column.")
+    return share, None
+
+
+def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | None) -> None:
+    uses = [("target", settings.target), *(("key", name) for name in settings.keys)]
+    uses += [("drop", name) for name in settings.drop]
+    uses += [("category", name) for name in settings.categories]
+    uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
+    seen: dict[str, str] = {}
+    for what, name in uses:
+        if name in seen and {seen[name], what} not in ({"key", "split"}, {"key", "holdout"}):
+            raise ConfigError(f"column {name!r} is named as {seen[name]} and as {what}; expected one use of a column.")
+        seen[name] = what
+
+
+def _check_features(
+    features: Sequence[str], types: dict[str, pa.DataType], settings: IngestSettings, where: str
+) -> None:
+    if not features:
+        raise DataError(f"{where} has no input columns: all are target, keys, split or dropped. Expected at least one.")
+    for name in features:
+        kind, out = types[name], f"--key {quote(name)} to carry it along, or --drop {quote(name)} to leave it out"
+        if is_date(kind) and settings.dates == "error" and name not in settings.categories:
+            too = " If numbers are missing, too: --missing mean." if settings.missing == "error" else ""
+            raise DataError(
+                f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and places in "
+                f"the year, the week and the day, --dates drop to leave dates out, {out}.{too}"
+            )
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            raise DataError(
+                f"{where}: column {name!r} holds bytes that are no text in UTF-8. Write a CSV in UTF-8, or use {out}."
+            )
+        if not (is_number(kind) or is_text(kind) or is_date(kind)):
+            raise DataError(
+                f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. Use {out}."
+            )
+
+
+# Columns of whole numbers that seem to name rows rather than measure something: told of, never left out.
+
+FIRST_ROWS = 16_384  # by a count of rows: batches are cut otherwise on workers, and warnings must be the same
+FEW_ROWS = 100  # in so few, measures too may all differ
+
+
+def identifier_notes(source: Source, roles: Roles, categories: Sequence[str] = ()) -> list[str]:
+    """A sentence for each input column of whole numbers all of which differ in the first rows, such as an id.
+
+    Only the first FIRST_ROWS rows are read, and only of such columns.
+
+    roles : before encodings are learnt; categories : columns whose numbers are names, as was said
+    """
+    kinds = {name: value_type(source.schema.field(name).type) for name in roles.features if name not in categories}
+    names = [name for name, kind in kinds.items() if pa.types.is_integer(kind)]
+    if not names:
+        return []
+    try:
+        found, rows = _differing(source, names)
+    except DataError:  # such as a word among numbers: the reading of all rows finds it, and tells better
+        return []
+    return [_sentence(name, rows) for name in found]
+
+
+def _differing(source: Source, names: Sequence[str]) -> tuple[list[str], int]:
+    """Columns all of whose first values differ, and how many rows were looked at."""
+    columns, rows = {name: list[pa.Array]() for name in names}, 0
+    for read in source.batches(names, exact=names):
+        batch = read.batch.slice(0, FIRST_ROWS - rows)
+        rows += batch.num_rows
+        for name in list(columns):
+            columns[name].append(batch.column(name))
+            if not _all_differ(columns[name]):
+                del columns[name]
+        if rows == FIRST_ROWS or not columns:
+            break
+    present = {name: sum(len(part) - part.null_count for part in parts) for name, parts in columns.items()}
+    return [name for name, count in present.items() if count > FEW_ROWS], rows
+
+
+def _all_differ(parts: list[pa.Array]) -> bool:
+    values = pa.chunked_array(parts).drop_null()
+    return bool(pc.count_distinct(values).as_py() == len(values))
+
+
+def _sentence(name: str, rows: int) -> str:
+    where = f"the first {rows:,} rows" if rows == FIRST_ROWS else f"its {rows:,} rows"
+    return (
+        f"Column {name!r} holds whole numbers that all differ in {where}, as those of an id do; it is learnt from all "
+        f"the same (--key {quote(name)} carries it along, --drop {quote(name)} leaves it out)."
+    )

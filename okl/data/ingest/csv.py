@@ -1,0 +1,354 @@
+"""CSV files: dialects, blocks of lines, column types and reading."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from shlex import quote
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from okl.data.ingest.files import check_unique, first_line, open_text, packing_of
+from okl.data.values import is_date, is_number, zone_of
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place, readable, size_of
+
+# What stands between the values of a CSV file, and before the decimals of its numbers: Excel's own choice varies.
+
+MARKS = ";\t|"  # that separate values where commas do not
+BESIDE_DECIMAL_COMMAS = ";"  # where a spreadsheet writes it, it writes 1,5; beside tabs 1,234 may be a thousand
+# from a quote where a value begins, whatever separates values, to the one where it ends, or to the end of the line
+_QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"[^"]*(?:""[^"]*)*(?:"(?=[,;\t|]|$)|$)')
+
+
+class Dialect(NamedTuple):
+    """How the text of a CSV file is values: what separates them, and what stands before the decimals of a number."""
+
+    separator: str = ","
+    decimal: str = "."
+
+    def converting(self, **options: Any) -> pacsv.ConvertOptions:
+        """How Arrow is to make values of text, with further options."""
+        return pacsv.ConvertOptions(decimal_point=self.decimal, **options)
+
+    @property
+    def parsing(self) -> pacsv.ParseOptions:
+        """How Arrow is to cut lines into values."""
+        return pacsv.ParseOptions(delimiter=self.separator)
+
+
+COMMAS = Dialect()
+
+
+def separator_of(text: bytes) -> str:
+    """What separates the values of the first line: commas, unless there is none, and another mark is there instead.
+
+    Marks between quotes separate nothing.
+
+    >>> [separator_of(text) for text in (b"a,b;c", b"a;b;c|d\\n1,2,3", b'"a, b"|"c;d"|e', b'a;"b, c"', b"a", b"")]
+    [',', ';', '|', ';', ',', ',']
+    """
+    line = (text.splitlines()[:1] or [b""])[0].decode("utf-8-sig", "replace")
+    unquoted = _QUOTED.sub("", line)
+    counts = {mark: unquoted.count(mark) for mark in MARKS} if COMMAS.separator not in unquoted else {}
+    return max(counts, key=lambda mark: counts[mark]) if any(counts.values()) else COMMAS.separator
+
+
+def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
+    """Whether numbers have decimal commas, from the types that values have if decimals are written in either way.
+
+    One column must be numbers only with commas, and none only with points: of lists such as 1,2 beside numbers such
+    as 1.5 nothing is made.
+    """
+    pairs = [
+        (is_number(point), is_number(comma)) for point, comma in zip(with_points.types, with_commas.types, strict=True)
+    ]
+    return (False, True) in pairs and (True, False) not in pairs
+
+
+# CSV text as bytes: stretches of whole lines, each of which can be read by itself, and how Arrow is to read them.
+
+BLOCK_BYTES = 2 * 2**20
+STRETCH_BYTES = 16 * BLOCK_BYTES  # held by whoever reads a stretch
+READING = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # one thread: errors then name their row
+
+
+def of_one_block(file: Place) -> bool:
+    """Whether a look at the first block is one at the whole file; of one that is compressed nobody can say."""
+    return packing_of(file.name) is None and size_of(file) <= BLOCK_BYTES
+
+
+def stretches(file: Place) -> list[tuple[int, int]]:
+    """A file cut into stretches of whole lines, each the first of its bytes and the first that is the next one's.
+
+    Cut where Arrow itself cuts, at the last line's end of a block: what lies in between is read as it always is. What
+    is compressed is one stretch: it can only be read from its beginning.
+    """
+    size, cuts = size_of(file), [0]
+    if packing_of(file.name) is not None:
+        return [(0, size)]
+    with open_text(file) as stream:
+        for stop in range(STRETCH_BYTES, size, STRETCH_BYTES):
+            stream.seek(stop - BLOCK_BYTES)
+            found = whole(stream, BLOCK_BYTES).rfind(b"\n")
+            if found >= 0:
+                cuts.append(stop - BLOCK_BYTES + found + 1)
+    return list(pairwise([*cuts, size]))
+
+
+def headless(names: list[str]) -> pacsv.ReadOptions:
+    """How a stretch without the header line is read."""
+    return pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names)
+
+
+@contextmanager
+def bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
+    """What Arrow reads a file, or a stretch of it, from."""
+    if span is None and packing_of(file.name) is None:
+        with readable(file) as stream:
+            yield stream
+        return
+    with open_text(file) as stream:
+        if span is None or packing_of(file.name) is not None:
+            yield stream
+            return
+        stream.seek(span[0])
+        yield Stretch(stream, span[1] - span[0])
+
+
+class Stretch(io.RawIOBase):
+    """So many bytes of a stream, from where it stands."""
+
+    def __init__(self, stream: io.RawIOBase, size: int) -> None:
+        self._stream, self._left = stream, size
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as the bytes go."""
+        room = memoryview(buffer).cast("B")[: self._left]
+        read = self._stream.readinto(room) or 0
+        self._left -= read
+        return read
+
+
+def whole(stream: io.RawIOBase, size: int) -> bytes:
+    """So many bytes, or as many as there are."""
+    content = bytearray()
+    while len(content) < size and (some := stream.read(size - len(content))):
+        content += some
+    return bytes(content)
+
+
+# Types of the columns of CSV files: a first block suggests them, a look through the file settles them.
+
+_ABSENT = ("?", "None", "none", "<NA>", *pacsv.ConvertOptions().null_values)
+MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
+"""Words that stand for no value among numbers and dates, such as NA; among text they are values like any other."""
+
+
+class Inspected(NamedTuple):
+    """Names and types of columns as the first 2 MiB suggest them, null where there is no value; how text is values."""
+
+    schema: pa.Schema
+    dialect: Dialect
+
+
+def inspect(file: Place) -> Inspected:
+    """Look at the header line and the first 2 MiB of a file.
+
+    Raises
+    ------
+    DataError : the file is empty, has no rows, or is not CSV; two columns share a name, or one has none in UTF-8
+    """
+    if size_of(file) == 0:
+        raise DataError(f"{file} is empty; expected a CSV file with a header line.")
+    try:
+        with open_text(file) as stream:
+            dialect = Dialect(separator_of(whole(stream, BLOCK_BYTES)))
+        schema = _first_types(file, dialect)
+        if dialect.separator in BESIDE_DECIMAL_COMMAS:
+            commas = dialect._replace(decimal=",")
+            if has_decimal_commas(schema, found := _first_types(file, commas)):
+                return Inspected(found, commas)
+        return Inspected(schema, dialect)
+    except StopIteration:
+        raise DataError(f"{file} holds no rows; expected at least one.") from None
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file} is not a CSV file with a header line: {first_line(error)}.") from None
+
+
+def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
+    """Names and types by the first block."""
+    with bytes_of(file, None) as stream, pacsv.open_csv(stream, READING, **_typing(dialect)) as reader:
+        if reader.read_next_batch().num_rows == 0:
+            raise DataError(f"{file} holds no rows; expected at least one.")
+        check_unique(reader.schema, file)
+        return reader.schema
+
+
+def _typing(dialect: Dialect) -> dict[str, Any]:
+    """How Arrow finds types itself."""
+    return {"parse_options": dialect.parsing, "convert_options": dialect.converting(null_values=MISSING_WORDS)}
+
+
+def settled(schema: pa.Schema) -> pa.Schema:
+    """Types to read by: a column without any value counts as numbers."""
+    return pa.schema([field.with_type(pa.float64()) if pa.types.is_null(field.type) else field for field in schema])
+
+
+class Looked(NamedTuple):
+    """What a stretch holds: the types that fit all its values, by column, and its rows."""
+
+    schema: pa.Schema
+    rows: int
+
+
+def look_through(file: Place, names: list[str], span: tuple[int, int], dialect: Dialect) -> Looked | None:
+    """Read a stretch block by block to learn its types and rows; None where it cannot be read, as reading it tells."""
+    schema, rows, rest = pa.schema([(name, pa.null()) for name in names]), 0, b""
+    begun = span[0] > 0
+    with bytes_of(file, span) as stream:
+        while block := whole(stream, BLOCK_BYTES):
+            lines, newline, rest = (rest + block).rpartition(b"\n")
+            found = _types_of(lines + newline, names, begun, dialect) if newline else None
+            if newline and found is None:
+                return None
+            if found is not None:
+                schema, rows, begun = merged_types(schema, found.schema), rows + found.rows, True
+    if rest.strip(b"\r\n"):
+        found = _types_of(rest, names, begun, dialect)
+        if found is None:
+            return None
+        schema, rows = merged_types(schema, found.schema), rows + found.rows
+    return Looked(schema, rows)
+
+
+def _types_of(lines: bytes, names: list[str], without_header: bool, dialect: Dialect) -> Looked | None:
+    if not lines.strip(b"\r\n"):
+        return Looked(pa.schema([(name, pa.null()) for name in names]), 0)
+    reading = headless(names) if without_header else READING  # a name in quotes may hold a line end
+    try:
+        table = pacsv.read_csv(pa.BufferReader(lines), reading, **_typing(dialect))
+    except pa.ArrowException:
+        return None
+    return Looked(table.schema, len(table))
+
+
+def merged_types(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """For each column the narrowest type that holds the values of both."""
+    pairs = zip(one, other.types, strict=True)
+    return pa.schema([field.with_type(_merged(field.type, kind)) for field, kind in pairs])
+
+
+def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    kinds = (one, other)
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
+        return pa.float64()
+    if all(is_date(kind) for kind in kinds) and zone_of(one) == zone_of(other):
+        return pa.timestamp("ns" if any("[ns" in str(kind) for kind in kinds) else "s", zone_of(one) or None)
+    return pa.string()
+
+
+# Raw CSV files with a header line, read in order in bounded memory by types that are known.
+
+FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow tells them
+HEADED = 2  # rows that Arrow counts before the first of a file with a header line
+
+
+def read(
+    file: Place, schema: pa.Schema, columns: list[str], batch_rows: int, exact: Collection[str],
+    span: tuple[int, int] | None = None, first_row: int = 0, dialect: Dialect = COMMAS,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Rows in order as batches of the columns in the given order; whole numbers become float64 unless exact.
+
+    span : bytes to read, as `stretches` cuts them, None for all; first_row : number of the first row there
+    dialect : how its text is values
+    """
+    types = {
+        field.name: pa.float64() if pa.types.is_integer(field.type) and field.name not in exact else field.type
+        for field in schema
+    }
+    options = dialect.converting(column_types=types, include_columns=columns, null_values=MISSING_WORDS)
+    without_header = span is not None and span[0] > 0
+    reading = headless(schema.names) if without_header else READING
+    try:
+        with bytes_of(file, span) as stream, pacsv.open_csv(stream, reading, dialect.parsing, options) as reader:
+            for block in reader:
+                for start in range(0, block.num_rows, batch_rows):
+                    yield block.slice(start, batch_rows)
+    except (pa.ArrowException, OSError) as error:
+        before = 1 - first_row if without_header else HEADED
+        raise DataError(_explained(file, schema, first_line(error), types, before)) from None
+
+
+def count_rows(file: Place, schema: pa.Schema, span: tuple[int, int] | None, dialect: Dialect) -> int:
+    """Rows of a file, or of a stretch of it, whatever they hold."""
+    first = schema.names[0]
+    uncast = pa.schema([field.with_type(pa.binary()) if field.name == first else field for field in schema])
+    return sum(batch.num_rows for batch in read(file, uncast, [first], BLOCK_BYTES, (), span, 0, dialect))
+
+
+def first_word(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> str:
+    """The first value of a column that is no number, and where it stands; "" if there is none, or rows do not parse."""
+    kinds = {name: pa.float64()}
+    for file, dialect in files.items():
+        options = dialect.converting(column_types=kinds, include_columns=[name], null_values=MISSING_WORDS)
+        try:
+            with (
+                bytes_of(file, None) as stream,
+                pacsv.open_csv(stream, READING, dialect.parsing, options) as reader,
+            ):
+                for _ in reader:
+                    pass
+        except (pa.ArrowException, OSError) as error:
+            found = re.search(FAULT, first_line(error))
+            value = re.search(VALUE, found[3]) if found else None
+            return f"{file}: column {name!r}{_row(found, HEADED)} holds {value[1]!r}" if found and value else ""
+    return ""
+
+
+def explain_words(files: Mapping[Place, Dialect], schema: pa.Schema, name: str) -> None:
+    """Raise DataError that names the first value of a column that is no number; return if there is none."""
+    numbers = schema.set(schema.get_field_index(name), pa.field(name, pa.float64()))
+    try:
+        for file, dialect in files.items():
+            for _ in read(file, numbers, [name], BLOCK_BYTES, (), dialect=dialect):
+                pass
+    except DataError as error:
+        raise DataError(f"{error} If these are names rather than numbers, use --category {quote(name)}.") from None
+
+
+def _explained(file: Place, schema: pa.Schema, message: str, types: dict[str, pa.DataType], before: int) -> str:
+    found = re.search(FAULT, message)
+    if not found:
+        message = message if before == HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the stretch
+        return f"{file} cannot be read as CSV: {message}."
+    name = schema.names[int(found[1])]
+    value = re.search(VALUE, found[3])
+    why = (
+        f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"
+        if value
+        else f"fails: {found[3]}"
+    )
+    mend = "Mend the value"
+    if is_date(types[name]):
+        mend = "Write dates as 2026-12-31"
+    elif value and re.search(r"\d,\d|[%$€£]", value[1]):
+        mend = "Write numbers plainly, such as 1234.5"
+    return f"{file}: column {name!r}{_row(found, before)} {why}. {mend}, or leave the column out."
+
+
+def _row(found: re.Match[str], before: int) -> str:
+    return f", row {int(found[2]) - before} (counted from 0)" if found[2] else ""

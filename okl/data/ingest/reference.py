@@ -1,0 +1,145 @@
+"""Ingest of rows against an existing schema.
+
+A model goes on learning from new rows only if they mean what they meant before. So nothing about them is decided by
+looking at them: columns and labels come from the reference, and so do the statistics that scaling goes by. The counts
+of classes are the rows' own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from okl.data.dataset import Encoding, EncodingKind, Schema
+from okl.data.encoder import check_kinds
+from okl.data.ingest.columns import Roles, check_present, share_of
+from okl.data.ingest.sources import Source, SvmlightReading, open_source
+from okl.data.ingest.targets import Classes, TargetReader, plain_label
+from okl.data.values import is_number, is_text
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place
+from okl.foundation.settings import IngestSettings
+
+
+def open_by(schema: Schema, location: str | Place) -> Source:
+    """Open a source as the rows were read that a schema comes from, where its files leave that open.
+
+    What was text is text, though the first rows of a CSV file may look like numbers; indices of svmlight text are
+    those columns that they were. Raises what `okl.data.ingest.sources.open_source` raises.
+    """
+    reading = SvmlightReading(_last_column(schema) + 1)
+    if schema.svmlight is not None:
+        hashed = schema.svmlight.hashed
+        reading = SvmlightReading(0 if hashed else reading.n_columns, schema.svmlight.first_index, hashed)
+    return open_source(location, reading, told_types(schema))
+
+
+def told_types(schema: Schema) -> dict[str, pa.DataType]:
+    """Types of columns of CSV files that a schema tells; of the others their values do."""
+    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in schema.encodings}
+    if text_labels(schema):
+        types[schema.target] = pa.string()
+    return {name: kind for name, kind in types.items() if kind is not None}
+
+
+CSV_TYPES: dict[EncodingKind, Callable[[Encoding], pa.DataType | None]] = {
+    "number": lambda encoding: None,
+    "category": lambda encoding: pa.string(),
+    "date": lambda encoding: pa.timestamp("us"),
+    "timestamp": lambda encoding: pa.timestamp("us", encoding.time_zone or None),
+}
+
+
+def _last_column(schema: Schema) -> int:
+    """The largest i of inputs f0, f1, ...; -1 for other names."""
+    found = [re.fullmatch(r"f(\d+)", name) for name in schema.source_columns]
+    return max((int(match[1]) for match in found if match), default=-1)
+
+
+def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
+    """The settings with all that the reference decides; what is left is the share of test rows, and how to store."""
+    return settings.model_copy(
+        update={
+            "target": reference.target,
+            "task": reference.task,
+            "split_column": None,
+            "keys": reference.keys,
+            "drop": (),
+            "scale": reference.scale,
+            "scale_target": reference.scale_target,
+            "missing": reference.missing,
+            "categories": (),
+            "max_categories": IngestSettings.model_fields["max_categories"].default,
+            "dates": "error",
+            "svmlight_index": "auto",
+            "hash_columns": None,
+        }
+    )
+
+
+def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Roles:
+    """What each column is for: as in the reference; further columns do not matter.
+
+    Raises
+    ------
+    DataError : a column that is missing, an input or a target of another kind
+    """
+    named = [("input", reference.source_columns), ("target", (reference.target,)), ("key", reference.keys)]
+    for what, names in named:
+        for name in names:
+            check_present(name, source.columns, source.location, what)
+    check_kinds(reference, source.schema, source.location, "the reference")
+    kind = source.schema.field(reference.target).type
+    if is_text(kind) != text_labels(reference) or not (is_text(kind) or is_number(kind)):
+        raise DataError(
+            f"{source.location}: target {reference.target!r} is of type {kind}, but the reference has "
+            f"{'text labels' if text_labels(reference) else 'numbers'} there."
+        )
+    share = share_of(settings.holdout) or 0.0
+    return Roles(reference.features, reference.target, reference.keys, share=share, encodings=reference.encodings)
+
+
+def reader_by(reference: Schema, source: Source) -> TargetReader:
+    """A reader that gives text labels the codes that they have in the reference."""
+    codes = {}
+    if text_labels(reference):
+        pairs = sorted(zip(reference.stored_labels, reference.labels, strict=True))
+        codes = {str(label): int(code) for code, label in pairs}
+    return TargetReader(reference.target, source.schema.field(reference.target).type, reference.task, codes=codes)
+
+
+def classes_by(reference: Schema, reader: TargetReader, where: str) -> Classes:
+    """The classes of the reference, with the counts of the rows that were read.
+
+    Raises
+    ------
+    DataError : a label that the reference does not have
+    """
+    if reference.task == "regression":
+        return Classes("regression")
+    unknown = next(
+        (value for value in (*reader.counts, *reader.only_test) if value not in reference.stored_labels), None
+    )
+    if unknown is not None:
+        words = {float(code): word for word, code in reader.codes.items()}
+        label = words[unknown] if reader.text else plain_label(unknown, reader.kind)
+        shown = ", ".join([repr(known) for known in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8))
+        raise DataError(
+            f"{where}: target {reference.target!r} holds {label!r}, a label that the reference does not have; it has "
+            f"{shown}. Leave such rows out, or begin anew with them."
+        )
+    counts = tuple(reader.counts.get(stored, 0) for stored in reference.stored_labels)
+    return Classes(reference.task, reference.labels, reference.stored_labels, counts)
+
+
+def schema_by(reference: Schema, classes: Classes) -> Schema:
+    """The reference with the counts of classes that were read."""
+    return replace(reference, class_counts=classes.class_counts)
+
+
+def text_labels(schema: Schema) -> bool:
+    """Whether the labels are text."""
+    return bool(schema.labels) and isinstance(schema.labels[0], str)

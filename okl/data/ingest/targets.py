@@ -1,0 +1,288 @@
+"""Target columns, tasks and train/test splits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.data.dataset import Label
+from okl.data.ingest.columns import Roles
+from okl.data.ingest.sources import SourceBatch
+from okl.data.order import mixed
+from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
+from okl.foundation.errors import DataError
+from okl.foundation.types import Task
+
+# The target while it streams by: classes and their counts in bounded memory, and what task it makes.
+
+MAX_LABELS = 1000
+LARGEST_TARGET = 1e150  # the squares of larger ones overflow
+Targets = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The task, the labels in order, the stored value of each, and the TRAIN rows of each; all empty for regression."""
+
+    task: Task
+    labels: tuple[Label, ...] = ()
+    stored_labels: tuple[float, ...] = ()
+    class_counts: tuple[int, ...] = ()
+
+
+@dataclass
+class TargetReader:
+    """Turns target columns into float64 and keeps count of the labels; text gets codes in the order of appearance.
+
+    counts : TRAIN rows of each value, until they are more than MAX_LABELS
+    only_test : file and row where a value was first seen in a test row
+    """
+
+    name: str
+    kind: pa.DataType
+    task: Task | Literal["auto"]
+    codes: dict[str, int] = field(default_factory=dict)
+    counts: Counter[float] = field(default_factory=Counter)
+    only_test: dict[float, tuple[str, int]] = field(default_factory=dict)
+    whole: bool = True
+    rows: int = 0
+
+    @property
+    def text(self) -> bool:
+        """Whether the labels are text."""
+        return is_text(self.kind)
+
+    @property
+    def counting(self) -> bool:
+        """Whether the values may still be classes."""
+        return self.task != "regression" and len(self.counts) <= MAX_LABELS
+
+    def values(self, rows: SourceBatch) -> Targets:
+        """Targets of a batch (rows,) as they are stored; NaN where there is none.
+
+        Raises
+        ------
+        DataError : an infinite target, or more text labels than can be classes
+        """
+        column = rows.batch.column(self.name)
+        if self.text:
+            return self._coded(column, rows)
+        values = numbers(column).astype(np.float64)
+        infinite = np.abs(values) > LARGEST_TARGET
+        if infinite.any():
+            raise DataError(
+                f"{rows.file}: target {self.name!r} is infinite or beyond {LARGEST_TARGET:g} in row "
+                f"{rows.first_row + int(infinite.argmax())} (counted from 0); expected finite numbers."
+            )
+        return values
+
+    def _coded(self, column: pa.Array, rows: SourceBatch) -> Targets:
+        encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+        index = codes_of(encoded)
+        words = encoded.dictionary.to_pylist()
+        present, first = np.unique(index, return_index=True)
+        table = np.full(len(words) + 1, np.nan)  # the last entry is met by index -1
+        for word in (words[index[at]] for at in sorted(first) if index[at] >= 0):
+            if word:  # an empty text is a missing label
+                self.codes.setdefault(word, len(self.codes))
+        for at in present[present >= 0]:
+            table[at] = self.codes.get(words[at], np.nan)
+        if len(self.codes) > MAX_LABELS:
+            raise DataError(
+                f"{rows.file}: target {self.name!r} is text with more than {MAX_LABELS} different labels by row "
+                f"{rows.first_row + len(index)}; expected classes. If it is a key, name another target."
+            )
+        coded: Targets = table[index]
+        return coded
+
+    def count(self, values: Targets, test: Mask | None, file: str, row_numbers: NDArray[np.int64]) -> None:
+        """Count the labels of rows that stay; row_numbers says where each stands in its file."""
+        self.rows += len(values) if test is None else int((~test).sum())
+        if not self.counting:
+            return
+        if self.whole and not self.text and not (values == np.rint(values)).all():
+            self.whole = False
+        if not self.whole and self.task == "auto":
+            self.task = "regression"
+            return
+        train = values if test is None else values[~test]
+        self.counts.update(dict(zip(*(part.tolist() for part in np.unique(train, return_counts=True)), strict=True)))
+        if test is not None:
+            where = row_numbers[test]
+            for value, at in zip(*(part.tolist() for part in np.unique(values[test], return_index=True)), strict=True):
+                if len(self.only_test) <= MAX_LABELS:
+                    self.only_test.setdefault(value, (file, int(where[at])))
+
+    def fresh(self) -> TargetReader:
+        """A reader of the same target, with the same codes, that has seen nothing."""
+        return TargetReader(self.name, self.kind, self.task, dict(self.codes))
+
+    def add(self, other: TargetReader) -> None:
+        """Take over what another reader of the same target, with the same codes, has found in rows that follow."""
+        self.rows += other.rows
+        if self.counting:
+            self.counts.update(other.counts)
+        self.whole = self.whole and other.whole
+        if other.task == "regression":
+            self.task = "regression"
+        for value, where in other.only_test.items():
+            if len(self.only_test) <= MAX_LABELS:
+                self.only_test.setdefault(value, where)
+
+    def check_kind(self, where: str) -> None:
+        """Raise DataError early if no value of the column's type can be such a target."""
+        if self.text and self.task == "regression":
+            raise DataError(f"{where}: target {self.name!r} is text, but regression takes numbers. Use --task auto.")
+        if not self.text and not is_number(self.kind):
+            raise DataError(
+                f"{where}: target {self.name!r} is of type {self.kind}; expected numbers, bools or text labels."
+            )
+
+    def classes(self, where: str) -> Classes:
+        """Settle the task once all rows were seen.
+
+        Raises
+        ------
+        DataError : one class only; more than two for a binary task; too many; a label that only test rows have
+        """
+        kind = value_type(self.kind)
+        named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
+        task = decide_task(self.task, len(self.counts), self.rows, named, measured)
+        if task == "regression":
+            return Classes("regression")
+        names = {float(code): word for word, code in self.codes.items()}
+        labels = {value: names[value] if self.text else plain_label(value, self.kind) for value in self.counts}
+        stored = sorted(self.counts, key=lambda value: labels[value])
+        self._check(task, [labels[value] for value in stored], where)
+        for value, (file, row) in self.only_test.items():
+            if value not in self.counts:
+                label = names[value] if self.text else plain_label(value, self.kind)
+                raise DataError(
+                    f"{file}: target {self.name!r} is {label!r} in test row {row} (counted from 0), but no training "
+                    "row has that label. Move such a row to train, or leave it out."
+                )
+        counts = tuple(self.counts[value] for value in stored)
+        return Classes(task, tuple(labels[value] for value in stored), tuple(stored), counts)
+
+    def _check(self, task: Task, labels: Sequence[Label], where: str) -> None:
+        shown = ", ".join([repr(label) for label in labels[:6]] + ["..."] * (len(labels) > 6))
+        if len(labels) < 2:
+            elsewhere = any(value not in self.counts for value in self.only_test)
+            more = "; test rows have others" if elsewhere else ", and no usable row of the whole source has another"
+            raise DataError(
+                f"{where}: target {self.name!r} has one class only, {shown}, in training rows{more}; expected two or "
+                f"more. {'Divide the rows otherwise' if elsewhere else 'Name another target, or add rows of others'}."
+            )
+        if len(labels) > MAX_LABELS:
+            raise DataError(
+                f"{where}: target {self.name!r} holds more than {MAX_LABELS} classes ({shown}). Use --task regression."
+            )
+        if task == "binary" and len(labels) > 2:
+            raise DataError(
+                f"{where}: target {self.name!r} holds {len(labels)} classes ({shown}), but a binary task takes two. "
+                "Use --task multiclass."
+            )
+
+
+def decide_task(asked: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False) -> Task:
+    """The task of a target with so many distinct whole values or names in so many training rows.
+
+    Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on
+    average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More
+    than 10 whole numbers in a column of a floating type are measurements, not classes.
+    """
+    if asked != "auto":
+        return asked
+    if n_labels <= 2:
+        return "binary"
+    per_label = rows / n_labels
+    few = n_labels <= 10 and per_label >= 2
+    some = n_labels <= 30 and n_labels <= np.sqrt(rows)
+    many = n_labels <= 100 and n_labels <= np.sqrt(rows) and per_label >= 20
+    return "multiclass" if named or few or (not measured and (some or many)) else "regression"
+
+
+def plain_label(value: float, kind: pa.DataType) -> Label:
+    """A stored number as the label a person would write: True, 3 rather than 3.0, 0.5."""
+    if pa.types.is_boolean(value_type(kind)):
+        return bool(value)
+    return int(value) if value == int(value) else value
+
+
+def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> NDArray[np.int64]:
+    """Class index (rows,) of each stored value; -1 where no label has it."""
+    stored = np.asarray(stored_labels)
+    order = np.argsort(stored)
+    near = order[np.minimum(np.searchsorted(stored, values, sorter=order), len(stored) - 1)]
+    index: NDArray[np.int64] = np.where(stored[near] == values, near, -1)
+    return index
+
+
+# Which rows are test rows: by a seeded hash of the row number, by a column of train and test, or by a 0/1 column.
+
+
+def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask | None:
+    """Which rows of a batch are test rows, (rows,); None if the source has none.
+
+    first_row : number of the batch's first row in the whole source, which the hash goes by
+
+    Raises
+    ------
+    DataError : a split that is neither train nor test, or a holdout column that is neither 0 nor 1
+    """
+    if roles.split is not None:
+        return _by_name(rows, roles.split)
+    if roles.holdout is not None:
+        return _by_flag(rows, roles.holdout)
+    if roles.share > 0:
+        return hash_share(first_row, rows.batch.num_rows, seed) < roles.share
+    return None
+
+
+def hash_share(first_row: int, rows: int, seed: int) -> NDArray[np.float64]:
+    """Hash row numbers to numbers in [0, 1): rows below a share are that share of all rows, whatever the batches."""
+    start = mixed(np.array([seed % 2**64], dtype=np.uint64))
+    row = np.arange(first_row, first_row + rows, dtype=np.uint64)
+    share: NDArray[np.float64] = (mixed(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return share
+
+
+def _by_name(rows: SourceBatch, name: str) -> Mask:
+    column = rows.batch.column(name).cast(pa.string())
+    test, train = (
+        pc.fill_null(pc.equal(column, word), False).to_numpy(zero_copy_only=False) for word in ("test", "train")
+    )
+    if not (test | train).all():
+        row = int((test | train).argmin())
+        raise DataError(
+            f"{rows.file}: column {name!r} is {column[row].as_py()!r} in row {rows.first_row + row} (counted from 0), "
+            f"but a split is train or test. Mend it, or use --drop {quote(name)}."
+        )
+    mask: Mask = test
+    return mask
+
+
+def _by_flag(rows: SourceBatch, name: str) -> Mask:
+    column = rows.batch.column(name)
+    if not is_number(column.type):
+        raise DataError(
+            f"{rows.file}: holdout column {name!r} is of type {column.type}; expected 0 (train) and 1 (test)."
+        )
+    values = numbers(column)
+    known = (values == 0) | (values == 1)
+    if not known.all():
+        row = int(known.argmin())
+        raise DataError(
+            f"{rows.file}: holdout column {name!r} is {values[row]} in row {rows.first_row + row} (counted from 0); "
+            "expected 0 (train) or 1 (test)."
+        )
+    mask: Mask = values == 1
+    return mask

@@ -1,0 +1,689 @@
+"""Writing of shards, column statistics and the distribution of ingest over workers."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from okl.data.dataset import ColumnStatistics, Shard
+from okl.data.encoder import encoder_by
+from okl.data.executor import Execution
+from okl.data.ingest.columns import Roles
+from okl.data.ingest.sources import Piece, Source, SourceBatch, count_rows, in_stretches, read_piece
+from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, hash_share, held_out
+from okl.data.order import WINDOW_BYTES
+from okl.data.values import Mask, missing_target, settle_inputs, value_type
+from okl.foundation.errors import DataError, ExecutionError
+from okl.foundation.locations import Place, combined_digest, file_digest, written
+from okl.foundation.settings import IngestSettings
+from okl.foundation.types import FloatArray, Split
+
+# Count, mean, spread, minimum and maximum of columns: two passes over each block, merged exactly, all in float64.
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of n columns over some rows: all arrays (n,) float64.
+
+    squares : sum of squared deviations from the mean, so that the population variance is squares / count
+    """
+
+    count: int
+    mean: Vector
+    squares: Vector
+    minimum: Vector
+    maximum: Vector
+
+
+def empty_moments(n_columns: int) -> Moments:
+    """Moments over no rows: the neutral element of `merge_moments`."""
+    zeros, infinite = np.zeros(n_columns), np.full(n_columns, np.inf)
+    return Moments(0, zeros, zeros.copy(), infinite, -infinite)
+
+
+def moments_of(columns: FloatArray) -> Moments:
+    """Moments of columns (n_columns, rows) of any precision; the values are taken as they are and summed in float64."""
+    n_columns, rows = columns.shape
+    if rows == 0:
+        return empty_moments(n_columns)
+    mean, squares = np.empty(n_columns), np.empty(n_columns)
+    for index, column in enumerate(columns):  # column by column: the float64 copy of one stays in cache
+        values = column.astype(np.float64)
+        mean[index] = values.mean()
+        values -= mean[index]
+        squares[index] = np.square(values, out=values).sum()  # no BLAS: its threads would decide the last bits
+    return Moments(rows, mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64))
+
+
+def merge_moments(one: Moments, other: Moments) -> Moments:
+    """Moments over the rows of both.
+
+    With delta = mean_2 - mean_1 and n = n_1 + n_2:
+    mean = mean_1 + delta n_2 / n,  squares = squares_1 + squares_2 + delta^2 n_1 n_2 / n.
+
+    Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, equations 2.1.
+    """
+    count = one.count + other.count
+    if one.count == 0 or other.count == 0:
+        return other if one.count == 0 else one
+    delta = other.mean - one.mean
+    return Moments(
+        count,
+        one.mean + delta * (other.count / count),
+        one.squares + other.squares + delta * delta * (one.count * (other.count / count)),
+        np.minimum(one.minimum, other.minimum),
+        np.maximum(one.maximum, other.maximum),
+    )
+
+
+def column_statistics(moments: Moments) -> tuple[ColumnStatistics, ...]:
+    """One record a column; the mean of a constant column is its value, exactly."""
+    mean = np.where(moments.minimum == moments.maximum, moments.minimum, moments.mean)
+    deviation = np.sqrt(moments.squares / max(1, moments.count))
+    deviation[moments.minimum == moments.maximum] = 0.0
+    return tuple(
+        ColumnStatistics(moments.count, *map(float, values))
+        for values in zip(mean, deviation, moments.minimum, moments.maximum, strict=True)
+    )
+
+
+# Part files as they are written: plain-encoded float32 columns, one row group at a time, counted and hashed.
+
+PAGE_BYTES = 8 * 2**20  # a column of a row group is one page
+
+
+def part_schema(features: tuple[str, ...], target: str, keys: dict[str, pa.DataType]) -> pa.Schema:
+    """Columns of a part file: inputs, target, keys (in their own types, dictionaries decoded)."""
+    fields = [pa.field(name, pa.float32(), nullable=False) for name in features]
+    fields.append(pa.field(target, pa.float64(), nullable=False))
+    fields += [pa.field(name, value_type(kind)) for name, kind in keys.items()]
+    return pa.schema(fields)
+
+
+def group_rows(asked: int, n_features: int) -> int:
+    """Rows of a row group: as asked, or fewer so that its inputs fit the memory for one window of rows."""
+    return max(1, min(asked, WINDOW_BYTES // (4 * max(1, n_features))))
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written of a split: its shards, in order, and the moments of inputs and target over them."""
+
+    shards: list[Shard]
+    moments: Moments
+    target_moments: Moments
+
+    @property
+    def rows(self) -> int:
+        """Rows of all shards."""
+        return sum(shard.rows for shard in self.shards)
+
+
+@dataclass
+class ShardWriter:
+    """Writes rows of one split to part files named after it; buffers one row group.
+
+    moments, target_moments : of the inputs and of the target over what is written, where statistics are wanted
+    groups : the same of each row group by itself, collected instead where this is a list
+    """
+
+    folder: Path
+    split: Split
+    schema: pa.Schema
+    n_features: int
+    rows_per_shard: int
+    rows_per_group: int
+    compression: str
+    compression_level: int
+    with_moments: bool
+    shards: list[Shard] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.groups: list[tuple[Moments, Moments]] | None = None
+        self.moments: Moments = empty_moments(self.n_features)
+        self.target_moments: Moments = empty_moments(1)
+        self._inputs = np.empty((self.n_features, min(self.rows_per_group, self.rows_per_shard)), dtype=np.float32)
+        self._targets = np.empty(self._inputs.shape[1])
+        self._keys: list[list[pa.Array]] = [[] for _ in self.schema.names[self.n_features + 1 :]]
+        self._filled = 0
+        self._groups: list[int] = []
+        self._file: pq.ParquetWriter | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows written to finished shards."""
+        return sum(shard.rows for shard in self.shards)
+
+    def append(self, inputs: FloatArray, targets: NDArray[np.float64], keys: list[pa.Array]) -> None:
+        """Take rows: inputs (n_features, rows), targets (rows,), key columns."""
+        start, rows = 0, len(targets)
+        while start < rows:
+            room = min(self._inputs.shape[1], self.rows_per_shard - sum(self._groups)) - self._filled
+            stop = min(rows, start + room)
+            into = slice(self._filled, self._filled + stop - start)
+            self._inputs[:, into] = inputs[:, start:stop]
+            self._targets[into] = targets[start:stop]
+            for parts, column in zip(self._keys, keys, strict=True):
+                parts.append(column.slice(start, stop - start))
+            self._filled, start = into.stop, stop
+            if self._filled == self._inputs.shape[1] or sum(self._groups) + self._filled == self.rows_per_shard:
+                self._write_group()
+
+    def close(self) -> None:
+        """Write what is left and finish the last part file."""
+        if self._filled:
+            self._write_group()
+        if self._file is not None:
+            self._finish_file()
+
+    def abandon(self) -> None:
+        """Let go of an unfinished part file; the folder is about to be removed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _path(self) -> Path:
+        return self.folder / f"{self.split}-{len(self.shards):05d}.parquet"
+
+    def _write_group(self) -> None:
+        rows = self._filled
+        inputs, targets = self._inputs[:, :rows], self._targets[:rows]
+        columns = [pa.array(column) for column in (*inputs, targets)]
+        for parts, kind in zip(self._keys, self.schema.types[self.n_features + 1 :], strict=True):
+            columns.append(pa.concat_arrays([part.cast(kind) for part in parts]))
+            parts.clear()
+        if self._file is None:
+            self._file = pq.ParquetWriter(
+                self._path(), self.schema, use_dictionary=False, write_statistics=False, data_page_size=PAGE_BYTES,
+                max_rows_per_page=self._inputs.shape[1],
+                compression=self.compression,
+                compression_level=self.compression_level if self.compression == "zstd" else None,
+            )  # fmt: skip
+        self._file.write_table(pa.Table.from_arrays(columns, schema=self.schema), row_group_size=rows)
+        if self.with_moments:
+            self._add_moments(moments_of(inputs), moments_of(targets[np.newaxis]))
+        self._groups.append(rows)
+        self._filled = 0
+        if sum(self._groups) == self.rows_per_shard:
+            self._finish_file()
+
+    def _add_moments(self, inputs: Moments, targets: Moments) -> None:
+        if self.groups is not None:
+            self.groups.append((inputs, targets))
+            return
+        self.moments = merge_moments(self.moments, inputs)
+        self.target_moments = merge_moments(self.target_moments, targets)
+
+    def _finish_file(self) -> None:
+        assert self._file is not None
+        self._file.close()
+        self._file = None
+        path = self._path()
+        self.shards.append(
+            Shard(len(self.shards), path.name, self.split, tuple(self._groups), path.stat().st_size, written(path))
+        )
+        self._groups = []
+
+
+def shard_writers(
+    folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings
+) -> tuple[ShardWriter, ShardWriter]:
+    """Writers of train and test rows into a folder; columns : of the source."""
+    types = {name: columns.field(name).type for name in roles.keys}
+    schema, n_features = part_schema(roles.features, roles.target, types), len(roles.features)
+    rows_per_group = group_rows(min(settings.rows_per_group, settings.rows_per_shard), n_features)
+    train, test = (
+        ShardWriter(
+            folder,
+            split,
+            schema,
+            n_features,
+            settings.rows_per_shard,
+            rows_per_group,
+            settings.compression,
+            settings.compression_level,
+            with_moments=split == "train",
+        )
+        for split in ("train", "test")
+    )
+    return train, test
+
+
+# Rows on their way from a source to part files: read, settled, counted, and handed to the writer of their split.
+#
+# One process copies all rows of a source; a worker copies those that its shards take, by the same code.
+
+
+class Passed(NamedTuple):
+    """Rows of a source that have gone by: all of them, and those that stay, by split."""
+
+    rows: int = 0
+    train: int = 0
+    test: int = 0
+
+
+class KeptRows(NamedTuple):
+    """Those rows of a batch that stay.
+
+    read : rows of the batch; file, numbers : where they stand, (rows,) numbers in their file
+    inputs (n_features, rows) float32, valid until the next batch; targets (rows,); keys : columns
+    test : which of them are test rows, (rows,); None if the source has none
+    """
+
+    read: int
+    file: str
+    numbers: NDArray[np.int64]
+    inputs: FloatArray
+    targets: Targets
+    keys: list[pa.Array]
+    test: Mask | None
+
+    @property
+    def n_test(self) -> int:
+        """Test rows."""
+        return 0 if self.test is None else int(self.test.sum())
+
+    def some(self, at: NDArray[np.int64]) -> KeptRows:
+        """Only those at some positions, in order."""
+        test = None if self.test is None else self.test[at]
+        keys = [column.take(pa.array(at)) for column in self.keys]
+        return KeptRows(self.read, self.file, self.numbers[at], self.inputs[:, at], self.targets[at], keys, test)
+
+
+@dataclass(eq=False)
+class RowReader:
+    """Reads rows, settles what is missing, and tells which ones stay.
+
+    Parameters
+    ----------
+    roles : what each column is for; targets : reads the target
+    with_inputs : whether inputs are made, or only the rest matters
+    """
+
+    roles: Roles
+    settings: IngestSettings
+    targets: TargetReader
+    with_inputs: bool = True
+
+    def __post_init__(self) -> None:
+        self._encoder = self.roles.encoder if self.with_inputs else encoder_by((), ())
+        self._buffer = np.empty((len(self._encoder.features), 0), dtype=np.float32)
+
+    def batches(self, piece: Piece, first_row: int) -> Iterator[KeptRows]:
+        """Rows of a piece whose first row has this number in the whole source.
+
+        Raises
+        ------
+        DataError : a value that cannot stay: names file, column and row
+        """
+        roles, settings, encoder = self.roles, self.settings, self._encoder
+        columns = list(dict.fromkeys([*encoder.columns, *roles.beside]))
+        for rows in read_piece(piece, columns, exact=roles.keys):
+            n = rows.batch.num_rows
+            if n > self._buffer.shape[1]:
+                self._buffer = np.empty((len(encoder.features), n), dtype=np.float32)
+            inputs = self._buffer[:, :n]
+            encoder.fill(inputs, rows.batch, settings.missing)
+            complete = settle_inputs(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
+            targets = self.targets.values(rows)
+            keep = _kept(targets, complete, self.targets.name, settings, rows)
+            test = held_out(roles, rows, first_row, settings.seed)
+            keys = [rows.batch.column(name) for name in roles.keys]
+            read = KeptRows(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
+            yield read if keep is None else read.some(np.flatnonzero(keep))
+            first_row += n
+
+
+@dataclass(eq=False)
+class RowCopier:
+    """Hands rows to the writers of their splits, train and test, and counts their labels.
+
+    wanted : numbers among the train rows, and among the test rows, that are copied; None: all
+    at : where the next piece begins, brought up to date
+    """
+
+    reader: RowReader
+    writers: tuple[ShardWriter, ShardWriter]
+    wanted: tuple[range, range] | None = None
+    at: Passed = field(default_factory=Passed)
+
+    def copy(self, piece: Piece) -> Iterator[int]:
+        """Copy a piece; the rows read, batch by batch."""
+        for rows in self.reader.batches(piece, self.at.rows):
+            n_test = rows.n_test
+            train, test = self.at.train, self.at.test
+            self.at = Passed(self.at.rows + rows.read, train + len(rows.targets) - n_test, test + n_test)
+            self._take(rows if self.wanted is None else _within(rows, self.wanted, train, test))
+            yield rows.read
+            if self._satisfied():
+                return
+
+    def _take(self, rows: KeptRows) -> None:
+        self.reader.targets.count(rows.targets, rows.test, rows.file, rows.numbers)
+        if rows.test is None:
+            self.writers[0].append(rows.inputs, rows.targets, rows.keys)
+            return
+        for writer, mask in zip(self.writers, (~rows.test, rows.test), strict=True):
+            at = np.flatnonzero(mask)
+            columns = [column.take(pa.array(at)) for column in rows.keys]
+            writer.append(rows.inputs.take(at, axis=1), rows.targets[at], columns)
+
+    def _satisfied(self) -> bool:
+        """Whether all that is wanted has been copied."""
+        if self.wanted is None:
+            return False
+        train, test = self.wanted
+        return (not train or self.at.train >= train.stop) and (not test or self.at.test >= test.stop)
+
+
+def _within(rows: KeptRows, wanted: tuple[range, range], train: int, test: int) -> KeptRows:
+    """Those rows of a batch whose numbers among the rows of their split are wanted; train, test : of its first ones."""
+    of_test = np.zeros(len(rows.targets), dtype=np.bool_) if rows.test is None else rows.test
+    number = np.where(of_test, test + np.cumsum(of_test) - 1, train + np.cumsum(~of_test) - 1)
+    inside = np.zeros(len(number), dtype=np.bool_)
+    for of_split, numbers in zip((~of_test, of_test), wanted, strict=True):
+        inside |= of_split & (number >= numbers.start) & (number < numbers.stop)
+    return rows if inside.all() else rows.some(np.flatnonzero(inside))
+
+
+def _kept(
+    targets: NDArray[np.float64], complete: Mask | None, name: str, settings: IngestSettings, rows: SourceBatch
+) -> Mask | None:
+    """Which rows stay, or None for all; a target that is missing is an error unless rows may be dropped."""
+    absent = np.isnan(targets)
+    if not absent.any():
+        return complete
+    if settings.missing != "drop":
+        raise DataError(missing_target(rows.file, name, absent, rows.first_row))
+    present: Mask = ~absent
+    return present if complete is None else complete & present
+
+
+# What a worker does of an ingest: look at a piece of the source, or write whole shards.
+#
+# Each writes to a folder of its own, in one that the caller has made and takes shards out of: a worker that dies, or
+# comes too late, leaves nothing that counts.
+
+WRITING = "writing"
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A piece of the source, and how many rows come before it."""
+
+    piece: Piece
+    at: Passed
+
+
+@dataclass(frozen=True)
+class Task:
+    """Whole shards for one worker to write.
+
+    seats : pieces with rows of these shards; train, test : numbers of rows among those of their split
+    """
+
+    seats: tuple[Seat, ...]
+    train: range
+    test: range
+
+
+@dataclass(frozen=True)
+class Look:
+    """Work on a piece: how many rows stay, by split, and the labels that are text, in the order of their appearance."""
+
+    roles: Roles
+    settings: IngestSettings
+    reader: TargetReader
+
+    def __call__(self, seat: Seat) -> tuple[Passed, list[str]]:
+        """What the piece holds."""
+        targets = self.reader.fresh()
+        roles = replace(self.roles, keys=())
+        train = test = rows = 0
+        with_inputs = self.settings.missing == "drop"
+        for read in RowReader(roles, self.settings, targets, with_inputs).batches(seat.piece, seat.at.rows):
+            n_test = read.n_test
+            rows, train, test = rows + read.read, train + len(read.targets) - n_test, test + n_test
+        return Passed(rows, train, test), list(targets.codes)
+
+
+class Part(NamedTuple):
+    """What became of a task: shards by split, moments of each row group of train rows, and the labels found."""
+
+    shards: tuple[list[Shard], list[Shard]]
+    groups: list[tuple[Moments, Moments]]
+    targets: TargetReader
+
+
+@dataclass(frozen=True)
+class Write:
+    """Work on a task: write its shards to a folder of its own, in one that the caller has made."""
+
+    roles: Roles
+    settings: IngestSettings
+    reader: TargetReader
+    folder: Path
+
+    def __call__(self, task: Task) -> Part:
+        """The shards, by their paths from the caller's folder."""
+        own = self.folder / WRITING / secrets.token_hex(8)
+        try:
+            own.mkdir()
+        except FileNotFoundError as error:
+            raise ExecutionError(f"{self.folder} is not there, where shards wait for each other.") from error
+        targets = self.reader.fresh()
+        writers = shard_writers(own, task.seats[0].piece.schema, self.roles, self.settings)
+        writers[0].groups = []
+        reader = RowReader(self.roles, self.settings, targets)
+        copier = RowCopier(reader, writers, (task.train, task.test))
+        try:
+            for seat in task.seats:
+                copier.at = seat.at
+                for _ in copier.copy(seat.piece):
+                    pass
+            for writer in writers:
+                writer.close()
+        finally:
+            for writer in writers:
+                writer.abandon()
+        train, test = (
+            [replace(shard, path=f"{WRITING}/{own.name}/{shard.path}") for shard in writer.shards] for writer in writers
+        )
+        return Part((train, test), writers[0].groups, targets)
+
+
+# Ingest on workers: who reads which rows and writes which shards, so that the bytes are those of one process.
+#
+# Which rows a shard takes follows from how many rows stay before it. So workers first count rows (of CSV files, read
+# in stretches of whole lines), then look at what decides who stays (labels that are text, a split, missing values)
+# where that is asked for, and then each writes whole shards.
+
+Progress = Callable[[int, int | None], None]
+
+TASKS_PER_WORKER = 4  # a worker that dies costs a quarter of its work at most
+SHARDS_PER_TASK = 4  # at least, where there are enough: rows at both ends of a task are read by its neighbours, too
+
+
+class Counts(NamedTuple):
+    """Rows that were read and rows that were dropped for a missing value."""
+
+    read: int
+    dropped: int
+
+
+def fingerprint_on_workers(source: Source, execution: Execution) -> str:
+    """`Source.fingerprint`, a file at a time on the workers."""
+    return combined_digest(source.files, execution.map(_digest, source.files))
+
+
+def _digest(file: Place) -> str:
+    return file_digest(file)
+
+
+def copy_on_workers(
+    source: Source,
+    roles: Roles,
+    settings: IngestSettings,
+    reader: TargetReader,
+    folder: Path,
+    execution: Execution,
+    progress: Progress | None,
+) -> tuple[Counts, Written, Written]:
+    """Have workers read a source and write its shards.
+
+    Parameters
+    ----------
+    reader : of the target; what workers find is added to it
+    folder : of the data set to be, which every worker sees under this very path
+
+    Returns
+    -------
+    rows read and dropped; what was written of train and of test rows: paths are from the folder
+
+    Raises
+    ------
+    DataError : as in one process, where rows do not hold what they must
+    ExecutionError : a worker that does not see the folder, or cannot write there
+    """
+    seats, end = _seated(source, roles, settings, reader, execution)
+    shards: tuple[list[Shard], list[Shard]] = ([], [])
+    moments = empty_moments(len(roles.features)), empty_moments(1)
+    with _writing_room(folder):
+        work = Write(roles, settings, reader, folder)
+        for part in execution.map(work, _tasks(seats, end, settings.rows_per_shard, execution.n_workers)):
+            for found, more in zip(shards, part.shards, strict=True):
+                found += [_lifted(folder, shard, len(found) + at) for at, shard in enumerate(more)]
+            moments = reduce(_merged, part.groups, moments)
+            reader.add(part.targets)
+            if progress is not None:
+                progress(sum(shard.rows for found in shards for shard in found), end.train + end.test)
+    train, test = (Written(found, *moments) for found in shards)
+    return Counts(end.rows, end.rows - end.train - end.test), train, test
+
+
+def _merged(one: tuple[Moments, Moments], other: tuple[Moments, Moments]) -> tuple[Moments, Moments]:
+    return merge_moments(one[0], other[0]), merge_moments(one[1], other[1])
+
+
+@contextmanager
+def _writing_room(folder: Path) -> Iterator[None]:
+    """The folder that workers write in, which goes with all that is left there.
+
+    First it gets another name: a worker that comes late finds no place, and what it holds open has no name.
+    """
+    (folder / WRITING).mkdir()
+    try:
+        yield
+    finally:
+        gone = folder / f"{WRITING}.gone"
+        os.rename(folder / WRITING, gone)
+        shutil.rmtree(gone)
+
+
+def _lifted(folder: Path, shard: Shard, index: int) -> Shard:
+    """A shard taken out of where it was written."""
+    lifted = replace(shard, index=index, path=f"{shard.split}-{index:05d}.parquet")
+    os.rename(folder / shard.path, folder / lifted.path)
+    return lifted
+
+
+def _seated(
+    source: Source, roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
+) -> tuple[list[Seat], Passed]:
+    """All pieces in order with what comes before each, and what comes before the end."""
+    pieces = in_stretches(source)  # as they are, where the source was looked through
+    if any(piece.rows is None for piece in pieces):
+        counted = execution.map(count_rows, pieces)
+        pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
+        pieces = list(_numbered(pieces))
+    firsts = [Passed(first) for first in accumulate((piece.rows or 0 for piece in pieces), initial=0)]
+    seats = [Seat(piece, at) for piece, at in zip(pieces, firsts, strict=False)]
+    decided = roles.split or roles.holdout or settings.missing == "drop" or reader.text
+    held = list(_looked(seats, roles, settings, reader, execution) if decided else _drawn(seats, roles, settings))
+    places = list(accumulate(held, _beyond, initial=Passed()))
+    return [Seat(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
+
+
+def _beyond(at: Passed, held: Passed) -> Passed:
+    return Passed(at.rows + held.rows, at.train + held.train, at.test + held.test)
+
+
+def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
+    """Pieces that know the number of their first row in their file."""
+    first: dict[str, int] = {}
+    for piece in pieces:
+        yield replace(piece, first_row=first.get(piece.path, 0))
+        first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
+
+
+def _looked(
+    seats: Sequence[Seat], roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
+) -> Iterator[Passed]:
+    """What stays of each piece; text labels get their codes, in the order of all rows.
+
+    Raises
+    ------
+    DataError : more labels than can be classes
+    """
+    for seat, (held, words) in zip(seats, execution.map(Look(roles, settings, reader), seats), strict=True):
+        for word in words:
+            reader.codes.setdefault(word, len(reader.codes))
+        if len(reader.codes) > MAX_LABELS:
+            raise DataError(
+                f"{seat.piece.path}: target {reader.name!r} is text with more than {MAX_LABELS} different labels by "
+                f"row {seat.piece.first_row + held.rows}; expected classes. If it is a key, name another target."
+            )
+        yield held
+
+
+def _drawn(seats: Sequence[Seat], roles: Roles, settings: IngestSettings) -> Iterator[Passed]:
+    """How many rows of each piece are train and test rows, where only their numbers decide."""
+    for seat in seats:
+        rows, test = seat.piece.rows or 0, 0
+        for start in range(0, rows if roles.share > 0 else 0, 2**20):
+            some = hash_share(seat.at.rows + start, min(2**20, rows - start), settings.seed)
+            test += int(np.count_nonzero(some < roles.share))
+        yield Passed(rows, rows - test, test)
+
+
+def _tasks(seats: Sequence[Seat], end: Passed, rows_per_shard: int, n_workers: int) -> list[Task]:
+    """Whole shards, in order, about as many of each split for each task."""
+    ends = [*(seat.at for seat in seats[1:]), end]
+    shards = -(-end.train // rows_per_shard), -(-end.test // rows_per_shard)
+    # a piece is read from its beginning by each task that needs some of it
+    pieces = len(seats) * (2 if seats[0].piece.kind == "parquet" else 1)
+    rounds = max(1, min(TASKS_PER_WORKER, max(shards) // (SHARDS_PER_TASK * n_workers)))
+    n_tasks = max(1, min(max(shards), rounds * n_workers, pieces))
+    tasks = []
+    for number in range(n_tasks):
+        train, test = (
+            range(*(min(rows, of_split * at // n_tasks * rows_per_shard) for at in (number, number + 1)))
+            for of_split, rows in zip(shards, (end.train, end.test), strict=True)
+        )
+        needed = [
+            seat
+            for seat, after in zip(seats, ends, strict=True)
+            if _meet(train, seat.at.train, after.train) or _meet(test, seat.at.test, after.test)
+        ]
+        if needed:
+            tasks.append(Task(tuple(needed), train, test))
+    return tasks
+
+
+def _meet(wanted: range, start: int, stop: int) -> bool:
+    return max(wanted.start, start) < min(wanted.stop, stop)

@@ -1,0 +1,322 @@
+"""Data set manifests, warnings about a data set, and the provenance of a model's data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import resource
+import sys
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
+
+# The manifest of a data set: JSON that a person can read, the same bytes for the same data, checked when opened.
+
+Kind = TypeVar("Kind")
+ENCODING_KEYS = ("encodings", "svmlight")  # where there are any
+SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics", *ENCODING_KEYS))
+SHARD_KEYS = tuple(f.name for f in fields(Shard) if f.name != "index")
+COLUMN_KEYS = ("name", *(f.name for f in fields(ColumnStatistics)))
+KEYS = ("format_version", "source", "settings", *SCHEMA_KEYS, "warnings", "features", "shards")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A data set, and what it was made from and how: enough to tell whether making it again would change it.
+
+    source : kind, files (names), rows, sha256; settings : those of the ingest, as JSON
+    """
+
+    dataset: Dataset
+    source: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+def is_dataset(path: str | Place) -> bool:
+    """Whether a path or URL is a folder with a manifest."""
+    return (place_of(path) / MANIFEST).is_file()
+
+
+def write_manifest(
+    folder: Path,
+    schema: Schema,
+    shards: Collection[Shard],
+    source: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    warnings: Collection[str],
+) -> None:
+    """Write the manifest into a folder that holds the shards; the same arguments give the same bytes."""
+    values = schema.as_json()
+    content: dict[str, Any] = {
+        "format_version": schema.format_version,
+        "source": dict(source),
+        "settings": dict(settings),
+    }
+    content |= {key: values[key] for key in (*SCHEMA_KEYS, *ENCODING_KEYS) if key in values}
+    content["warnings"] = list(warnings)
+    content["features"] = [
+        {"name": name} | asdict(column) for name, column in zip(schema.features, schema.feature_statistics, strict=True)
+    ]
+    content["shards"] = [{key: getattr(shard, key) for key in SHARD_KEYS} for shard in shards]
+    (folder / MANIFEST).write_text(_to_text(content), encoding="utf-8")
+
+
+def _to_text(content: Mapping[str, Any]) -> str:
+    """JSON with a line for each key, and for each feature and shard one of its own."""
+    lines = []
+    for key, value in content.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            inner = ",\n".join("  " + json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in value)
+            lines.append(f" {json.dumps(key)}: [\n{inner}\n ]")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def open_dataset(folder: str | Place) -> Dataset:
+    """Open a data set: read its manifest, check it, and check that its shards are there in full length.
+
+    Raises
+    ------
+    DataError : no such data set, a manifest that is damaged or from the future, a shard that is missing or truncated
+    """
+    return read_manifest(folder).dataset
+
+
+def read_manifest(folder: str | Place) -> Manifest:
+    """Read and check a manifest; see `open_dataset`."""
+    folder = place_of(folder).absolute()
+    path = folder / MANIFEST
+    if not path.is_file():
+        if isinstance(folder, Path) and folder.is_file():
+            raise DataError(
+                f"{folder} is a file; expected the folder of a data set. Make one with okl ingest {folder} FOLDER."
+            )
+        what = "has no manifest.json" if folder.exists() else "does not exist"
+        raise DataError(
+            f"{folder} {what}; expected the folder of a data set. Make one with okl ingest SOURCE {folder}."
+        )
+    text = path.read_bytes()
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"{path} is damaged: it is not JSON ({error}). Ingest the source again.") from None
+    if not isinstance(content, dict) or not isinstance(content.get("format_version"), int):
+        raise DataError(f"{path} is damaged: it names no format_version. Ingest the source again.")
+    if content["format_version"] > FORMAT_VERSION:
+        raise DataError(
+            f"{path} has format {content['format_version']}, from the future: this okl knows formats up to "
+            f"{FORMAT_VERSION}. Upgrade okl."
+        )
+    check_keys({key: value for key, value in content.items() if key not in ENCODING_KEYS}, KEYS, str(path))
+    schema, shards = _schema_from(content, path), _shards_from(content, path)
+    _check_files(folder, shards)
+    data = Dataset(
+        folder, schema, shards, hashlib.sha256(text).hexdigest(), str(content["source"].get("sha256", "")),
+        tuple(map(str, content["warnings"])),
+    )  # fmt: skip
+    return Manifest(data, content["source"], content["settings"])
+
+
+def _schema_from(content: Mapping[str, Any], path: Place) -> Schema:
+    names, statistics = [], []
+    for number, entry in enumerate(content["features"]):
+        check_keys(entry, COLUMN_KEYS, f"{path}, feature {number}")
+        names.append(entry["name"])
+        statistics.append({key: entry[key] for key in COLUMN_KEYS if key != "name"})
+    values = {key: content[key] for key in (*SCHEMA_KEYS, *ENCODING_KEYS) if key in content}
+    values |= {"features": names, "feature_statistics": statistics}
+    return _validated(Schema, values, str(path))
+
+
+def _shards_from(content: Mapping[str, Any], path: Place) -> tuple[Shard, ...]:
+    shards = []
+    for index, entry in enumerate(content["shards"]):
+        where = f"{path}, shard {index}"
+        check_keys(entry, SHARD_KEYS, where)
+        shard = _validated(Shard, dict(entry) | {"index": index}, where)
+        if Path(shard.path).name != shard.path:
+            raise DataError(f"{where}: {shard.path!r} is no plain file name; shards lie beside their manifest.")
+        shards.append(shard)
+    return tuple(shards)
+
+
+def check_keys(content: Any, keys: Collection[str], where: str) -> None:
+    """Raise DataError unless content is a mapping with exactly these keys."""
+    if not isinstance(content, Mapping):
+        raise DataError(f"{where} is damaged: expected keys and values, got {type(content).__name__}.")
+    for key in keys:
+        if key not in content:
+            raise DataError(f"{where} is damaged: the key {key!r} is missing. Ingest the source again.")
+    for key in content:
+        if key not in keys:
+            raise DataError(f"{where} is damaged: the key {key!r} is unknown. Ingest the source again.")
+
+
+def _validated(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(map(str, fault["loc"]))
+        raise DataError(f"{where} is damaged: {name} = {fault['input']!r}: {fault['msg'].lower()}.") from None
+
+
+def _check_files(folder: Place, shards: tuple[Shard, ...]) -> None:
+    sizes = _sizes(folder, shards)
+    for shard in shards:
+        if shard.path not in sizes:
+            raise DataError(f"{folder}: shard {shard.path} is missing. Ingest the source again.")
+        size = sizes[shard.path]
+        if size != shard.size_bytes:
+            what = "truncated" if size < shard.size_bytes else "longer than it was"
+            raise DataError(
+                f"{folder / shard.path} is {what}: {size} bytes, expected {shard.size_bytes} as manifest.json says. "
+                "Ingest the source again."
+            )
+
+
+def _sizes(folder: Place, shards: tuple[Shard, ...]) -> dict[str, int]:
+    """Bytes of the shards that are there, by path."""
+    if isinstance(folder, Path):
+        paths = [folder / shard.path for shard in shards]
+        return {path.name: path.stat().st_size for path in paths if path.is_file()}
+    return {place.name: size for place, size in folder.files()}
+
+
+def verify(data: Dataset) -> None:
+    """Read every shard and compare its checksum; raises DataError that names the first one that differs."""
+    for shard in data.shards:
+        place = data.path(shard)
+        if isinstance(place, Path):
+            if file_sha256(place) != shard.sha256:
+                raise changed(place)
+        else:
+            whole_copy_of(place, shard.size_bytes, shard.sha256)
+
+
+# What a person should know about a data set that is no error: one sentence each, kept in its manifest.
+
+MOST_SPELLINGS = 3  # sets of spellings that a sentence shows
+LONGEST_WORD = 60  # characters of one
+
+
+def find_warnings(
+    schema: Schema, rows_read: int, rows_dropped: int, no_test_rows: bool, task_guessed: bool
+) -> list[str]:
+    """Sentences about a new data set.
+
+    no_test_rows : a split or holdout was asked for, and left none; task_guessed : from whole numbers in the target
+    """
+    found = []
+    statistics = zip(schema.features, schema.feature_statistics, strict=True)
+    if constant := [name for name, column in statistics if column.constant]:
+        shown = ", ".join(constant[:5]) + (", ..." if len(constant) > 5 else "")
+        effect = "; scaling makes them 0" if schema.scale != "none" else ""
+        found.append(
+            f"{len(constant)} of {schema.n_features} input columns never change in the training rows: {shown}{effect}."
+        )
+    if rows_dropped:
+        found.append(f"{rows_dropped} of {rows_read} rows were dropped for a missing value.")
+    if no_test_rows:
+        found.append("No row is a test row: the split or holdout left all of them to train.")
+    if task_guessed and len(schema.labels) > 20:
+        found.append(
+            f"The {len(schema.labels)} whole values of target {schema.target!r} were taken as classes; "
+            "use --task regression if they measure something."
+        )
+    found.extend(_spelling(f"labels of target {schema.target!r}", _words(schema.labels), "classes"))
+    for encoding in schema.encodings:
+        found.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
+    return found
+
+
+def _words(labels: Iterable[object]) -> list[str]:
+    return [label for label in labels if isinstance(label, str)]
+
+
+def _spelling(what: str, words: Iterable[str], apart: str) -> list[str]:
+    """A sentence if some words are alike but for case and spaces; apart : what each of them makes all the same."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for word in words:
+        alike[" ".join(word.split()).casefold()].append(word)
+    spelt = [" and ".join(map(_shown, found)) for found in alike.values() if len(found) > 1]
+    if not spelt:
+        return []
+    shown = "; ".join(spelt[:MOST_SPELLINGS]) + ("; ..." if len(spelt) > MOST_SPELLINGS else "")
+    return [
+        f"Some {what} differ in case or spaces only: {shown}. They are {apart} of their own; "
+        "if they mean the same, write them alike in the source."
+    ]
+
+
+def _shown(word: str) -> str:
+    return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")
+
+
+# Where a model comes from: digests of its data, versions of the code, the kind of processor.
+
+RECORDED = ("okl", "numpy", "numba", "scipy", "pyarrow")
+
+
+def provenance(data: Dataset, seed: int) -> dict[str, Any]:
+    """What is kept with a model, as JSON; the same bits are promised for one kind of processor only."""
+    return {
+        "data_sha256": data.sha256,
+        "source_sha256": data.source_sha256,
+        "train_rows": data.rows("train"),
+        "seed": seed,
+        "versions": {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()},
+        "processor": processor(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@cache
+def processor() -> str:
+    """The processor's model, by which BLAS and numba pick their code."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def peak_memory_bytes() -> int:
+    """Largest resident memory of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def memory_bytes() -> int:
+    """Of the machine, or of the control group that this process is in, if that is less."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return found
+
+
+def version_of(name: str) -> str:
+    """Of an installed package, or "unknown"."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+__version__ = version_of("okl")

@@ -1,0 +1,98 @@
+"""The order in which rows are visited: shuffled windows drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.dataset import Shard
+
+# A hash of whole numbers that is the same on every machine.
+
+
+def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of each number, so that neighbours have nothing in common.
+
+    Source: SplitMix64, Steele, Lea & Flood, OOPSLA 2014, figure 15.
+    """
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+# In which order rows are visited: a plan of windows that fit in memory, drawn from a seed before anything is read.
+
+WINDOW_BYTES = 32 * 2**20  # in stored order, too, where nothing is mixed: changing from reading to learning takes time
+LEAST_WINDOW_ROWS = 2048  # fewer rows at once are hardly mixed, and their columns shorter than what is said about them
+MOST_INPUTS = WINDOW_BYTES // (4 * LEAST_WINDOW_ROWS)  # of what okl itself makes columns of
+Order = Literal["shuffle", "stored"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Row groups that are held in memory together, and the seed of the permutation of their rows (None: as stored).
+
+    pieces : (index of the shard in the data set, row group, rows) in the order of reading
+    first_row : position of the window's first row in the pass
+    """
+
+    index: int
+    first_row: int
+    rows: int
+    pieces: tuple[tuple[int, int, int], ...]
+    seed: tuple[int, ...] | None
+
+
+def plan_windows(
+    shards: Sequence[Shard], n_features: int, order: Order, seed: tuple[int, ...], window_bytes: int = WINDOW_BYTES
+) -> tuple[Window, ...]:
+    """Lay one pass over some shards out as windows.
+
+    In shuffled order the row groups of all shards are permuted, then as many as fit a window are read together and
+    their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row
+    group stay within one window, whose share of the pass `mixing_share` states.
+
+    Parameters
+    ----------
+    shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
+    seed : integers that, with the pass, decide the order
+    window_bytes : memory for the inputs of one window as float32
+
+    Returns
+    -------
+    windows in the order of visiting; their rows add up to the rows of the shards
+    """
+    pieces = [(shard.index, group, rows) for shard in shards for group, rows in enumerate(shard.row_groups) if rows > 0]
+    if order == "shuffle":
+        pieces = [pieces[i] for i in np.random.default_rng(seed).permutation(len(pieces))]
+    limit = max(1, window_bytes // (4 * max(1, n_features)))
+    windows: list[Window] = []
+    taken: list[tuple[int, int, int]] = []
+    first = rows = 0
+
+    def close() -> None:
+        nonlocal first, rows
+        index = len(windows)
+        windows.append(Window(index, first, rows, tuple(taken), (*seed, 1, index) if order == "shuffle" else None))
+        first, rows = first + rows, 0
+        taken.clear()
+
+    for piece in pieces:
+        if taken and rows + piece[2] > limit:
+            close()
+        taken.append(piece)
+        rows += piece[2]
+    if taken:
+        close()
+    return tuple(windows)
+
+
+def mixing_share(windows: Sequence[Window]) -> float:
+    """How far from uniform a shuffle is: rows of the largest window over all rows, 1.0 for a uniform permutation."""
+    total = sum(window.rows for window in windows)
+    return max((window.rows for window in windows), default=0) / total if total else 1.0

@@ -1,0 +1,207 @@
+"""Conversion of raw columns to numbers: missing values, categories, dates and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.data.dataset import Missing
+from okl.foundation.errors import DataError
+from okl.foundation.types import FloatArray
+
+# From raw columns to numbers: types that count as numbers, missing values, infinities, and what to say about them.
+
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
+
+MOST_NAMED = 8  # columns that a message lists
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values: of a dictionary its entries, otherwise the type itself."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type can be inputs: numbers of any kind, bools, and columns that are all null."""
+    kind, test = value_type(kind), pa.types
+    tests = (test.is_integer, test.is_floating, test.is_boolean, test.is_decimal, test.is_null)
+    return any(holds(kind) for holds in tests)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text."""
+    kind = value_type(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def numbers(column: pa.Array) -> NDArray[Any]:
+    """Values of a numeric column (rows,) in their own precision; null becomes NaN, and then whole numbers float64."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    elif pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    if column.null_count:
+        kind = column.type if pa.types.is_floating(column.type) else pa.float64()
+        column = column.cast(kind, safe=False).fill_null(float("nan"))
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def codes_of(column: pa.DictionaryArray) -> Codes:
+    """Which entry of its dictionary each row holds, (rows,); -1 for none."""
+    signed = column.indices.cast(pa.int64())  # other libraries count without a sign
+    codes: Codes = pc.fill_null(signed, -1).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int) -> Mask | None:
+    """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
+
+    Returns
+    -------
+    which rows hold all their values, (rows,), under "drop"; None where all rows may stay
+
+    Raises
+    ------
+    DataError : an infinity, or a missing value under "error": names file, column and the first such row
+    """
+    if np.isfinite(inputs).all():
+        return None
+    infinite = np.isinf(inputs)
+    if infinite.any():
+        column, row = _first(infinite)
+        raise DataError(
+            f"{file}: column {names[column]!r} is infinite or beyond float32 (3.4e38) in row {first_row + row} "
+            "(counted from 0); inputs must be finite. Mend the value or leave the row out."
+        )
+    absent = np.isnan(inputs)
+    if missing == "error":
+        raise DataError(missing_in_rows(file, names, absent, first_row))
+    if missing in ("zero", "mean"):  # of the mean only what was missing in every training row, too
+        inputs[absent] = 0.0
+        return None
+    complete: Mask = np.logical_not(absent.any(axis=0))
+    return complete
+
+
+def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: int) -> str:
+    """What to say about missing inputs, with the share of each column that misses some.
+
+    names : of the columns that the inputs come from, some of them several times; absent (n_features, rows) : at least
+        one is; first_row : number of the first of these rows in the file
+    """
+    column, row = _first(absent)
+    places = [column, *np.flatnonzero(absent.any(axis=1)).tolist()]
+    shares = {names[place]: float(absent[place].mean()) for place in places}
+    told = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
+    more = ", ..." if len(told) > MOST_NAMED else ""
+    return (
+        f"{file}: column {names[column]!r} has no value (null or NaN) in row {first_row + row} (counted from 0); of "
+        f"{absent.shape[1]:,} rows read, {', '.join(told[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
+        "--missing mean (the training mean, and an input that says so), --missing zero (read 0) or --missing drop "
+        "(leave such rows out)."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
+def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
+    """What to say about missing targets; absent (rows,) : at least one is; first_row : number of the first of them."""
+    row, share = first_row + int(absent.argmax()), float(absent.mean())
+    return (
+        f"{file}: column {name!r} has no value (null or NaN) in row {row} (counted from 0), but it is the target; of "
+        f"{len(absent):,} rows read, {_percent(share)} miss it. Leave such rows out, or ingest or train with --missing "
+        "drop, which leaves out rows that miss any value."
+    )
+
+
+def _first(found: Mask) -> tuple[int, int]:
+    """Column and row of the first hit, row by row."""
+    row = int(found.any(axis=0).argmax())
+    return int(found[:, row].argmax()), row
+
+
+# Dates and times as numbers that a kernel can compare: how long ago, and where in the year, the week and the day.
+
+PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
+DATE_PARTS = PARTS[:5]
+DAY_MICROSECONDS = 86_400_000_000
+DAYS_TO_2000 = 10_957  # from 1970-01-01
+YEAR_DAYS = 365.2425  # on average, in the Gregorian calendar
+
+
+def is_date(kind: pa.DataType) -> bool:
+    """Whether values of a type are dates or timestamps."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def has_time(kind: pa.DataType) -> bool:
+    """Whether values of a type have a time of day, too."""
+    return bool(pa.types.is_timestamp(kind))
+
+
+def zone_of(kind: pa.DataType) -> str:
+    """The time zone of a type, "" for none."""
+    return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
+
+
+def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDArray[np.float64]:
+    """Parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN where there is none.
+
+    years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
+    Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.
+
+    Parameters
+    ----------
+    column : dates or timestamps
+    time_of_day : whether the time of day counts; without, timestamps are taken as their dates
+    time_zone : where instants are told, "" for times that name no zone, which are taken as they are
+
+    Raises
+    ------
+    DataError : a time zone that this machine does not know
+    """
+    micros = _local_micros(column, time_zone)
+    absent = pc.is_null(micros).to_numpy(zero_copy_only=False)
+    since = pc.fill_null(micros, 0).to_numpy(zero_copy_only=False)
+    days, rest = np.divmod(since, DAY_MICROSECONDS)
+    share = rest / DAY_MICROSECONDS if time_of_day else np.zeros(len(days))
+    dates = days.astype("datetime64[D]")
+    years = dates.astype("datetime64[Y]")
+    first, after = years.astype("datetime64[D]"), (years + 1).astype("datetime64[D]")
+    in_year = (dates - first).astype(np.float64) / (after - first).astype(np.float64)
+    turns = [in_year, (days + 3) % 7 / 7.0, *([share] if time_of_day else [])]  # 1970-01-01 was a Thursday
+    parts = [(days - DAYS_TO_2000 + share) / YEAR_DAYS]
+    for turn in turns:
+        parts += [np.sin(2.0 * np.pi * turn), np.cos(2.0 * np.pi * turn)]
+    found = np.stack(parts)
+    found[:, absent] = np.nan
+    return found
+
+
+def _local_micros(column: pa.Array, time_zone: str) -> pa.Array:
+    """Microseconds since 1970-01-01 by the clock of a time zone, (rows,) int64."""
+    if pa.types.is_null(column.type):
+        return column.cast(pa.int64())
+    try:
+        if time_zone:
+            column = pc.local_timestamp(column.cast(pa.timestamp("us", time_zone), safe=False))
+        return column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    except pa.ArrowException as error:
+        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        raise DataError(
+            f"Times of the zone {time_zone!r} cannot be told on this machine: {why}. Install tzdata, or store times in "
+            "UTC."
+        ) from None

@@ -1,0 +1,103 @@
+"""Execution of work in this process or on Dask workers."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from okl.distributed.processes import standing_workers
+from okl.foundation.errors import ConfigError, ExecutionError
+
+if TYPE_CHECKING:
+    from okl.data.executor import Execution
+
+PATIENCE_VARIABLE, PATIENCE_SECONDS = "OKL_PATIENCE_SECONDS", 60.0
+
+
+class Where(Protocol):
+    """What settings say of where work runs; see `open_execution`."""
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def scheduler(self) -> str | None: ...
+
+    @property
+    def threads(self) -> int | Literal["auto"]: ...
+
+    @property
+    def cluster(self) -> str | None: ...
+
+    @property
+    def tls(self) -> str | None: ...
+
+
+def open_for(where: Where, run: str = "") -> Execution:
+    """Open the place where work runs as settings say; see `open_execution`."""
+    return open_execution(where.workers, where.scheduler, where.threads, where.cluster, where.tls, run)
+
+
+def open_execution(
+    workers: int = 0,
+    scheduler: str | None = None,
+    threads: int | Literal["auto"] | None = "auto",
+    cluster: str | None = None,
+    tls: str | None = None,
+    run: str = "",
+) -> Execution:
+    """Open the place where work runs; a context manager.
+
+    Parameters
+    ----------
+    workers : int >= 0, Dask worker processes on this machine: as many of those that OKL_STANDING_WORKERS offers, see
+        `okl.distributed.processes`; or else started, and ended with the execution. 0: none
+    scheduler : address of a running Dask scheduler, or None
+    threads : of this process; "auto" or None: its cores, at most 4
+    cluster : path of a file that names a class of clusters and how many workers to ask it for, or None
+    tls : folder of the certificates that connections to workers show and demand, or None
+    run : name of the run, for the log
+
+    OKL_PATIENCE_SECONDS says how long to wait when there is no worker at all; 60 unless it is set.
+
+    Returns
+    -------
+    LocalExecution without workers, scheduler and cluster, otherwise DaskExecution; Dask is imported only then
+
+    Raises
+    ------
+    ConfigError : more than one of workers, scheduler and cluster, or a number, file or certificate that is not valid
+    ExecutionError : workers that do not start, a scheduler that does not answer or has no workers
+    """
+    n_threads = None if threads == "auto" else threads
+    if workers and scheduler:
+        raise ConfigError(f"workers = {workers} and scheduler = {scheduler!r}: give one of them, not both.")
+    if cluster and (workers or scheduler):
+        raise ConfigError(f"cluster = {cluster!r} beside workers or scheduler: give one of them.")
+    if not workers and not scheduler and not cluster:
+        from okl.distributed.local import LocalExecution
+
+        return LocalExecution(n_threads)
+    from okl.distributed.dask import DaskExecution
+
+    if workers and tls is None and (standing := standing_workers(workers)) is not None:
+        with suppress(ExecutionError):  # they are gone, or of other versions: it starts its own
+            return DaskExecution(
+                None, standing.scheduler, n_threads, tls=standing.tls, patience_seconds=_patience(),
+                most_workers=workers, run=run,
+            )  # fmt: skip
+    return DaskExecution(
+        workers or None, scheduler, n_threads, cluster=cluster, tls=tls, patience_seconds=_patience(), run=run
+    )
+
+
+def _patience() -> float:
+    text = os.environ.get(PATIENCE_VARIABLE, str(PATIENCE_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < float("inf"):
+        raise ConfigError(f"{PATIENCE_VARIABLE} = {text!r}, but it takes a number of seconds, such as 60.")
+    return seconds

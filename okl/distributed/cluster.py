@@ -1,0 +1,486 @@
+"""Dask clusters: start, connection, certificates, versions and memory limits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+from distributed import Client, LocalCluster, Scheduler, Security, Worker, WorkerPlugin
+from distributed.core import connect
+from distributed.gc import disable_gc_diagnosis
+from distributed.system import MEMORY_LIMIT
+from distributed.utils import silence_logging_cmgr
+
+from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
+from okl.distributed.processes import environment_kept, importing_main, interrupts_held, run_apart
+from okl.foundation import plugins
+from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.validation import check_at_least
+
+# Certificates for connections to a Dask scheduler: whoever has none of the same authority is refused, both ways.
+
+FILES = ("ca.pem", "cert.pem", "key.pem")
+ROLES = ("client", "scheduler", "worker")
+_FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one for each role"
+
+
+def security_from(folder: str | Path | None) -> Any:
+    """What Dask needs for mutual TLS from a folder as infra/tls/make.py writes it; None: Dask's own configuration.
+
+    Parameters
+    ----------
+    folder : with ca.pem (the authority that both sides trust), cert.pem and key.pem (what this side shows)
+
+    Raises
+    ------
+    ConfigError : a file is missing, cannot be read, or is no certificate or key, or the key is of another certificate
+    """
+    if folder is None:
+        return Security()
+    authority, certificate, key = (str(Path(folder) / name) for name in FILES)
+    for path in (authority, certificate, key):
+        _check_readable(path)
+    shown = {f"tls_{role}_cert": certificate for role in ROLES} | {f"tls_{role}_key": key for role in ROLES}
+    security = Security(tls_ca_file=authority, **shown, require_encryption=True)
+    try:
+        security.get_connection_args("client")  # reads the files, and matches the key with its certificate
+    except OSError as error:
+        raise ConfigError(
+            f"The certificates in {folder} cannot be used ({getattr(error, 'reason', None) or error}); --tls takes a "
+            f"folder {_FOLDER}."
+        ) from None
+    return security
+
+
+def check_encrypted(address: str, security: Any, folder: str | Path | None) -> None:
+    """Raise ConfigError for certificates without an encrypted address, or such an address without certificates.
+
+    Parameters
+    ----------
+    security : as `security_from` read it from the folder, or from Dask's own configuration
+    """
+    if not address.startswith("tls://"):
+        if folder is not None:
+            raise ConfigError(
+                f"scheduler = {address!r} is an address without encryption, but tls = {str(folder)!r} is given: "
+                "a scheduler with certificates has an address like tls://HOST:8786."
+            )
+    elif security.get_connection_args("client")["ssl_context"] is None:
+        raise ConfigError(f"The scheduler at {address} wants a certificate: give --tls FOLDER, {_FOLDER}.")
+
+
+def refusal(address: str, folder: str | Path | None) -> str:
+    """What to do when a scheduler hung up, for the end of a sentence."""
+    if address.startswith("tls://"):
+        return f"Check that the certificate in {folder} is of the scheduler's own authority and has not expired."
+    return "Check the address, and that the scheduler runs."
+
+
+def _check_readable(path: str) -> None:
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); --tls takes a folder {_FOLDER}.") from None
+
+
+# The same versions on every worker as here: others may give other bits, or none.
+
+# what decides bits, or whether two processes understand each other
+PACKAGES = ("okl", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
+
+
+def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
+    """Versions here: of Python and of the packages that decide bits; "none" for one that is not installed.
+
+    more : packages beside okl's own, those of extensions that are used
+    """
+    found = {"python": platform.python_version()}
+    for package in (*PACKAGES, *more):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "none"
+    return found
+
+
+def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
+    """Compare the versions of workers, by address, with those here.
+
+    Raises
+    ------
+    ExecutionError : names the first worker that differs, what it has, and the pip command that mends it
+    """
+    for address, found in sorted(theirs.items()):
+        if complaint := complaint_about(address, found):
+            raise ExecutionError(complaint)
+
+
+def complaint_about(address: str, found: Mapping[str, str]) -> str:
+    """What to say of a worker with these versions; nothing if they are those here."""
+    ours = versions(plugins.packages())
+    other = {name: found.get(name, "none") for name in ours if found.get(name, "none") != ours[name]}
+    if not other:
+        return ""
+    told = ", ".join(f"{name} {version} (here {ours[name]})" for name, version in other.items())
+    return f"Worker {address} has other versions than this process: {told}. {_todo(other, ours)}"
+
+
+async def complaint_of(client: Any, address: str) -> str:
+    """Ask a worker for its versions, in the client's event loop; what to say of them, nothing if they are those here.
+
+    Raises OSError or whatever else is raised there if it does not answer.
+    """
+    try:
+        # `run` would wait for this very loop
+        found = await client._run(versions, plugins.packages(), workers=[address])
+    except ImportError as error:
+        return f"Worker {address} cannot import okl ({error}); install the same okl there."
+    return complaint_about(address, found[address])
+
+
+def _todo(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
+    if "python" in other:
+        return f"Start it with Python {ours['python']}, and the same packages."
+    wanted = " ".join(f"{name}=={ours[name]}" for name in other)
+    return f"There: python -m pip install {wanted}"
+
+
+# How much memory workers may use, and how many decoded rows they may hold, those that come later, too.
+
+NAME = "okl-held-rows"
+
+
+class HeldRows(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
+    """Bounds the rows that a worker holds between rounds. limit_bytes : see okl.distributed.cache"""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+
+    def setup(self, worker: Any) -> None:
+        """Of a worker that is there, or has come."""
+        from okl.distributed.cache import process_cache
+
+        cache = process_cache()
+        worker.okl_held_before = cache.limit_bytes
+        cache.limit(min(self.limit_bytes, cache.limit_bytes))
+
+    def teardown(self, worker: Any) -> None:
+        """As before."""
+        from okl.distributed.cache import process_cache
+
+        process_cache().limit(worker.okl_held_before)
+
+
+def memory_limit(client: Any, workers: list[str]) -> int | None:
+    """Bytes that the worker with the least may use; None if nobody limits them."""
+    limits = [limit for limit in client.run(_limit_of, workers=workers).values() if limit]
+    return min(limits, default=None)
+
+
+def _limit_of(dask_worker: Any) -> int | None:
+    limit: int | None = dask_worker.memory_manager.memory_limit
+    return limit
+
+
+def hold(client: Any, limit_bytes: int) -> None:
+    """Bound what all workers hold."""
+    client.register_plugin(HeldRows(limit_bytes), name=NAME)
+
+
+def hold_as_before(client: Any) -> None:
+    """For whoever uses the workers next."""
+    client.unregister_worker_plugin(NAME)
+
+
+# A cluster of this machine, started and ended with it, and the connection to any scheduler.
+
+LOOPBACK = "127.0.0.1"
+CONNECT_SECONDS = 5.0
+
+# a worker never spills or pauses: rows are read again from Parquet sooner than from a spill file; a value may be large
+CONFIG = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.pause": False,
+    "distributed.admin.large-graph-warning-threshold": "1 GiB",
+    "distributed.scheduler.allowed-failures": 0,
+    # a worker that dies while the one before it has not been gone for so long would not be replaced
+    "distributed.deploy.lost-worker-timeout": "1 day",
+}
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Dask says nothing in a log meanwhile: what went wrong is raised, once, as one sentence.
+
+    By its level, not by its handlers: Prefect hands what any logger says to a handler of its own.
+    """
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with silence_logging_cmgr(logging.CRITICAL):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def why(error: BaseException) -> str:
+    """What an error says, for the middle of a sentence."""
+    return str(error).rstrip(".") or type(error).__name__
+
+
+def start_cluster(n_workers: int, folder: str, security: Any = None) -> Any:
+    """Start worker processes of one thread each, with a scheduler in this process; nothing listens beyond loopback.
+
+    Parameters
+    ----------
+    security : certificates of all connections; None: whoever is on this machine may connect
+    """
+    if importing_main():
+        # a worker process that imports a script without a main guard would start workers of its own; the parent
+        # notices that it ended, and says what to do
+        sys.exit(1)
+    try:
+        with environment_kept(), interrupts_held():
+            cluster = LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
+                # without a dashboard the scheduler still serves its health, on port 8787 unless told otherwise
+                scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
+                memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
+                silence_logs=logging.CRITICAL, security=security, protocol=None if security is None else "tls://",
+            )  # fmt: skip
+            # it runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
+            disable_gc_diagnosis(force=True)
+            return cluster
+    except (RuntimeError, OSError, TimeoutError) as error:
+        raise ExecutionError(
+            f"{n_workers} worker processes could not be started ({why(error)}). Each of them imports the running "
+            'script: there, put what runs under `if __name__ == "__main__":`.'
+        ) from error
+
+
+def open_client(address: str, security: Any, tls: str | None = None) -> Any:
+    """A client of the scheduler at an address; raises ExecutionError if none answers in 5 seconds.
+
+    Parameters
+    ----------
+    security : what this side shows and trusts; tls : the folder that it is from, for messages
+    """
+    try:
+        _knock(address, security)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl", security=security)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ExecutionError(
+            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({why(error)}). "
+            f"{refusal(address, tls)}"
+        ) from None
+    # tasks are sent at once: by default they wait for 10 ms in case more come, longer than a short round takes
+    client.scheduler_comm.interval = 0.0
+    return client
+
+
+def _knock(address: str, security: Any) -> None:
+    """Connect to a scheduler and hang up, or raise why not: a Client that fails to connect leaves its thread behind."""
+
+    async def shake_hands() -> None:
+        comm = await connect(address, timeout=CONNECT_SECONDS, **security.get_connection_args("client"))
+        await comm.close()
+
+    run_apart(shake_hands, 2 * CONNECT_SECONDS)
+
+
+# Clusters that somebody else's machines run, started by the class that a file names.
+
+
+def start_managed(file: ClusterFile, security: Any = None) -> Any:
+    """Start the cluster of a file and ask for its workers; close it to end them.
+
+    Parameters
+    ----------
+    security : certificates as `security_from` reads them, handed to the class; None hands none
+
+    Raises
+    ------
+    ConfigError : the package is not installed, or has no such class
+    ExecutionError : the class refuses its options, or does not start
+    """
+    kind = _class_of(file)
+    options = file.options if security is None else {"security": security, **file.options}
+    cluster = None
+    try:
+        cluster = kind(**options)
+        cluster.scale(file.workers)
+    except Exception as error:  # whatever the libraries of clusters raise: it is told as one sentence, with its cause
+        if cluster is not None:
+            cluster.close()
+        raise ExecutionError(
+            f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(why(error))}). "
+            "Check its [options] against the documentation of that class."
+        ) from None  # the library's own message may show options
+    return cluster
+
+
+def _class_of(file: ClusterFile) -> Any:
+    package = file.module.partition(".")[0]
+    try:
+        module = import_module(file.module)
+    except ImportError as error:
+        extra = EXTRAS[package]
+        missing = extra is not None and (error.name or "").partition(".")[0] == package
+        todo = f"python -m pip install 'okl[{extra}]'" if missing else f"check the name in {file.path}"
+        raise ConfigError(f"{file.module} of --cluster {file.path} cannot be imported ({error}): {todo}.") from None
+    kind = getattr(module, file.name, None)
+    if not isinstance(kind, type):
+        raise ConfigError(f"--cluster {file.path}: {file.module} has no class {file.name!r}; check its spelling.")
+    return kind
+
+
+# How an execution comes by a scheduler: workers started on this machine, a managed cluster, or an address to join.
+
+
+class Joined(NamedTuple):
+    """A scheduler to work by.
+
+    security : what connections to it show and trust; wanted : workers to wait for
+    folder : of the workers that were started here; None where they are somebody else's
+    """
+
+    address: str
+    security: Any
+    wanted: int
+    folder: str | None
+
+
+def join(stack: ExitStack, n_workers: int | None, address: str | None, cluster: str | None, tls: str | None) -> Joined:
+    """Start workers here or by a cluster file, or check that a scheduler may be joined; the stack ends what is started.
+
+    Raises
+    ------
+    ConfigError : not exactly one of n_workers, address and cluster; a cluster file or certificates that cannot be used
+    ExecutionError : workers do not start
+    """
+    if [n_workers, address, cluster].count(None) != 2:
+        raise ConfigError("Dask takes a number of workers to start, the address of a scheduler, or a cluster file.")
+    security = security_from(tls)
+    if n_workers is not None:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="okl-dask-", ignore_cleanup_errors=True))
+        check_at_least("workers", n_workers, 1)
+        started = start_cluster(n_workers, folder, security if tls else None)
+        stack.callback(started.close)
+        return Joined(str(started.scheduler_address), security, n_workers, folder)
+    if cluster is not None:
+        file = read_cluster_file(cluster)
+        started = start_managed(file, security if tls else None)
+        stack.callback(started.close)
+        return Joined(str(started.scheduler_address), started.security or security, file.workers, None)
+    check_encrypted(str(address), security, tls)
+    return Joined(str(address), security, 1, None)
+
+
+# A scheduler and workers that stay, each in a process of its own; whoever starts the process ends it by a signal.
+
+WARM = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
+
+
+def serve_scheduler(port: int, health_port: int, tls: str | None = None) -> None:
+    """Schedule on a port of 127.0.0.1 until the process ends; /health and /json/counts.json answer on another port."""
+
+    async def serve() -> None:
+        options = _options(tls)
+        async with Scheduler(
+            host=LOOPBACK, port=port, dashboard=False, dashboard_address=f"{LOOPBACK}:{health_port}", **options
+        ) as scheduler:
+            await scheduler.finished()
+
+    _run(serve)
+
+
+def serve_worker(scheduler: str, memory_limit: int, folder: str, tls: str | None = None) -> None:
+    """Work for the scheduler at an address until the process ends, or until the scheduler is gone.
+
+    What runs of okl import is imported before the first one comes.
+
+    Parameters
+    ----------
+    memory_limit : bytes that this worker may use
+    folder : for its files
+    """
+    for module in WARM:
+        import_module(module)
+
+    async def serve() -> None:
+        async with Worker(
+            scheduler, host=LOOPBACK, nthreads=1, memory_limit=memory_limit, local_directory=folder, dashboard=False,
+            dashboard_address=f"{LOOPBACK}:0", **_options(tls),
+        ) as worker:  # fmt: skip
+            await worker.finished()
+
+    _run(serve)
+
+
+def _options(tls: str | None) -> dict[str, Any]:
+    return {} if tls is None else {"security": security_from(tls), "protocol": "tls://"}
+
+
+def _run(serve: Any) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    warnings.simplefilter("ignore")
+    disable_gc_diagnosis(force=True)
+    with dask.config.set(CONFIG):
+        asyncio.run(serve())
+
+
+# Dask's own performance report of what a run did: a page of its dashboard, with the tasks and profiles of all
+# workers.
+#
+# It takes bokeh, Dask's own extra. Rounds that go by handlers are no tasks: of these only the profiles tell.
+
+logger = logging.getLogger("okl.distributed")
+
+
+class PerformanceReport:
+    """Collects from when it is made; without bokeh it collects nothing.
+
+    client : of distributed
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._begun = time.time()
+        self._last: int | None = None
+        if find_spec("bokeh") is not None:
+            # by value, as a function without a name travels: a scheduler need not have okl
+            self._last = client.run_on_scheduler(lambda dask_scheduler: int(dask_scheduler.monitor.count))
+            client.get_task_stream(start=0, stop=0)  # the scheduler keeps no tasks unless it has been asked for them
+
+    def page(self) -> str | None:
+        """The report as a page that loads nothing from elsewhere; None without bokeh here or at the scheduler."""
+        if self._last is None:
+            return None
+        try:
+            page: str = self._client.sync(
+                self._client.scheduler.performance_report,
+                start=self._begun,
+                last_count=self._last,
+                code="",  # Dask would show the source of whoever calls
+                mode="inline",
+            )
+        except Exception as error:  # of whatever kind: it is made by the scheduler, and no reason to lose a model
+            logger.warning("Dask made no performance report (%s); the run itself is whole.", error)
+            return None
+        return page

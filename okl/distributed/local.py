@@ -1,0 +1,409 @@
+"""Execution in this process: reader threads and shards spread over threads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import current_thread, get_native_id
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.threads import run_threads
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.data.manifest import memory_bytes, processor
+from okl.data.order import Window
+from okl.data.reading import expect_window, window_jobs
+from okl.distributed.cache import process_cache
+from okl.foundation.errors import ExecutionError
+from okl.foundation.telemetry import READ, WAIT, Span, at_shard, summed, worked
+from okl.foundation.types import FloatArray, Precision
+from okl.foundation.validation import check_at_least
+
+# Windows read ahead of the learner by threads of this process, into two buffers that are used again and again.
+
+LEAST_PRIORITY = 19
+Job = Callable[[], None]
+Plan = Callable[[Dataset, Window, FloatArray, NDArray[np.float64]], Sequence[Job]]
+
+
+def _stand_back() -> None:
+    """Let the learner have the cores: a reader takes what it leaves, and all of them while it waits for a window.
+
+    Learners hand their turn from thread to thread; one that loses its core to a reader makes all others wait for it.
+    """
+    if sys.platform == "linux":  # elsewhere priorities belong to processes
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), LEAST_PRIORITY)
+
+
+@dataclass
+class _Buffer:
+    """Room for the largest window of a plan; the call that plans its jobs, and through it the jobs that fill it."""
+
+    inputs: FloatArray
+    targets: NDArray[np.float64]
+    window: int = -1
+    rows: int = 0
+    planned: Future[list[Future[None]]] | None = None
+
+    def stop(self) -> None:
+        """Wait until nobody writes here any more: a job that has not begun never will."""
+        if self.planned is not None and not self.planned.cancel():
+            wait([self.planned])
+            if self.planned.exception() is None:
+                for job in self.planned.result():
+                    job.cancel()
+                wait(self.planned.result())
+        self.planned, self.window = None, -1
+
+    def finish(self) -> Rows:
+        """Wait until the buffer is full, and look at it; the first failure of a job is raised."""
+        try:
+            if self.planned is not None:
+                for job in wait(self.planned.result(), return_when=FIRST_EXCEPTION).done:
+                    job.result()
+        except BaseException:
+            self.stop()
+            raise
+        return Rows(self.inputs[: self.rows], self.targets[: self.rows])
+
+
+class ReadAhead:
+    """Hands out the windows of a plan in order; while one is looked at, the next one is being filled.
+
+    Never more than two windows are in memory. Asking for anything but the next window of the same plan starts over,
+    which costs time and nothing else. Made for one consumer: what was handed out last is written over afterwards.
+
+    plan : lists the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
+    n_threads : readers; the machine shares its cores between them and the learner
+    """
+
+    def __init__(self, plan: Plan, n_threads: int) -> None:
+        self._plan = plan
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_stand_back)
+        self._data: Dataset | None = None
+        self._windows: Sequence[Window] = ()
+        self._precision: Precision = "float32"
+        self._buffers: list[_Buffer] = []
+
+    def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
+        """Rows of windows[position], valid until the next call; windows[position + 1] is in flight when it returns.
+
+        Raises what a reader raised: DataError for a shard that is missing, damaged or holds bad values.
+        """
+        if not self._same(data, windows, precision):
+            self._start(data, windows, precision)
+        current = next((buffer for buffer in self._buffers if buffer.window == position), None)
+        if current is None:
+            self.stop()
+            current = self._buffers[0]
+            self._fill(current, position)
+        with Span(READ):  # what is left of it: readers read while the learner learns
+            rows = current.finish()
+        if position + 1 < len(windows):
+            self._fill(self._other(current), position + 1)
+        return rows
+
+    def _same(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> bool:
+        if self._data is None or precision != self._precision:
+            return False
+        # identity first: comparing a long plan for every window would cost its length squared in a pass
+        return (data is self._data or data == self._data) and (windows is self._windows or windows == self._windows)
+
+    def _start(self, data: Dataset, windows: Sequence[Window], precision: Precision) -> None:
+        self.stop()
+        rows = max((window.rows for window in windows), default=0)
+        shape = (rows, data.schema.n_features)
+        fits = self._buffers and self._buffers[0].inputs.dtype == precision and self._buffers[0].inputs.shape[0] >= rows
+        if not fits or self._buffers[0].inputs.shape[1] != shape[1]:
+            self._buffers = []  # first let go of the old ones: never four at a time
+            self._buffers = [_Buffer(np.empty(shape, precision), np.empty(rows)) for _ in range(min(2, len(windows)))]
+        elif len(self._buffers) < min(2, len(windows)):
+            room = self._buffers[0].inputs.shape
+            self._buffers.append(_Buffer(np.empty(room, precision), np.empty(room[0])))
+        self._data, self._windows, self._precision = data, windows, precision
+
+    def _other(self, buffer: _Buffer) -> _Buffer:
+        return next(other for other in self._buffers if other is not buffer)
+
+    def _fill(self, buffer: _Buffer, position: int) -> None:
+        if buffer.window == position or self._data is None:
+            return
+        buffer.stop()
+        data, window = self._data, self._windows[position]
+        inputs, targets = buffer.inputs[: window.rows], buffer.targets[: window.rows]
+        buffer.window, buffer.rows = position, window.rows
+
+        def plan() -> list[Future[None]]:
+            # by a reader: drawing the permutation of a window takes milliseconds, which the learner would wait for
+            return [self._pool.submit(job) for job in self._plan(data, window, inputs, targets)]
+
+        buffer.planned = self._pool.submit(plan)
+
+    def stop(self) -> None:
+        """Give up what is in flight; the buffers stay."""
+        for buffer in self._buffers:
+            buffer.stop()
+
+    def close(self) -> None:
+        """Join the readers and let go of the buffers."""
+        self.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._buffers, self._data, self._windows = [], None, ()
+
+
+# Windows read in turn with the learner, by its own threads: where it uses every core, reading ahead only disturbs it.
+#
+# Learners hand their turn from thread to thread; one that loses its core to a reader makes all others wait. So what a
+# reader takes from a busy machine, it takes from every learner at once. Waiting for the disk is another matter: the
+# system is told of the next window beforehand and brings it in meanwhile.
+
+
+class ReadInTurn:
+    """Hands out the windows of a plan, each read when it is asked for, into one buffer that is used again and again.
+
+    Made for one consumer: what was handed out last is written over afterwards.
+
+    plan : lists the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
+    expect : is told of the window after the one asked for, beforehand
+    n_threads : readers, the calling thread among them
+    """
+
+    def __init__(self, plan: Plan, expect: Callable[[Dataset, Window], None], n_threads: int) -> None:
+        self._plan = plan
+        self._expect = expect
+        self._n_threads = n_threads
+        self._data: Dataset | None = None
+        self._windows: Sequence[Window] = ()
+        self._most_rows = 0
+        self._window: Window | None = None
+        self._room: Rows | None = None
+
+    def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
+        """Rows of windows[position], valid until the next call.
+
+        Raises what a job raised: DataError for a shard that is missing, damaged or holds bad values.
+        """
+        window = windows[position]
+        if windows is not self._windows:  # looking for it each time would cost a long plan's length squared
+            self._windows, self._most_rows = windows, max(window.rows for window in windows)
+        room = self._room_for(self._most_rows, data.schema.n_features, precision)
+        rows = Rows(room.inputs[: window.rows], room.targets[: window.rows])
+        if window != self._window or (data is not self._data and data != self._data):
+            self._window = None
+            if position + 1 < len(windows):
+                self._expect(data, windows[position + 1])
+            with Span(READ):
+                self._read(deque(self._plan(data, window, *rows)))
+            self._data, self._window = data, window
+        return rows
+
+    def _room_for(self, rows: int, n_features: int, precision: Precision) -> Rows:
+        room = self._room
+        if (
+            room is None
+            or room.inputs.dtype != precision
+            or room.inputs.shape[1] != n_features
+            or len(room.targets) < rows
+        ):
+            self.close()  # first let go of the old one: never two at a time
+            room = self._room = Rows(np.empty((rows, n_features), precision), np.empty(rows))
+        return room
+
+    def _read(self, jobs: deque[Callable[[], None]]) -> None:
+        def work(_: int) -> None:
+            while jobs:
+                try:
+                    job = jobs.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                job()
+
+        # fresh threads: sleeping ones are often woken on one core together
+        run_threads(min(self._n_threads, len(jobs)), work, release=jobs.clear)
+
+    def close(self) -> None:
+        """Let go of the buffer."""
+        self._room = self._data = self._window = None
+        self._windows = ()
+
+
+# Work in this process: readers ahead of a learner, and shards or items spread over threads.
+
+MOST_THREADS = 4
+
+
+def default_threads() -> int:
+    """The cores that this process may run on, at most 4: more readers and learners gain nothing."""
+    return min(MOST_THREADS, len(os.sched_getaffinity(0)))
+
+
+def _timed(work: Callable[..., Result], item: Any, *arguments: Any) -> Result:
+    """Work on a shard or item in a thread of the pool, whose time is a lane of the timeline; its name in the log."""
+    at_shard(item.path if isinstance(item, Shard) else "")
+    begun = perf_counter()
+    try:
+        with summed() as phases:
+            return work(item, *arguments)
+    finally:
+        at_shard("")
+        seconds = perf_counter() - begun
+        worked(current_thread().name.replace("okl-work_", "thread "), seconds, seconds, phases)
+
+
+class LocalExecution:
+    """Runs everything in this process, with threads; a context manager that joins them when it is left.
+
+    Parameters
+    ----------
+    n_threads : int >= 1, or None for the cores of this process, at most 4; the results do not depend on it
+    """
+
+    n_workers = 0
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = default_threads() if n_threads is None else check_at_least("threads", n_threads, 1)
+        self._rounds = 0
+        self._closed = False
+        self._held_before: int | None = None
+        self._reader: ReadAhead | ReadInTurn | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """What the machine has, or the control group of this process may use."""
+        return memory_bytes()
+
+    def hold(self, limit_bytes: int) -> None:
+        """Bound the decoded rows that this process holds between rounds, until this is closed."""
+        cache = process_cache()
+        self._held_before = self._held_before or cache.limit_bytes
+        cache.limit(min(limit_bytes, self._held_before))
+
+    @property
+    def traffic(self) -> Traffic:
+        """Rounds so far; no byte leaves the process."""
+        return Traffic(rounds=self._rounds)
+
+    @property
+    def processors(self) -> tuple[str, ...]:
+        """The kind of this machine's processor."""
+        return (processor(),)
+
+    def stream(
+        self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
+    ) -> Iterator[Rows]:
+        """Rows of windows[first:last] in order; the next window is always being read, beyond last and between calls.
+
+        A call that goes on where the last one stopped, with the same data, windows and precision, finds its first
+        window in flight. Two windows are in memory at most. What is yielded is valid until the next one is asked for.
+
+        Raises DataError, from a reader, for a shard that is missing or damaged or holds bad values.
+        """
+        for position in range(first, last):
+            yield self._readers().take(data, windows, position, precision)
+
+    def mix(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Learn every shard from one value, several at once; merge the results, given in shard order."""
+        return self._round(work, shards, value, merge)
+
+    def sum(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        """Evaluate every shard at one value, several at once; merge the results, given in shard order."""
+        return self._round(work, shards, value, merge)
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Work on independent items, n_threads at once; results in the order of the items.
+
+        At most n_threads + 2 items are begun and not yet handed out, so that results do not pile up.
+        """
+        from okl.compiled.jit import one_blas_thread  # numba: a second that `okl describe` need not pay
+
+        waiting: deque[Future[Result]] = deque()
+        upcoming = iter(items)
+        try:
+            with one_blas_thread():
+                while True:
+                    for item in upcoming:
+                        waiting.append(self._workers().submit(_timed, work, item))
+                        if len(waiting) > self.n_threads + 1:
+                            break
+                    if not waiting:
+                        return
+                    with Span(WAIT):
+                        result = waiting.popleft().result()
+                    yield result
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _round(
+        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
+    ) -> Part:
+        from okl.compiled.jit import one_blas_thread
+
+        self._rounds += 1
+        with one_blas_thread():
+            futures = [self._workers().submit(_timed, work, shard, value) for shard in shards]
+            try:
+                with Span(WAIT):
+                    parts = [future.result() for future in futures]
+            finally:
+                for future in futures:
+                    future.cancel()
+            return merge(parts)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ExecutionError("This LocalExecution is closed; open another one.")
+
+    def _readers(self) -> ReadAhead | ReadInTurn:
+        self._check_open()
+        if self._reader is None:
+            spare = len(os.sched_getaffinity(0)) - self.n_threads
+            if spare > 0:
+                self._reader = ReadAhead(window_jobs, min(spare, self.n_threads))
+            else:
+                self._reader = ReadInTurn(window_jobs, expect_window, self.n_threads)
+        return self._reader
+
+    def _workers(self) -> ThreadPoolExecutor:
+        self._check_open()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="okl-work")
+        return self._pool
+
+    def performance_page(self) -> None:
+        """There is no cluster."""
+        return
+
+    def close(self) -> None:
+        """Join all threads: work that has not begun is dropped, work that runs is waited for."""
+        self._closed = True
+        if self._held_before is not None:
+            process_cache().limit(self._held_before)
+            self._held_before = None
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._reader is not None:
+            self._reader.close()
+        self._pool = self._reader = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,114 @@
+"""Cluster files and the single execution of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from okl.data.executor import Execution
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import read_toml
+
+# Files that name a cluster of somebody else's machines: its class, how many workers, and what the class is given.
+#
+# class = "dask_jobqueue.SLURMCluster"     # or of dask_kubernetes.operator, dask_cloudprovider.aws, distributed, ...
+# workers = 8
+#
+# [options]                                # keyword arguments of the class, as its documentation has them cores = 1
+# memory = "4 GB"
+
+TELLING = re.compile(r"pass|secret|token|key|credential|auth|\benv", re.IGNORECASE)
+
+# classes of other packages are not called: a file that names any class at all could name any function
+EXTRAS = {
+    "dask_jobqueue": "jobqueue",
+    "dask_kubernetes": "kubernetes",
+    "dask_cloudprovider": "cloudprovider",
+    "distributed": None,
+}
+
+
+@dataclass(frozen=True)
+class ClusterFile:
+    """What a cluster file says: the class by its module and name, workers to ask for, and keyword arguments.
+
+    Options may be secrets: they are not shown, and go nowhere but to the class.
+    """
+
+    path: str
+    module: str
+    name: str
+    workers: int
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def withheld(self, text: str) -> str:
+        """A text in which no option stands that is a secret by its name, such as password, token or an environment."""
+        for secret in sorted(_secrets(self.options, False), key=len, reverse=True):
+            text = text.replace(secret, "...")
+        return text
+
+
+def _secrets(value: Any, secret: bool) -> list[str]:
+    """Texts in a value that are secrets: all of them, or those under a telling name."""
+    if isinstance(value, dict):
+        return [text for name, part in value.items() for text in _secrets(part, secret or bool(TELLING.search(name)))]
+    if isinstance(value, list):
+        return [text for part in value for text in _secrets(part, secret)]
+    return [str(value)] if secret and str(value) else []
+
+
+def read_cluster_file(path: str | Path) -> ClusterFile:
+    """Read and check a cluster file, without importing or starting anything.
+
+    Raises
+    ------
+    ConfigError : it cannot be read, is not TOML, or does not say class and workers as above
+    """
+    values = read_toml(path, "--cluster")
+    stray = sorted(set(values) - {"class", "workers", "options"})
+    if stray:
+        raise ConfigError(f"--cluster {path} has {stray[0]!r}, but it takes class, workers and [options] only.")
+    module, _, name = str(values.get("class", "")).rpartition(".")
+    if module.partition(".")[0] not in EXTRAS:
+        raise ConfigError(
+            f"--cluster {path}: class = {values.get('class')!r}, but it takes a class of {', '.join(EXTRAS)}, such as "
+            '"dask_jobqueue.SLURMCluster".'
+        )
+    workers, options = values.get("workers"), values.get("options", {})
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise ConfigError(f"--cluster {path}: workers = {workers!r}, but it takes how many to ask for, 1 or more.")
+    if not isinstance(options, dict):
+        kind = type(options).__name__  # not what it says: it may be a secret
+        raise ConfigError(f"--cluster {path}: options is a {kind}, but it takes a table: [options], then cores = 1 ...")
+    return ClusterFile(str(path), module, name, workers, options)
+
+
+# The one execution of a run: opened when a stage first asks for it, closed at the run's end.
+
+
+class Opened:
+    """Call it for the execution.
+
+    Parameters
+    ----------
+    opening : opens it, at the first call
+    """
+
+    def __init__(self, opening: Callable[[], Execution]) -> None:
+        self._opening = opening
+        self._execution: Execution | None = None
+
+    def __call__(self) -> Execution:
+        """The execution, open."""
+        if self._execution is None:
+            self._execution = self._opening()
+        return self._execution
+
+    def close(self) -> None:
+        """Free its workers, if it was opened."""
+        if self._execution is not None:
+            self._execution.close()
+            self._execution = None

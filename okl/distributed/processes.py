@@ -1,0 +1,127 @@
+"""Process start-up: environment, signals and workers that are already running."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from multiprocessing import resource_tracker
+from typing import Any
+
+# What starting processes and event loops does to this process, kept within bounds: environment, signals, threads.
+
+# of <malloc.h>
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 2**20, 32 * 2**20
+
+
+def importing_main() -> bool:
+    """Whether this is a new worker process that just imports the script of its parent, one without a main guard."""
+    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
+
+
+@contextmanager
+def environment_kept() -> Iterator[None]:
+    """Undo what happens to this process's environment meanwhile; Dask sets OMP_NUM_THREADS and others for its children.
+
+    It is left to children that are started later, and to libraries that are loaded later.
+    """
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back from this thread, and for good from the threads and processes that begin meanwhile.
+
+    A terminal sends Ctrl-C to workers too; they would print tracebacks while this process is about to end them.
+    """
+    # the thread that spawns the first process would start the tracker, which unblocks signals again
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Have this process keep up to 64 MiB that it frees, for arrays to come; whether that could be said.
+
+    Dask starts workers with MALLOC_TRIM_THRESHOLD_=65536, by which glibc asks the system for each array over 128 KiB
+    anew, page by page: passes over vectors then take 2 to 10 times as long, half of it in the kernel.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another library of C: it has its own ways
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
+
+
+def run_apart(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
+    """Run a coroutine in an event loop of its own; raise what it raises, or TimeoutError after some seconds.
+
+    In a thread, since this one may run an event loop already; a daemon, since resolving a name cannot be interrupted.
+    """
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(task())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="okl-apart", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError(f"no answer after {seconds:g} s")
+    if errors:
+        raise errors[0]
+
+
+# Workers of this machine that run already, offered to whoever would start some: OKL_STANDING_WORKERS names them.
+
+VARIABLE = "OKL_STANDING_WORKERS"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A Dask scheduler on this machine, how many workers it has, and the certificates that it wants to see, if any."""
+
+    scheduler: str
+    workers: int
+    tls: str | None = None
+
+    def text(self) -> str:
+        """For the environment."""
+        return json.dumps(asdict(self))
+
+
+def standing_workers(wanted: int) -> Standing | None:
+    """The workers that are offered, if they are as many as are wanted; None if there are none, or too few.
+
+    >>> os.environ[VARIABLE] = Standing("tcp://127.0.0.1:8786", 2).text()
+    >>> standing_workers(2), standing_workers(3)
+    (Standing(scheduler='tcp://127.0.0.1:8786', workers=2, tls=None), None)
+    >>> del os.environ[VARIABLE]
+    """
+    try:
+        offered = Standing(**json.loads(os.environ.get(VARIABLE, "null")))
+    except (ValueError, TypeError):
+        return None
+    return offered if offered.workers >= wanted else None

@@ -1,0 +1,705 @@
+"""Fits of the accelerated estimators: spaces, weights, calibration and parameter choice."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.products import multiply_rows, multiply_sparse_rows
+from okl.compiled.threads import MOST_ROWS, as_compiled, run_threads
+from okl.data.dataset import Schema
+from okl.estimators.base import whole_number
+from okl.features.bandwidth import suit_kernel
+from okl.features.base import FeatureMap
+from okl.features.predictors import KernelExpansion, transform_rows
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.foundation.validation import check_choice
+from okl.kernels import Kernel
+from okl.solvers.accelerated.base import Classifier, weights_of
+from okl.solvers.accelerated.catalogue import has_own_bias, make_model, parameter_of, takes_kernel, valid_range
+from okl.solvers.accelerated.fitting import (
+    LOG_ODDS,
+    Fitted,
+    Sigmoid,
+    cross_validated_scores,
+    fit_one,
+    fit_sigmoid,
+    in_threads,
+    normalised,
+    relabelled,
+    signs_by_class,
+    solve_problem,
+)
+from okl.solvers.accelerated.method import Fapg, StochasticStart
+from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
+from okl.solvers.accelerated.operators import DenseRows, KernelTiles, RowOperator, SparseRows, TiledKernel
+from okl.solvers.accelerated.problem import choose_bias
+from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
+
+# Rows that are equal count as one row of their weights' sum: fewer rows to learn, and the very same solution.
+
+_SEED = 20170418  # any fixed number: equal rows have equal keys in every run
+
+
+class Merged(NamedTuple):
+    """Numbers of the rows that stand for all others (kept,), and what each weighs (kept,)."""
+
+    rows: IntArray
+    weights: FloatArray
+
+
+def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> Merged | None:
+    """Find the rows that differ, leaving out those without weight; their order depends on their values only.
+
+    A weight of 3 and a row that is there three times give the same bits, in whatever order rows stand.
+
+    Parameters
+    ----------
+    inputs : (rows, n_features), C-contiguous array or CSR matrix of floats
+    labels : (rows,), rows of two classes are never one
+    weights : (rows,), or None for 1 each
+
+    Returns
+    -------
+    Merged, or None where every row is there once and weighs 1
+    """
+    if weights is not None and (weights == 1.0).all():
+        weights = None
+    keys = _keys(inputs)
+    order = np.lexsort((labels, keys))
+    if weights is not None:
+        order = order[weights[order] > 0.0]
+    repeats = np.zeros(len(order), dtype=bool)
+    repeats[1:] = (np.diff(keys[order]) == 0.0) & (np.diff(labels[order]) == 0)
+    candidates = np.flatnonzero(repeats)
+    repeats[candidates] = _equal(inputs, order[candidates], order[candidates - 1])
+    if weights is None and not repeats.any():
+        return None
+    first = np.flatnonzero(~repeats)
+    ordered = np.ones(len(order)) if weights is None else weights[order]
+    summed = np.add.reduceat(ordered, first) if len(first) else ordered
+    return Merged(order[first], summed)
+
+
+def _keys(inputs: Any) -> NDArray[np.float64]:
+    """A random projection of every row (rows,), the same bits for equal rows wherever they stand."""
+    direction = np.random.default_rng(_SEED).standard_normal(inputs.shape[1])
+    keys = np.empty(inputs.shape[0])
+    ones = np.ones(inputs.shape[0])
+    if sparse.issparse(inputs):
+        data = as_compiled(inputs.data, inputs.data.dtype)
+        multiply_sparse_rows(keys, data, inputs.indices, inputs.indptr, ones, direction)
+    else:
+        multiply_rows(keys, as_compiled(inputs, inputs.dtype), ones, direction)
+    return keys
+
+
+def _equal(inputs: Any, left: IntArray, right: IntArray) -> NDArray[np.bool_]:
+    """Whether rows of two lists are equal, pair by pair."""
+    if sparse.issparse(inputs):
+        same = np.asarray(abs(inputs[left] - inputs[right]).sum(axis=1)).ravel() == 0.0
+    else:
+        same = (inputs[left] == inputs[right]).all(axis=1)
+    equal: NDArray[np.bool_] = same
+    return equal
+
+
+# Where a model's weights live: the inputs' own columns, those of a feature map, or the rows of a kernel matrix.
+
+Inputs = Any  # (rows, n_features), an array of floats or a CSR matrix of them
+_CHUNK_ROWS = 16 * MOST_ROWS  # mapped and scored at once
+
+
+class Space(Protocol):
+    """How rows become an operator to learn from, and how they are scored later."""
+
+    def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
+        """Rows with labels (rows,) of -1 and +1; others may be set to it, and share what was computed."""
+        ...
+
+    def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
+        """f (rows,) of the rows of an operator, without a bias, for weights as its solution has them."""
+        ...
+
+    def distance_of_classes(self, rows: Any) -> float:
+        """Median distance of rows of one class from rows of the other, of a thousand of them."""
+        ...
+
+    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
+        """Scores (rows, n_outputs) of weights (n_outputs, n_columns or n_supports), a row's bits its own.
+
+        supports : the rows that weights belong to, where they do
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSpace:
+    """A weight a column: of the inputs, dense or sparse, or of a feature map of dense ones."""
+
+    feature_map: FeatureMap | None = None
+
+    def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
+        """Rows in memory, mapped once."""
+        if sparse.issparse(inputs):
+            return SparseRows(inputs, labels)
+        rows = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs, n_threads)
+        return DenseRows(rows, labels, n_threads)
+
+    def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
+        """<w, z_i> of every row."""
+        margins = np.empty(rows.n_points)
+        rows.pull(margins, weights)
+        margins *= rows.signs
+        return margins
+
+    def distance_of_classes(self, rows: Any) -> float:
+        """Median Euclidean distance of columns."""
+        left, right = _some_of_classes(rows.signs)
+        with one_blas_thread():
+            products = rows.rows[left] @ rows.rows[right].T
+        return _median_distance(rows.squared_lengths(), left, right, products)
+
+    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
+        """Products of rows and weights, summed in float64."""
+        weights = as_compiled(weights, np.float64)
+        scores = np.empty((len(weights), inputs.shape[0]))
+        n_threads = max(1, min(n_threads, -(-inputs.shape[0] // _CHUNK_ROWS)))
+
+        def score(thread: int) -> None:
+            for first in range(thread * _CHUNK_ROWS, inputs.shape[0], n_threads * _CHUNK_ROWS):
+                part = slice(first, first + _CHUNK_ROWS)
+                self._score_chunk(scores[:, part], inputs[part], weights)
+
+        run_threads(n_threads, score)
+        return np.ascontiguousarray(scores.T)
+
+    def _score_chunk(self, scores: FloatArray, inputs: Inputs, weights: FloatArray) -> None:
+        if sparse.issparse(inputs):
+            scores[:] = (inputs @ weights.T).T
+            return
+        mapped = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs)
+        rows, ones = as_compiled(mapped, mapped.dtype), np.ones(len(mapped))
+        for output, vector in zip(scores, weights, strict=True):
+            multiply_rows(output, rows, ones, vector)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpace:
+    """A coefficient a row of the training set, by an exact kernel.
+
+    budget_bytes : what kernel values may take in memory; those beyond are computed again in every iteration
+    """
+
+    kernel: Kernel
+    budget_bytes: int
+
+    def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
+        """Kernel values in the precision of the inputs."""
+        precision: Precision = "float32" if inputs.dtype == np.float32 else "float64"
+        return TiledKernel(KernelTiles(self.kernel, inputs, precision, self.budget_bytes, n_threads), labels)
+
+    def training_scores(self, rows: Any, weights: FloatArray) -> FloatArray:
+        """sum_i weights_i k(x_i, x) of every row x."""
+        scores = np.empty(rows.n_points)
+        rows.tiles.multiply(scores, weights)
+        return scores
+
+    def distance_of_classes(self, rows: Any) -> float:
+        """Median distance in the space of the kernel."""
+        left, right = _some_of_classes(rows.signs)
+        products = self.kernel.matrix(rows.tiles.inputs[left], rows.tiles.inputs[right])
+        return _median_distance(rows.squared_lengths(), left, right, products)
+
+    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
+        """Sums of kernel values with the supports."""
+        if self.kernel.rule is None:
+            parts = [
+                self.kernel.matrix(inputs[first : first + MOST_ROWS], supports) @ weights.T
+                for first in range(0, len(inputs), MOST_ROWS)
+            ]
+            return np.concatenate(parts)
+        expansion = KernelExpansion(self.kernel, supports, as_compiled(weights, supports.dtype))
+        found = expansion.scores(inputs, n_threads).astype(np.float64)
+        return found.reshape(len(inputs), len(weights))
+
+
+def _some_of_classes(signs: FloatArray) -> tuple[IntArray, IntArray]:
+    """Numbers of up to 500 rows of either class, evenly over the rows."""
+    found = [np.flatnonzero(signs * sign > 0.0) for sign in (1.0, -1.0)]
+    left, right = (rows[np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int)] for rows in found)
+    return left, right
+
+
+def _median_distance(squared_lengths: FloatArray, left: IntArray, right: IntArray, products: Any) -> float:
+    shared = products.toarray() if sparse.issparse(products) else products
+    squared = squared_lengths[left][:, np.newaxis] + squared_lengths[right] - 2.0 * shared
+    return float(np.sqrt(np.median(np.maximum(squared, 0.0))))
+
+
+# Rows with their labels as class numbers and what each weighs: by the user, by its class, by how often it is there.
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Rows to learn.
+
+    inputs : (rows, n_features), array or CSR; codes : (rows,), numbers of their classes
+    weights : (rows,) > 0, or None for 1 each; numbers : (rows,), of the rows among those that came
+    """
+
+    inputs: Inputs
+    codes: IntArray
+    weights: FloatArray | None
+    numbers: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that differ."""
+        return int(self.inputs.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+        return int(self.inputs.shape[1])
+
+    @property
+    def precision(self) -> Precision:
+        """Of the inputs."""
+        return "float32" if self.inputs.dtype == np.float32 else "float64"
+
+    def part(self, numbers: IntArray) -> Labelled:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[numbers]
+        return Labelled(self.inputs[numbers], self.codes[numbers], weights, self.numbers[numbers])
+
+
+def label_rows(
+    inputs: Inputs, labels: NDArray[Any], classes: NDArray[Any], sample_weight: ArrayLike | None, class_weight: Any
+) -> Labelled:
+    """Weigh rows and merge those that are equal.
+
+    Parameters
+    ----------
+    inputs : (rows, n_features), array or CSR, validated; labels : (rows,), all among classes, which are sorted
+    sample_weight : (rows,) or None; class_weight : None, "balanced", or by label
+
+    Raises
+    ------
+    DataError : a class has no weight; ValueError of scikit-learn : weights that are negative, or of other rows
+    """
+    codes = np.searchsorted(classes, labels)
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+    if class_weight is not None:
+        given = np.ones(len(labels)) if weights is None else weights
+        by_class = compute_class_weight(class_weight, classes=classes, y=labels, sample_weight=given)
+        weights = given * by_class[codes]
+    if sparse.issparse(inputs) and not inputs.has_canonical_format:
+        inputs = inputs.copy()  # the user's own, perhaps
+        inputs.sum_duplicates()
+    merged = merge_repeats(inputs, codes, weights)
+    if merged is None:
+        return Labelled(inputs, codes, None, np.arange(len(codes)))
+    found = Labelled(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
+    missing = np.setdiff1d(np.arange(len(classes)), found.codes)
+    if len(missing):
+        raise DataError(
+            f"Every row of class {classes[missing[0]].item()!r} weighs 0: give some row of each a weight above 0."
+        )
+    return found
+
+
+# A nu for rows of which nothing is known: half of the largest, unless its solution has no weights.
+
+_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest nu
+_PROBE_ITERATIONS = 200
+
+
+def fit_some_nu(
+    rows: Any, weights: FloatArray | None, fit_intercept: bool, method: Fapg, start: StochasticStart | None = None
+) -> tuple[float, Fitted]:
+    """Fit nu-SVM with the first nu of a few whose solution has weights; the least such nu takes a linear program.
+
+    A primal objective below 0, that of no weights, proves that there are some.
+
+    Returns
+    -------
+    nu, and its solution; where no nu of the few has weights, the largest and weights of 0, which are within the gap
+    """
+    largest = nu_max(rows.signs, weights_of(rows, weights)) if fit_intercept else 1.0
+    probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
+    for share in _SHARES:
+        # rounding may not push it beyond the largest
+        model = NuSVM(min(share * largest, largest), fit_intercept)
+        probe = fit_one_unchecked(model, rows, probing, weights, start)
+        if probe.certificate.primal < 0.0:
+            done = probe.certificate.relative_gap <= method.tolerance
+            return model.nu, probe if done else fit_one(model, rows, method, weights, probe.point)
+    return model.nu, _without_weights(probe)
+
+
+def fit_one_unchecked(
+    model: NuSVM, rows: Any, method: Fapg, weights: FloatArray | None, start: StochasticStart | None = None
+) -> Fitted:
+    """The solution, even where the best weights are all 0."""
+    problem = model.problem(rows, weights)
+    return solve_problem(problem, method, None if start is None else start.point(problem))
+
+
+def _without_weights(probe: Fitted) -> Fitted:
+    """The solution w = 0, whose objective is 0."""
+    certificate = replace(probe.certificate, primal=0.0, bias=0.0)
+    note = "no nu was found that gives these rows weights other than 0: the larger class is predicted for all"
+    return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
+
+
+# One model fitted to two classes, or to each of several against the rest; knows nothing of scikit-learn.
+
+Bias = Literal["own", "error-minimising"]
+_HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFit:
+    """Weights of columns, or coefficients of rows, and intercept: h(x) = f(x) + intercept; the solution behind them.
+
+    parameter : C, nu or kappa as used
+    """
+
+    weights: FloatArray
+    intercept: float
+    parameter: float
+    fitted: Fitted
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How two classes are told apart.
+
+    Parameters
+    ----------
+    model : one of MODEL_NAMES
+    parameters : C, nu, kappa by name, None for a default: C = 1; half of the largest valid nu or kappa, or 0.5 where
+        there is no largest, and a larger nu where that one is too small to have weights; for dwd nu = d^2 / (100 m),
+        d the median distance of rows of one class from the other's
+    fit_intercept, bias : whether there is a bias; the model's own, or that of fewest training errors, which stands in
+        where all weights are 0
+    method : Fapg
+    start : where it begins; None: the problem's own point
+
+    Source: of dwd's default, Marron, Todd & Ahn, JASA 102, 2007, section 2.2, whose C is 1 / (m nu) here.
+    """
+
+    model: str
+    parameters: dict[str, float | None]
+    fit_intercept: bool
+    bias: Bias
+    method: Fapg
+    start: StochasticStart | None = None
+
+    def fit(
+        self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
+    ) -> list[ClassFit]:
+        """Fit codes (rows,) of two classes, the higher being positive; or each of several against the rest.
+
+        Classes are fitted in parallel; no result depends on n_threads.
+
+        Raises
+        ------
+        ConfigError, DataError : a parameter outside its range for these rows; rows that the model cannot learn
+        """
+        _, signs = signs_by_class(codes)
+        n_workers = min(n_threads, len(signs))
+        rows = space.operator(inputs, signs[0], n_threads // n_workers)
+
+        def fit_two(index: int) -> ClassFit:
+            return self._fit_two(space, relabelled(rows, signs[index]), weights)
+
+        return in_threads(fit_two, len(signs), n_workers)
+
+    def _fit_two(self, space: Space, rows: Any, weights: FloatArray | None) -> ClassFit:
+        parameter = self.parameters.get(parameter_of(self.model))
+        if parameter is None and self.model == "nu-svm":
+            parameter, fitted = fit_some_nu(rows, weights, self.fit_intercept, self.method, self.start)
+        else:
+            parameter = self._default(space, rows, weights) if parameter is None else parameter
+            fitted = fit_one(self._model(parameter), rows, self.method, weights, self.start)
+        bias = fitted.bias if self.fit_intercept else 0.0
+        if self.fit_intercept and (self.bias == "error-minimising" or not fitted.weights.any()):
+            scores = space.training_scores(rows, fitted.weights)
+            bias = choose_bias("errors", fitted, scores, rows.signs, weights)
+        # nobody wants to read an intercept of -0.0
+        return ClassFit(fitted.weights, 0.0 - bias, parameter, fitted)
+
+    def _model(self, parameter: float) -> Classifier:
+        given = {**self.parameters, parameter_of(self.model): parameter}
+        return make_model(self.model, **given, fit_intercept=self.fit_intercept)
+
+    def _default(self, space: Space, rows: Any, weights: FloatArray | None) -> float:
+        if parameter_of(self.model) == "C":
+            return 1.0
+        if self.model == "dwd":
+            apart = space.distance_of_classes(rows) or 1.0
+            return apart**2 / (_HUNDRED * float(rows.n_points if weights is None else weights.sum()))
+        _, high = valid_range(self.model, rows, weights, self.fit_intercept)
+        if high == 0.0:
+            raise DataError("The two classes have one mean, so that no kappa is valid: use another model for them.")
+        return 0.5 * (high if math.isfinite(high) else 1.0)
+
+
+def scores_of(fits: list[ClassFit], space: Space, rows: Inputs, learnt: Inputs, n_threads: int) -> NDArray[np.float64]:
+    """Scores (rows, outputs) of rows by what was learnt from others."""
+    weights = np.stack([fit.weights for fit in fits])
+    intercepts = np.array([fit.intercept for fit in fits])
+    scores: NDArray[np.float64] = space.scores(rows, learnt, weights, n_threads) + intercepts
+    return scores
+
+
+# Probabilities of classes from scores, by a sigmoid for each that is fitted to scores of rows not learnt from.
+
+_FOLDS = 5
+_LEAST = 1e-300  # of a probability, so that there is a class for scores that exclude all
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A sigmoid a class, or one for two; probabilities never fall where scores rise."""
+
+    sigmoids: tuple[Sigmoid, ...]
+
+    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
+        if len(self.sigmoids) == 1:
+            return normalised(self.sigmoids[0].probabilities(scores))
+        columns = [sigmoid.probabilities(column) for sigmoid, column in zip(self.sigmoids, scores.T, strict=True)]
+        return normalised(np.maximum(np.stack(columns, axis=1), _LEAST))
+
+
+def of_log_odds(n_scores: int) -> Calibration:
+    """What takes each score for the logarithm of the odds of its class, as a model of the logistic loss means it."""
+    return Calibration((LOG_ODDS,) * n_scores)
+
+
+def calibrate(fitting: Fitting, space: Space, labelled: Labelled, seed: int, n_threads: int) -> Calibration:
+    """Fit sigmoids to the scores of every fold of rows, as learnt from the other folds.
+
+    Raises
+    ------
+    DataError : a class has one row only
+
+    Source: Platt, Advances in Large Margin Classifiers, 1999, with five folds as in LIBSVM.
+    """
+
+    def scores_by(learn: IntArray, judge: IntArray) -> NDArray[np.float64]:
+        part = labelled.part(learn)
+        fits = fitting.fit(space, part.inputs, part.codes, part.weights, n_threads)
+        return scores_of(fits, space, labelled.inputs[judge], part.inputs, n_threads)
+
+    scores = cross_validated_scores(scores_by, labelled.codes, _FOLDS, seed)
+    _, signs = signs_by_class(labelled.codes)
+    pairs = zip(scores.T, signs, strict=True)
+    return Calibration(
+        tuple(_rising(fit_sigmoid(*pair, labelled.weights), pair[1], labelled.weights) for pair in pairs)
+    )
+
+
+def _rising(found: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Sigmoid:
+    """The sigmoid, or where scores fall with their class, and so say nothing, the class's share of the rows."""
+    if found.slope <= 0.0:
+        return found
+    counts = np.ones(len(signs)) if weights is None else weights
+    return Sigmoid(0.0, float(np.log((counts[signs < 0].sum() + 1.0) / (counts[signs > 0].sum() + 1.0))))
+
+
+# Which space a model is learnt in, once its rows are there: by the names that people give.
+
+# names of maps, and of how a Fourier map is drawn
+_DRAWS = {"fourier": "independent", "orthogonal": "orthogonal", "quasi": "quasi", "structured": "structured"}
+MAP_NAMES = (*_DRAWS, "nystrom")
+MapGiven = str | FeatureMap | FourierChoice | NystromChoice | LinearChoice | None
+
+
+@dataclass(frozen=True)
+class SpaceChoice:
+    """What was asked for: a kernel and a map, either of which may be none; parameters as in UnifiedClassifier."""
+
+    kernel: str | Kernel
+    bandwidth: float | None
+    degree: int
+    offset: float
+    feature_map: MapGiven
+    n_columns: int
+    memory_budget: int
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether inputs stay as they are, which may then be sparse."""
+        return isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
+
+    @property
+    def is_exact_kernel(self) -> bool:
+        """Whether rows are known by a kernel matrix alone."""
+        return self.feature_map is None and not self.is_plain
+
+    def settle(
+        self, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[ColumnSpace | KernelSpace, dict[str, Any]]:
+        """The space, and what was chosen by a sample of the inputs (rows, n_features), with the reason.
+
+        Raises
+        ------
+        ConfigError : an unknown name, a parameter out of range or without effect, a map that does not take the kernel
+        """
+        if self.is_plain:
+            self._refuse_beside("the linear kernel", self.bandwidth is not None)
+            return ColumnSpace(), {}
+        if self.feature_map is None:
+            kernel, chosen = self._kernel(sample)
+            return KernelSpace(kernel, whole_number("memory_budget", self.memory_budget)), chosen
+        choice = self._map_choice(len(sample))
+        if not isinstance(choice, FourierChoice | NystromChoice | LinearChoice):
+            return ColumnSpace(_checked_map(choice, sample.shape[1])), {}
+        features = tuple(f"x{index}" for index in range(sample.shape[1]))
+        drawn, chosen = choice.draw(Schema(features, "y", "binary", (0, 1)), sample, seed, precision)
+        return ColumnSpace(drawn), chosen
+
+    def _kernel(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
+        if isinstance(self.kernel, str):
+            return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        self._refuse_beside(f"the kernel {self.kernel.name!r}, which has its own", self.bandwidth is not None)
+        return self.kernel, {}
+
+    def _map_choice(self, n_sampled: int) -> Any:
+        if not isinstance(self.feature_map, str):
+            other = self.kernel != "linear" or self.bandwidth is not None
+            self._refuse_beside("a feature map that has a kernel of its own", other)
+            return self.feature_map
+        name = check_choice("feature_map", self.feature_map, MAP_NAMES)
+        n_columns = whole_number("n_columns", self.n_columns)
+        if name == "nystrom":
+            held = min(n_columns, n_sampled)  # fewer rows than landmarks: as many as there are
+            shape: dict[str, Any] = {"degree": self.degree, "offset": self.offset, "landmarks": "kmeans"}
+            return NystromChoice(self.kernel, self.bandwidth, n_landmarks=held, rank=held, **shape)
+        if not isinstance(self.kernel, str):
+            raise ConfigError(f'feature_map = {name!r} takes a kernel by name; use "nystrom" for one of your own.')
+        # a frequency makes two columns
+        return FourierChoice(self.kernel, self.bandwidth, max(1, n_columns // 2), _DRAWS[name])
+
+    def _refuse_beside(self, what: str, given: bool) -> None:
+        if given:
+            raise ConfigError(
+                f"kernel = {self.kernel!r} and bandwidth = {self.bandwidth!r} came beside {what}: leave out what has "
+                "no effect."
+            )
+
+
+def _checked_map(given: Any, n_features: int) -> FeatureMap:
+    n_inputs = getattr(given, "n_inputs", None)
+    if n_inputs is None or not callable(getattr(given, "transform", None)):
+        raise ConfigError(
+            f"feature_map = {given!r}, but it takes a map of okl.features, or one of {', '.join(MAP_NAMES)}."
+        )
+    if n_inputs != n_features:
+        raise ConfigError(f"The feature map takes {n_inputs} inputs, but rows have {n_features}: draw it for these.")
+    feature_map: FeatureMap = given
+    return feature_map
+
+
+# Parameters of the accelerated classifiers that do not go together, each with the way out.
+
+
+def float_or_auto(name: str, value: Any) -> float | None:
+    """A float of any numeric type, None for "auto"; ConfigError for what is no number. Its range is not looked at."""
+    if value is None or (isinstance(value, str) and value == "auto"):
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ConfigError(f"{name} = {value!r}, but it takes a number.")
+    return float(value)
+
+
+def refuse_two_intercepts(model: str, bias: str, fit_intercept: bool) -> None:
+    """Raise ConfigError for a bias of fewest errors where no intercept is wanted of a model that has one."""
+    if bias == "error-minimising" and not fit_intercept and has_own_bias(model):
+        raise ConfigError(
+            'bias = "error-minimising" came with fit_intercept = False, but it is an intercept, too: leave one of them '
+            "out."
+        )
+
+
+def refuse_without_columns(model: str, kernel: str | Kernel, start: str) -> None:
+    """Raise ConfigError where an exact kernel came for what takes explicit columns."""
+    if start == "stochastic":
+        raise ConfigError(
+            f'start = "stochastic" came with kernel = {kernel!r}, but it takes explicit columns: give a feature_map, '
+            'such as "orthogonal", or leave start at "own".'
+        )
+    if not takes_kernel(model):
+        raise ConfigError(
+            f"kernel = {kernel!r} came for the model {model!r}, which takes explicit columns: give a feature_map, such "
+            'as "orthogonal", or leave the kernel linear.'
+        )
+
+
+def refuse_idle_weights(model: str, weighting: Any) -> None:
+    """Raise ConfigError for weights of two classes that a model of their moments does not see."""
+    if weighting is not None and parameter_of(model) == "kappa":
+        raise ConfigError(
+            f"class_weight = {weighting!r} came for the model {model!r}, but mean and covariance of a class are the "
+            'same whatever each of its rows weighs: leave it out, or set bias = "error-minimising", which counts '
+            "errors by it."
+        )
+
+
+# What a fit has to say: what was chosen and why, and how far a solution is from what was asked for.
+
+_TO_THE_USER = 4  # frames from here to the call of fit
+
+
+def became_of_auto(model: str, value: Any) -> dict[str, Any]:
+    """The parameter that was chosen, by its name, and the reason."""
+    own = parameter_of(model)
+    reason = "half of the largest that is valid for these rows, or more where that has no weights"
+    if own == "C":
+        reason = "the default"
+    elif model == "dwd":
+        reason = "squared median distance of the classes, over a hundred times the rows"
+    return {own: value, f"{own}_reason": reason}
+
+
+def one_or_all(values: list[Any]) -> Any:
+    """The number of a single fit, or an array of one a class."""
+    return values[0] if len(values) == 1 else np.array(values)
+
+
+def warn_of(name: str, fits: list[ClassFit], tolerance: float) -> None:
+    """Warn of what was changed to have a solution at all, and of a gap above the tolerance."""
+    for note in sorted({fit.fitted.note for fit in fits} - {""}):
+        warnings.warn(f"{name}: {note}.", UserWarning, stacklevel=_TO_THE_USER)
+    # weights of 0 have their note
+    worst = max((fit.fitted for fit in fits if fit.weights.any()), default=None, key=_gap)
+    if worst is not None and _gap(worst) > tolerance:
+        advice = "scale the inputs" if worst.outcome.kind == "done" else "raise max_iter, scale the inputs"
+        warnings.warn(
+            f"{name}: {worst.outcome.reason}. The solution is certified to a relative duality gap of "
+            f"{_gap(worst):.2g}, tol is {tolerance:g}: {advice}, or accept this gap by a larger tol.",
+            ConvergenceWarning,
+            stacklevel=_TO_THE_USER,
+        )
+
+
+def _gap(fitted: Fitted) -> float:
+    return fitted.certificate.relative_gap

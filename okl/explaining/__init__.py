@@ -1,1 +1,0 @@
-"""What a saved model is, what is proven of it, where it comes from, and which columns it leans on."""

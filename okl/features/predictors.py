@@ -1,0 +1,376 @@
+"""Predictors that score blocks of rows: linear models in a feature map and kernel expansions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.fourier import fourier_scores, panels_of, score_block
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.kernels import KernelRule, add_kernel_sums
+from okl.compiled.threads import MOST_ROWS, Block, aligned_empty, as_compiled, borrowed_block, run_threads
+from okl.features.base import FeatureMap, check_inputs, check_weights, precision_of
+from okl.features.extension import KIND, extension_map_from_stored
+from okl.features.fourier import FourierFeatures, StructuredFeatures
+from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import NystromFeatures
+from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
+from okl.foundation.types import FloatArray, Precision
+from okl.kernels import Kernel, describe_kernel, kernel_from_description
+
+# Feature maps from what a model file holds; no stored code is run.
+
+
+def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
+    """Rebuild a map from its `describe()` and `arrays()`.
+
+    Raises
+    ------
+    ModelError : the kind or kernel is unknown, an extension is not here, or an array or a value is missing or unfit
+    """
+    kind = description.get("kind")
+    try:
+        if kind == KIND:
+            return extension_map_from_stored(description, arrays)
+        if kind == "fourier":
+            return FourierFeatures(kernel_from_description(description["kernel"]), arrays["frequencies"])
+        if kind == "nystrom":
+            kernel = kernel_from_description(description["kernel"])
+            return NystromFeatures(kernel, arrays["landmarks"], arrays["projection"])
+        if kind == "structured":
+            kernel = kernel_from_description(description["kernel"])
+            return StructuredFeatures(kernel, int(description["n_inputs"]), arrays["signs"], arrays["radii"])
+        if kind == "standardised-linear":
+            return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
+    except ModelError:
+        raise
+    except (OklError, KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"The stored {kind} map cannot be rebuilt ({error!r}). The model is damaged; train it again."
+        ) from None
+    raise ModelError(f"A feature map of kind {kind!r} is not one this okl knows. Use the okl that wrote the model.")
+
+
+# Scores of rows in a feature map, block by block, on any number of threads with the same bits.
+
+
+def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+    """Scores z(x) @ weights' of every row: (rows, n_outputs), in the map's precision.
+
+    Parameters
+    ----------
+    weights : (n_outputs, n_columns); inputs : (rows, n_inputs); n_threads : int >= 1
+
+    Raises
+    ------
+    DataError, ConfigError : the inputs or the weights do not have the map's columns
+    """
+    inputs = as_compiled(inputs, feature_map.precision)
+    check_inputs(feature_map, inputs)
+    weights = as_compiled(weights, feature_map.precision)
+    check_weights(feature_map, weights)
+    scores = np.empty((len(inputs), len(weights)), dtype=feature_map.precision)
+    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
+    n_threads = max(1, min(n_threads, -(-len(inputs) // size)))
+
+    def score(thread: int) -> None:
+        if isinstance(feature_map, FourierFeatures):
+            _score_fourier(feature_map, scores, weights, inputs, thread, n_threads)
+        else:
+            _score_any(feature_map, scores, weights, inputs, thread, n_threads)
+
+    with one_blas_thread():
+        run_threads(n_threads, score)
+    return scores
+
+
+def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+    """Features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a stretch of rows.
+
+    Raises
+    ------
+    DataError : the inputs do not have the map's columns
+    """
+    inputs = as_compiled(inputs, feature_map.precision)
+    check_inputs(feature_map, inputs)
+    features = np.empty((len(inputs), feature_map.n_columns), dtype=feature_map.precision)
+    n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
+    edges = np.linspace(0, len(inputs), n_threads + 1).astype(int)
+
+    def transform(thread: int) -> None:
+        part = slice(edges[thread], edges[thread + 1])
+        features[part] = feature_map.transform(inputs[part])
+
+    with one_blas_thread():
+        run_threads(n_threads, transform)
+    return features
+
+
+def _score_fourier(
+    fourier: FourierFeatures, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
+) -> None:
+    with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+        fourier_scores(scores, block, inputs, fourier.waves, weights, thread, n_threads)
+
+
+def _score_any(
+    feature_map: FeatureMap, scores: FloatArray, weights: FloatArray, inputs: FloatArray, thread: int, n_threads: int
+) -> None:
+    for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
+        part = slice(first, first + MOST_ROWS)
+        score_block(scores[part], block_of(feature_map.transform(inputs[part])), weights)
+
+
+def block_of(features: FloatArray) -> Block:
+    """Features (rows, n_columns) of any map as a block; the second half is empty."""
+    return Block(np.ascontiguousarray(features), np.empty((len(features), 0), dtype=features.dtype))
+
+
+# Kernel expansions f(x) = sum_s a_s k(s, x) + b: what learners with support vectors leave to score rows with.
+
+CHUNK = 512  # supports whose kernel values with a block of rows stay in the second-level cache
+
+
+@dataclass(frozen=True, eq=False)
+class KernelExpansion:
+    """A predictor: scores are sums of kernel values with support vectors.
+
+    Parameters
+    ----------
+    kernel : with a rule for compiled code
+    supports : (n_supports, n_inputs), float32 or float64; n_supports may be 0: all scores are then 0
+    coefficients : (n_outputs, n_supports) of that precision; one output for two classes and for regression
+    offsets : (n_outputs,) of that precision; None: 0
+
+    Raises
+    ------
+    ConfigError : supports and coefficients do not fit together, or the kernel has no rule
+    """
+
+    kernel: Kernel
+    supports: FloatArray
+    coefficients: FloatArray
+    offsets: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        supports, coefficients = self.supports, self.coefficients
+        fits = supports.ndim == coefficients.ndim == 2 and coefficients.shape[1] == len(supports)
+        if not fits or supports.dtype != coefficients.dtype or supports.dtype.name not in ("float32", "float64"):
+            raise ConfigError(
+                f"Coefficients {coefficients.shape} {coefficients.dtype} do not fit supports {supports.shape} "
+                f"{supports.dtype}: a kernel expansion takes one column for each support, both float32 or float64."
+            )
+        if self.offsets is not None and (self.offsets.shape, self.offsets.dtype) != (
+            (len(coefficients),),
+            supports.dtype,
+        ):
+            raise ConfigError(
+                f"Offsets {self.offsets.shape} {self.offsets.dtype} do not fit coefficients {coefficients.shape} "
+                f"{coefficients.dtype}: one for each output, of one precision."
+            )
+        if self.kernel.rule is None:
+            raise ConfigError(f"The kernel {self.kernel.name!r} has no rule for compiled code; use another one.")
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return int(self.supports.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row."""
+        return int(self.coefficients.shape[0])
+
+    @property
+    def precision(self) -> Precision:
+        """Of its supports, and so of its inputs."""
+        return "float32" if self.supports.dtype == np.float32 else "float64"
+
+    @property
+    def n_supports(self) -> int:
+        """Support vectors."""
+        return int(self.supports.shape[0])
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs).
+
+        The same bits for a row in any block and for any number of threads.
+
+        Raises
+        ------
+        DataError : the inputs have other columns
+        """
+        inputs = as_compiled(inputs, self.supports.dtype)
+        if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
+            raise DataError(
+                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but {inputs.shape} came. "
+                "Give it the columns it was learnt from."
+            )
+        scores = np.empty((len(inputs), self.n_outputs), dtype=self.supports.dtype)
+        n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
+
+        def score(thread: int) -> None:
+            values = aligned_empty((MOST_ROWS, min(CHUNK, max(1, self.n_supports))), self.supports.dtype)
+            for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
+                block = inputs[first : first + MOST_ROWS]
+                scores[first : first + MOST_ROWS] = kernel_sums(block, self._chunks, self._rule, values)
+
+        run_threads(n_threads, score)
+        if self.offsets is not None:
+            scores += self.offsets
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store, by name."""
+        offsets = {} if self.offsets is None else {"offsets": self.offsets}
+        return {"supports": self.supports, "coefficients": self.coefficients, **offsets}
+
+    def describe(self) -> dict[str, Any]:
+        """The rest of it, as JSON, or ConfigError for a kernel of the user's own."""
+        return {"kind": "expansion", "kernel": describe_kernel(self.kernel)}
+
+    @property
+    def _rule(self) -> KernelRule:
+        assert self.kernel.rule is not None
+        return self.kernel.rule
+
+    @cached_property
+    def _chunks(self) -> list[tuple[FloatArray, FloatArray]]:
+        return [
+            pack_chunk(self.supports[first : first + CHUNK], self.coefficients[:, first : first + CHUNK])
+            for first in range(0, self.n_supports, CHUNK)
+        ]
+
+
+def pack_chunk(supports: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Supports (n, n_inputs) and coefficients (n_outputs, n) as `kernel_sums` takes them."""
+    return panels_of(supports.T), as_compiled(coefficients, coefficients.dtype)
+
+
+def kernel_sums(
+    inputs: FloatArray, chunks: list[tuple[FloatArray, FloatArray]], rule: KernelRule, buffer: FloatArray
+) -> NDArray[np.float64]:
+    """Sums over the supports of all chunks, (rows, n_outputs), of inputs (rows, n_inputs).
+
+    buffer : (at least rows, CHUNK) or as many columns as the widest chunk has; changed
+    """
+    n_outputs = chunks[0][1].shape[0] if chunks else 1
+    sums = np.zeros((len(inputs), n_outputs))
+    for panels, coefficients in chunks:
+        n_values = len(inputs) * coefficients.shape[1]
+        values = buffer.reshape(-1)[:n_values].reshape(len(inputs), coefficients.shape[1])
+        add_kernel_sums(sums, values, inputs, panels, coefficients, rule)
+    return sums
+
+
+def expansion_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> KernelExpansion:
+    """Rebuild an expansion from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
+    try:
+        kernel = kernel_from_description(description["kernel"])
+        return KernelExpansion(kernel, arrays["supports"], arrays["coefficients"], arrays.get("offsets"))
+    except (KeyError, ConfigError) as error:
+        raise ModelError(f"{where}: the kernel expansion is damaged ({error}). Train the model again.") from None
+
+
+# What is left of a solver after learning: something that scores blocks of inputs and knows how to be stored.
+
+
+class Predictor(Protocol):
+    """Scores blocks of inputs; how raw rows become inputs stands in the schema of the model that holds it."""
+
+    @property
+    def n_inputs(self) -> int: ...
+
+    @property
+    def n_outputs(self) -> int: ...
+
+    @property
+    def precision(self) -> Precision: ...
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray: ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictor:
+    """Scores z(x) @ weights' + offsets for an explicit feature map z.
+
+    Parameters
+    ----------
+    feature_map : z, with n_columns columns
+    weights : (n_outputs, n_columns); one output for two classes and for regression
+    offsets : (n_outputs,) of the same precision; None: 0
+    """
+
+    feature_map: FeatureMap
+    weights: FloatArray
+    offsets: FloatArray | None = None
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return self.feature_map.n_inputs
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row."""
+        return int(self.weights.shape[0])
+
+    @property
+    def precision(self) -> Precision:
+        """Of its weights, and so of its inputs."""
+        return precision_of(self.weights)
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Scores before any link, (rows,) for one output, (rows, n_outputs) for several, of inputs (rows, n_inputs)."""
+        scores = score_rows(self.feature_map, self.weights, inputs, n_threads)
+        if self.offsets is not None:
+            scores += self.offsets
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store, by name."""
+        offsets = {} if self.offsets is None else {"offsets": self.offsets}
+        mapped = {f"map.{name}": array for name, array in self.feature_map.arrays().items()}
+        return {"weights": self.weights, **offsets, **mapped}
+
+    def describe(self) -> dict[str, Any]:
+        """The rest of it, as JSON."""
+        return {"kind": "linear", "map": self.feature_map.describe()}
+
+
+def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> Predictor:
+    """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
+    if description.get("kind") == "expansion":
+        return expansion_from_stored(description, arrays, where)
+    if description.get("kind") != "linear" or "weights" not in arrays:
+        raise ModelError(f"{where}: a predictor of kind {description.get('kind')!r} is not one this okl knows.")
+    if not isinstance(description.get("map"), dict):
+        raise ModelError(f"{where}: it does not say what map its weights are for. The model is damaged; train again.")
+    map_arrays = {name.removeprefix("map."): array for name, array in arrays.items() if name.startswith("map.")}
+    feature_map = map_from_stored(description["map"], map_arrays)
+    predictor = LinearPredictor(feature_map, arrays["weights"], arrays.get("offsets"))
+    if predictor.weights.ndim != 2 or predictor.weights.shape[1] != predictor.feature_map.n_columns:
+        raise ModelError(
+            f"{where}: weights of shape {predictor.weights.shape} do not fit a map of "
+            f"{predictor.feature_map.n_columns} columns. The model is damaged; train it again."
+        )
+    held = {array.dtype.name for array in (predictor.weights, predictor.offsets) if array is not None}
+    if held != {feature_map.precision}:
+        raise ModelError(
+            f"{where}: weights of type {' and '.join(sorted(held))} do not fit a map of {feature_map.precision}. The "
+            "model is damaged; train it again."
+        )
+    if predictor.offsets is not None and predictor.offsets.shape != (predictor.n_outputs,):
+        raise ModelError(
+            f"{where}: offsets of shape {predictor.offsets.shape} do not fit {predictor.n_outputs} outputs. The model "
+            "is damaged; train it again."
+        )
+    return predictor

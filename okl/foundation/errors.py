@@ -1,0 +1,68 @@
+"""Exception classes that okl raises for bad input, failed runs and damaged files.
+
+Every message says what was expected, what came, where, and what to do. The command line prints it as one sentence and
+exits with `exit_code`; anything that is not an `OklError` is a bug in okl.
+"""
+
+import re
+
+CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
+
+
+class OklError(Exception):
+    """Root of all errors that a user of okl can cause or mend."""
+
+    exit_code = 2
+    passing = False  # whether it may be gone by itself the next time
+
+    def __str__(self) -> str:
+        """The sentence on one line: names and values that it quotes may hold line ends, or what moves a cursor."""
+        return CONTROLS.sub(lambda found: repr(found[0])[1:-1], super().__str__())
+
+
+class ConfigError(OklError, ValueError):
+    """An option, or a combination of options, that okl cannot run with."""
+
+
+class DataError(OklError, ValueError):
+    """Rows, columns or files that do not hold what they must."""
+
+
+class PlaceError(DataError):
+    """A file, folder or store that cannot be read or written now, whatever the rows are that it is about."""
+
+
+class PlaceTakenError(ConfigError):
+    """A place where another process is writing, or a result is already."""
+
+
+class ModelError(OklError, ValueError):
+    """A model directory that is missing, damaged, from the future, or does not fit the rows it is given."""
+
+
+class CheckpointError(OklError, ValueError):
+    """A checkpoint that is missing or damaged, or that belongs to other data, other settings or another okl."""
+
+
+class RegistryError(OklError, ValueError):
+    """A model registry, or a version or alias in it, that is missing, damaged, or cannot be changed as asked."""
+
+
+class ConflictError(RegistryError):
+    """Somebody else changed what a change was based on, so it was not made; looking again may help."""
+
+    exit_code = 1
+    passing = True
+
+
+class ExecutionError(OklError, RuntimeError):
+    """Workers, a scheduler or a server that cannot do what was asked."""
+
+    exit_code = 1
+    passing = True
+
+
+class DivergedError(OklError, ArithmeticError):
+    """A learner whose weights are no longer finite, or worse than none; there is no model to save."""
+
+    exit_code = 1

@@ -1,0 +1,409 @@
+"""Folders that are published atomically: written under a temporary name, then renamed or uploaded."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from okl.foundation.errors import CheckpointError, ConfigError, DataError, PlaceError, PlaceTakenError
+from okl.foundation.locations import Place, RemotePath, okl_home
+
+# A folder that is complete or not there: written under another name beside its place, renamed at the end.
+#
+# While it is written, its process holds the system's lock on it, which ends with the process, however it ends. So
+# what a killed run left can be told from what is being written, and the next run in the same parent folder removes
+# it, unless it holds a checkpoint: then it stays for a week, for whoever goes on with it.
+
+UNFINISHED_RUN = re.compile(r"\.(.+)\.unfinished-[0-9a-f]{8}")
+CHECKPOINT = "checkpoint"
+KEPT_SECONDS = 7 * 86400
+
+
+class RunFolder:
+    """A folder to be: `open` it, write into `beside`, then `complete` it; `close` removes it if that did not happen.
+
+    One that holds a checkpoint is not removed, so that another process can `reopen` it and go on.
+
+    Parameters
+    ----------
+    folder : the place that it takes when it is complete
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.beside = _unfinished(self.folder)
+        self._lock: int | None = None
+        self._made: list[Path] = []
+
+    def open(self) -> None:
+        """Make the folder beside its place, and remove what killed runs left there.
+
+        Raises
+        ------
+        ConfigError : the place is taken, or cannot be written to
+        """
+        check_run_folder(self.folder)
+        self._made = [parent for parent in self.folder.parents if not parent.exists()]
+        try:
+            self.beside, self._lock = make_beside(self.folder)
+        except OSError as error:
+            raise _unwritable(self.folder, str(error.strerror)) from None
+        remove_leftovers(self.folder.parent)
+
+    def reopen(self, beside: Path) -> None:
+        """Go on with the folder that another process left; its name says which place it is to take.
+
+        Raises
+        ------
+        CheckpointError : it is not there, or another process is at it; ConfigError : its place is taken
+        """
+        try:
+            self._lock = _lock(beside)
+        except BlockingIOError:
+            raise CheckpointError(f"{beside} is being written by another process. Wait for its end.") from None
+        except OSError as error:
+            raise CheckpointError(f"{beside} cannot be gone on with: {error.strerror}.") from None
+        self.beside, self.folder = beside, beside.with_name(name_of(beside))
+        check_run_folder(self.folder)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether it holds a checkpoint, and so stays."""
+        return resumable(self.beside)
+
+    def discard(self) -> None:
+        """Have nothing stay: no other process can do better."""
+        shutil.rmtree(self.beside / CHECKPOINT, ignore_errors=True)
+
+    def complete(self) -> None:
+        """Give the folder its name; from here on it stays, and needs no checkpoint."""
+        try:
+            self.beside.rename(self.folder)
+        except OSError as error:
+            raise _unwritable(self.folder, str(error.strerror)) from None
+        shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
+        self._made = []
+
+    def close(self) -> None:
+        """Remove the folder and the parents made for it, unless it is complete or resumable; twice is as once."""
+        if not self.resumable:
+            shutil.rmtree(self.beside, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        for parent in self._made:
+            try:
+                parent.rmdir()
+            except OSError:  # somebody else put something there, or took it away
+                break
+        self._made = []
+
+
+def make_beside(folder: Path) -> tuple[Path, int | None]:
+    """Make a folder beside a place, with the parents it needs, and lock it; None where a file system has no locks.
+
+    Close the lock when the folder has its name, or is gone: until then no other process takes it for a leftover.
+    """
+    while True:
+        beside = _unfinished(folder)
+        beside.mkdir(parents=True)
+        try:
+            lock = _lock(beside)
+        except (BlockingIOError, FileNotFoundError):  # another run took it for a leftover before it was locked
+            continue
+        except OSError:  # no locks: nobody will take it away, nor what a killed run leaves
+            return beside, None
+        if beside.exists():  # its name is used once only, so it is the one that is locked
+            return beside, lock
+        os.close(lock)
+
+
+def check_run_folder(folder: Path) -> None:
+    """Raise ConfigError if a folder is there already, or if it can be known now that it cannot be made."""
+    if os.path.lexists(folder):
+        raise ConfigError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
+    nearest = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not nearest.is_dir():
+        raise _unwritable(folder, f"{nearest} is a file")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise _unwritable(folder, f"no permission to write in {nearest}")
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove the unfinished folders of processes that are gone; one that is being written is locked, and stays.
+
+    So does one with a checkpoint, for KEPT_SECONDS.
+    """
+    for folder in parent.iterdir():
+        if UNFINISHED_RUN.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
+            try:
+                lock = _lock(folder)
+            except OSError:  # it is being written, it has just gone, or the file system has no locks to tell by
+                continue
+            if not any(time.time() - kept.stat().st_mtime < KEPT_SECONDS for kept in checkpoints_in(folder)):
+                shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def resumable_in(parent: Path) -> list[Path]:
+    """Unfinished folders that another process can go on with: they hold a checkpoint, and nobody writes them."""
+    found = []
+    for folder in sorted(parent.iterdir()) if parent.is_dir() else []:
+        if resumable(folder):
+            try:
+                os.close(_lock(folder))
+            except BlockingIOError:
+                continue
+            except OSError:  # no locks to tell by
+                pass
+            found.append(folder)
+    return found
+
+
+def resumable(folder: Path) -> bool:
+    """Whether a folder is an unfinished one that holds a checkpoint."""
+    return UNFINISHED_RUN.fullmatch(folder.name) is not None and bool(checkpoints_in(folder))
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The complete checkpoints in an unfinished folder."""
+    return list((folder / CHECKPOINT).glob("[!.]*"))
+
+
+def sync(path: Path) -> None:
+    """Have the system write down a file, or the names in a folder, so that they outlast a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def name_of(beside: Path) -> str:
+    """The name that an unfinished folder is to take."""
+    match = UNFINISHED_RUN.fullmatch(beside.name)
+    return match[1] if match else beside.name
+
+
+def _unfinished(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.unfinished-{secrets.token_hex(4)}")
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder for this process and return the descriptor that holds the lock, or raise OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _unwritable(folder: Path, why: str) -> ConfigError:
+    return ConfigError(f"{folder} cannot be made: {why}. Choose another place: --out, or OKL_HOME for runs without it.")
+
+
+# Folders of an object store that are complete, or that no reader accepts: written here, then sent, what counts last.
+#
+# An object store has no rename. So a folder is written on this machine, in okl's home, and sent when it is complete:
+# first an object `_unfinished`, which says whose the place is, then everything else, then the files that readers ask
+# for first (a manifest, a model's description, a result), and then `_unfinished` goes. What a killed process left can
+# be told by that object, and the next one who wants the place clears it.
+
+COUNTING = ("manifest.json", "model.json", "result.json", "_scores.json")
+UNFINISHED = "_unfinished"
+LEFT_OUT = "checkpoint"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a limit of files is told as a disk that is full
+PLACE_FAULTS = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG)
+UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
+
+
+class PublishedFolder:
+    """A remote folder to be, with the face of a `RunFolder`: `open` it, write into `beside`, then `complete` it.
+
+    Parameters
+    ----------
+    folder : the place that it takes when it is complete
+    replaces : whether what is there goes, which otherwise is an error; until `complete` it stays as it is
+    """
+
+    def __init__(self, folder: RemotePath, replaces: bool = False) -> None:
+        self.folder = folder
+        self._replaces = replaces
+        self._local = RunFolder(local_folder(folder))
+        self._token = secrets.token_hex(8)
+        self._claimed = self._complete = False
+
+    @property
+    def beside(self) -> Path:
+        """Where it is written on this machine."""
+        return self._local.beside
+
+    @property
+    def resumable(self) -> bool:
+        """Whether what is on this machine holds a checkpoint, and so stays there."""
+        return not self._complete and self._local.resumable
+
+    def open(self) -> None:
+        """Claim the place, which shows that it can be written to, and make the folder on this machine.
+
+        Raises
+        ------
+        ConfigError : the place is taken; DataError : the store refuses
+        """
+        if not self._replaces:
+            check_free(self.folder)
+            self._claim()
+        self._local.open()
+
+    def reopen(self, beside: Path) -> None:
+        """Go on with what another process left on this machine; see `RunFolder.reopen`."""
+        check_free(self.folder)
+        self._local.reopen(beside)
+        self._claim()
+
+    def discard(self) -> None:
+        """Have nothing stay: no other process can do better."""
+        self._local.discard()
+
+    def complete(self) -> None:
+        """Send everything; from here on it stays. Raises ConfigError if another process has claimed the place."""
+        if self._replaces:
+            for name in COUNTING:
+                (self.folder / name).unlink()
+            self._claim()
+        self._check_claim()
+        paths = sorted(path.relative_to(self.beside) for path in self.beside.rglob("*") if path.is_file())
+        counting = [path for path in paths if path.name in COUNTING]
+        with ThreadPoolExecutor(UPLOADS) as pool:
+            list(pool.map(self._send, [path for path in paths if path not in counting]))
+        for path in sorted(counting, key=lambda path: -len(path.parts)):
+            self._send(path)
+        (self.folder / UNFINISHED).unlink()
+        self._complete = True
+        if self._replaces:
+            kept = {str(self.folder / str(path)) for path in paths}
+            for old, _ in self.folder.files(below=True):
+                if str(old) not in kept:
+                    old.unlink()
+
+    def close(self) -> None:
+        """Remove what was sent of a folder that is not complete, and all of it on this machine; twice is as once."""
+        if self._complete:
+            self._local.discard()
+        elif self._claimed:
+            self._claimed = False
+            with suppress(DataError, ConfigError):  # the failure that led here is told, and _unfinished stays
+                self._check_claim()
+                clear(self.folder)
+        self._local.close()
+
+    def _send(self, path: Path) -> None:
+        if path.parts[0] != LEFT_OUT:
+            (self.folder / path.as_posix()).put(self.beside / path)
+
+    def _claim(self) -> None:
+        (self.folder / UNFINISHED).write_text(self._token)
+        self._claimed = True
+
+    def _check_claim(self) -> None:
+        if (self.folder / UNFINISHED).read_text() != self._token:
+            raise PlaceTakenError(f"{self.folder} is being written by another process, too. Choose another place.")
+
+
+def run_place(folder: Place) -> RunFolder | PublishedFolder:
+    """The folder to be of a run, wherever it is to be."""
+    return RunFolder(folder) if isinstance(folder, Path) else PublishedFolder(folder)
+
+
+def local_folder(folder: Place) -> Path:
+    """Where the folder of a run is written on this machine: at its place, or in okl's home if that is remote."""
+    if isinstance(folder, Path):
+        return folder
+    return okl_home() / "sent" / f"{folder.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+
+
+def check_published(folder: Place) -> None:
+    """Raise ConfigError if a result is there already, or if it can be known now that none can be made."""
+    if isinstance(folder, Path):
+        check_run_folder(folder)
+    elif folder.exists() and not is_leftover(folder):
+        raise _taken(folder)
+
+
+def is_leftover(folder: RemotePath) -> bool:
+    """Whether a place holds what a process began to send, and did not finish."""
+    return (folder / UNFINISHED).is_file()
+
+
+def check_free(folder: RemotePath) -> None:
+    """Clear what a killed process left at a place; raises ConfigError if something else is there."""
+    if is_leftover(folder):
+        clear(folder)
+    elif folder.exists():
+        raise _taken(folder)
+
+
+def _taken(folder: RemotePath) -> PlaceTakenError:
+    return PlaceTakenError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
+
+
+def clear(folder: RemotePath) -> None:
+    """Remove everything at a place; what tells that it is not complete goes last."""
+    for file, _ in folder.files(below=True):
+        if file.name != UNFINISHED:
+            file.unlink()
+    (folder / UNFINISHED).unlink()
+
+
+@contextmanager
+def file_beside(place: Place) -> Iterator[Path]:
+    """A file of this machine to write, which takes its place at the end, or goes."""
+    if isinstance(place, Path):
+        # processes of several hosts, with numbers of their own, may write here
+        beside = place.with_name(f".{place.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        try:
+            yield beside
+            os.replace(beside, place)
+        finally:
+            beside.unlink(missing_ok=True)
+        return
+    with tempfile.TemporaryDirectory(prefix="okl-") as folder:
+        yield Path(folder) / place.name
+        place.put(Path(folder) / place.name)
+
+
+def write_whole(place: Place, content: str | bytes) -> None:
+    """Make or replace a file, whole or not at all, so that it outlasts a loss of power.
+
+    Raises
+    ------
+    PlaceError : it cannot be written; what was there before still is
+    """
+    try:
+        if isinstance(place, Path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        with file_beside(place) as beside:
+            beside.write_bytes(content.encode() if isinstance(content, str) else content)
+            sync(beside)
+    except OSError as error:
+        raise unwritable(place, error) from None
+
+
+def unwritable(place: Place, error: OSError) -> PlaceError:
+    """The sentence for what this machine's system refused."""
+    remedy = "Make room there" if error.errno in FULL else "Give permission there, or choose another place"
+    return PlaceError(f"{place} cannot be written: {error.strerror}. {remedy}, then again.")

@@ -1,0 +1,789 @@
+"""Locations of data, models and runs: local paths, object-store URLs, retries, cached copies and digests."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import random
+import re
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from glob import has_magic
+from pathlib import Path
+from shlex import quote
+from threading import Lock
+from typing import Any, TypeVar
+
+from okl.foundation.errors import ConfigError, DataError, OklError, PlaceError
+
+# Where okl keeps what nobody gave a place: OKL_HOME, or .okl in the user's home folder.
+
+DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
+
+
+def okl_home() -> Path:
+    """The folder, made if need be, or ConfigError if it cannot be."""
+    folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"okl's home folder {folder} cannot be made ({error.strerror}). Set OKL_HOME to a writable folder."
+        ) from None
+    return folder
+
+
+def name_after(location: str) -> str:
+    """A name for a run on data that nobody named: that of the file or folder, without endings; of a glob its folder's.
+
+    >>> [name_after(place) for place in ("data/churn.csv.gz", "s3://bucket/churn", "churn/part-*.parquet", "*.csv")]
+    ['churn', 'churn', 'churn', 'run']
+    """
+    stems = (part.split(".")[0] for part in reversed(Path(location).parts) if not has_magic(part))
+    return next((stem for stem in stems if stem.strip("/")), "run")
+
+
+def runs_named(name: str) -> list[Path]:
+    """Complete runs in okl's home that were given a name, the newest one first; the name is followed by a date."""
+    if not name:
+        return []
+    named = {folder.name.removeprefix(name): folder for folder in _runs() if folder.name.startswith(name)}
+    return [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]
+
+
+def close_to(name: str, others: Iterable[str] = ()) -> str:
+    """A question that names what looks like a name among the runs in okl's home and others; "" if nothing does.
+
+    Runs are known by their whole names and by those that they were given, without the date.
+    """
+    runs = [folder.name for folder in _runs()]
+    known = dict.fromkeys([*others, *(DATED.sub("", run) for run in runs), *runs])
+    close = get_close_matches(name, known, 3) if name else []
+    return f"Did you mean {' or '.join(close)}?" if close else ""
+
+
+def _runs() -> list[Path]:
+    runs = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute() / "runs"
+    return [folder for folder in runs.iterdir() if folder.name[:1] != "."] if runs.is_dir() else []
+
+
+def typed_model(result: Mapping[str, Any]) -> str:
+    """The model of a run as a command takes it: by the run's name, where that lies in okl's home, otherwise its place.
+
+    result : of the run, whose `run` and `model` are where these are
+    """
+    folder = Path(result.get("run") or ".")
+    return quote(folder.name if folder in runs_named(folder.name) else str(result.get("model")))
+
+
+# Asking a store again when its failure may pass, and saying in a sentence what it was when it did not.
+#
+# A time-out, a broken connection, a server that is busy or at fault (HTTP 408, 429, 5xx) may pass; a refusal or a
+# file that is not there will not, and is asked for once.
+
+Answer = TypeVar("Answer")
+
+ATTEMPTS = 7
+FIRST_WAIT_SECONDS = 0.1  # doubled each time: 6.3 s in all, give or take a half
+PASSING = {
+    *(errno.EAGAIN, errno.EBUSY, errno.EIO, errno.EPIPE, errno.ETIMEDOUT, errno.ECONNABORTED, errno.ECONNREFUSED),
+    *(errno.ECONNRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET),
+    getattr(errno, "EREMOTEIO", errno.EIO),
+}
+FINAL = (PermissionError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, OklError)
+PASSING_NAMES = re.compile(r"Timeout|Connection|HTTPClientError|IncompleteRead|ClientPayload|ServerDisconnected|Retr")
+PASSING_STATUS = (408, 425, 429)
+SECRETS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=://)[^/@\s]+@(?!\w+\.dfs\.)|(?<=\w)\?[^\s'\"]*=[^\s'\"]*")
+
+
+def persistently(ask: Callable[[], Answer], failing: str) -> Answer:
+    """What a call returns, made again with longer and longer waits while its failures are such that may pass.
+
+    Raises
+    ------
+    PlaceError : it failed for good, or each time; failing is how the sentence begins: what cannot be done to what
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            return ask()
+        except OklError:
+            raise
+        except Exception as error:  # of whatever kind: each store has a family of its own
+            if not may_pass(error):
+                raise explained(error, failing) from None
+            last = error
+        if attempt < ATTEMPTS - 1:
+            # not in step with the others who failed at this moment; it changes when, and never what
+            time.sleep(FIRST_WAIT_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
+    raise explained(last, failing, f" each of {ATTEMPTS} times") from None
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether asking again may help, by the error's kind, its number, or the HTTP status that it or its cause holds."""
+    for one in _chain(error):
+        if isinstance(one, FINAL) or "Credential" in type(one).__name__:
+            return False
+        status = _status(one)
+        if status is not None:
+            return status >= 500 or status in PASSING_STATUS
+        if isinstance(one, TimeoutError | ConnectionError):
+            return True
+        if isinstance(one, OSError) and one.errno in PASSING:
+            return True
+        if any(PASSING_NAMES.search(kind.__name__) for kind in type(one).__mro__):
+            return True
+    return False
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error or what it was raised from holds, if any."""
+    return next((status for one in _chain(error) if (status := _status(one)) is not None), None)
+
+
+def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceError:
+    """The sentence for a failure that stays."""
+    names = " ".join(type(one).__name__ for one in _chain(error))
+    why = first_line(error)
+    if "Credential" in names:
+        why, advice = "no credentials were found", "Give them in the environment, or in fsspec's configuration."
+    elif isinstance(error, PermissionError) or _status(error) in (401, 403):
+        why, advice = f"permission was refused ({why})", "Check the credentials, and what they are allowed to do."
+    elif isinstance(error, FileNotFoundError):
+        why, advice = (
+            f"it does not exist ({why})" if str(error) else "it does not exist",
+            "Check the bucket and the name.",
+        )
+    elif may_pass(error):
+        advice = "Try again when the store answers."
+    else:
+        advice = "Check the URL, and the settings of its store."
+    failure = PlaceError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
+    failure.passing = may_pass(error)
+    return failure
+
+
+def without_secrets(text: str) -> str:
+    """A text whose URLs have lost users, passwords and queries.
+
+    >>> without_secrets("at https://me:word@host/a?token=1 and s3://bucket/part-?.csv")
+    'at https://host/a and s3://bucket/part-?.csv'
+    """
+    return SECRETS.sub("", text)
+
+
+def first_line(error: BaseException) -> str:
+    """First line of a message, without a full stop; the kind of error where there is none."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (said.strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it was raised from."""
+    one: BaseException | None = error
+    while one is not None:
+        yield one
+        one = one.__cause__
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that an error holds, wherever its family keeps it."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        held = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return held if isinstance(held, int) else None
+    for owner in (error, response):
+        for name in ("status", "status_code", "code"):
+            held = getattr(owner, name, None)
+            if isinstance(held, int) and 100 <= held < 600:
+                return held
+    return None
+
+
+# The file systems behind URLs, by way of fsspec: which URL okl takes, and one file system a process and account.
+#
+# Credentials come from the environment or from fsspec's own configuration only: a URL that carries them is refused,
+# as URLs are stored with runs and shown in logs. This is the only module that imports fsspec.
+
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abfss": "abfs", "az": "abfs"}
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that carries credentials, chains others, or is of a kind for which no package is installed.
+
+    Raises
+    ------
+    ConfigError : the URL, without what may be secret, and why
+    """
+    kind, _, rest = url.partition("://")
+    shown = without_secrets(url)
+    if "::" in url:
+        raise ConfigError(f"{shown} chains URLs; okl takes one, such as s3://BUCKET/FOLDER.")
+    # abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/... names a container, and no user
+    if "@" in rest.partition("/")[0] and not (EXTRAS.get(kind.lower()) == "abfs" and ":" not in rest.partition("@")[0]):
+        raise ConfigError(f"{shown} was given with a user or password; okl keeps and shows URLs. Use the environment.")
+    if shown != url:
+        raise ConfigError(
+            f"{shown} was given with a query, which may hold a token; okl keeps URLs. Use the environment."
+        )
+    file_system(url)
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The fsspec file system of a URL, and the path in its words; ConfigError for a kind that nobody here knows."""
+    kind = url.partition("://")[0].lower()
+    try:
+        made = _class_of(kind)
+        fs = _file_system(made, kind, tuple(sorted(made._get_kwargs_from_urls(url).items())))
+    except ImportError as error:
+        what = f"pip install 'okl[{EXTRAS[kind]}]'" if kind in EXTRAS else first_line(error)
+        raise ConfigError(f"{kind}:// takes a package that is not installed: {what}.") from None
+    return fs, made._strip_protocol(url)
+
+
+@cache
+def _class_of(kind: str) -> Any:
+    import fsspec
+
+    try:
+        return fsspec.get_filesystem_class(kind)
+    except ValueError:
+        raise ConfigError(f"{kind}:// is not known; okl takes s3://, gs://, abfs:// and what fsspec knows.") from None
+
+
+@cache
+def _file_system(made: Any, kind: str, account: tuple[tuple[str, Any], ...]) -> Any:
+    from fsspec.config import conf
+
+    options = dict(account)
+    # retries are okl's, the same for every store: three layers of them would keep one waiting for minutes
+    if EXTRAS.get(kind) == "s3":
+        options["config_kwargs"] = {"retries": {"total_max_attempts": 1}} | conf.get("s3", {}).get("config_kwargs", {})
+    fs = made(skip_instance_cache=True, **options)
+    # threads share it: a listing that one of them made a moment ago would hide from another what is there by now
+    fs.dircache.use_listings_cache = False
+    if EXTRAS.get(kind) == "s3":
+        fs.retries = 1
+    return fs
+
+
+# Shards whose bytes this process has held against their digests: once a file, before its first row is read.
+#
+# A file is known by its device, its number there, its size and the time of its last change, so that one that is
+# renamed with its folder stays known, and one that is written again does not. SHA-256 takes about a second for a
+# gigabyte and a core; the bytes come from the disk once, as the reading that follows finds them in the system's
+# memory.
+
+_lock = Lock()
+_verified: dict[tuple[int, int, int, int], str] = {}
+_locks: dict[str, Lock] = {}
+
+
+def verify_file(path: Path, sha256: str) -> None:
+    """Read a file and compare its digest, unless this process has, or has written it.
+
+    Raises
+    ------
+    DataError : the bytes are others, by name; OSError : it cannot be read
+    """
+    if _verified.get(_state(path)) == sha256:
+        return
+    with _lock:
+        waiting = _locks.setdefault(str(path), Lock())
+    with waiting:  # threads that come to one shard at once hash it once
+        state = _state(path)
+        if _verified.get(state) == sha256:
+            return
+        if file_sha256(path) != sha256:
+            raise changed(path)
+        _verified[state] = sha256
+    with _lock:
+        _locks.pop(str(path), None)
+
+
+def written(path: Path) -> str:
+    """SHA-256 of a file that this process has just written, which is thereby verified."""
+    state, digest = _state(path), file_sha256(path)
+    _verified[state] = digest
+    return digest
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's contents, hexadecimal."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def changed(place: object) -> DataError:
+    """What is said of a shard whose bytes are not what they were."""
+    return DataError(
+        f"{place} is damaged, or has changed since it was ingested: its SHA-256 is not that of manifest.json. "
+        "Ingest the source again."
+    )
+
+
+def _state(path: Path) -> tuple[int, int, int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+# Where data, models and runs are kept: paths of this machine, and URLs of object stores.
+#
+# A path of this machine stays a `pathlib.Path`, so that it costs nothing and a rename stays atomic. A URL is a
+# `RemotePath`.
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]*://")
+LOCAL = ("file://", "local://")
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A file or folder of an object store; a string to the eye and to pickle, without credentials.
+
+    Parameters
+    ----------
+    url : such as s3://bucket/folder, without a slash at its end
+
+    Raises
+    ------
+    ConfigError : the URL carries a user, a password or a token, or is of a kind that nobody here knows;
+    DataError : from every method, when the store does not do what it is asked, after trying again where that may help
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __fspath__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self.url}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.url.rpartition("/")[2]
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name, with its dot."""
+        return Path(self.name).suffix
+
+    @property
+    def parent(self) -> RemotePath:
+        """What it lies in."""
+        return RemotePath(self.url.rpartition("/")[0])
+
+    def absolute(self) -> RemotePath:
+        """Itself: every URL is."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether a file or a folder with files is there."""
+        return self.info() is not None
+
+    def is_file(self) -> bool:
+        """Whether a file is there."""
+        return (self.info() or {}).get("type") == "file"
+
+    def is_dir(self) -> bool:
+        """Whether a folder with files is there."""
+        return (self.info() or {}).get("type") == "directory"
+
+    def info(self) -> dict[str, Any] | None:
+        """What the store tells of a file or folder: type, size and more; None if nothing is there."""
+        return self._ask(lambda fs, path: _told(fs, path), "cannot be looked at")
+
+    def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
+        """Files in a folder with their bytes, by name; below: of its folders, too. None where there is no folder."""
+
+        def found(fs: Any, path: str) -> list[tuple[str, int]]:
+            fs.invalidate_cache()
+            try:
+                entries = fs.find(path, detail=True).values() if below else fs.ls(path, detail=True)
+            except FileNotFoundError:
+                return []
+            kept = [entry for entry in entries if entry["type"] == "file"]
+            return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in kept)
+
+        return [(RemotePath(self.url + rest), size) for rest, size in self._ask(found, "cannot be listed")]
+
+    def matches(self) -> list[RemotePath]:
+        """Files whose names the URL matches as a glob, by name."""
+        fixed = re.split(r"[*?\[]", self.url)[0]
+
+        def found(fs: Any, path: str) -> list[str]:
+            fs.invalidate_cache()
+            entries = fs.glob(path, detail=True).values()
+            before = re.split(r"[*?\[]", path)[0]
+            return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
+
+        return [RemotePath(fixed + rest) for rest in self._ask(found, "cannot be listed")]
+
+    def read_bytes(self) -> bytes:
+        """Everything in a file."""
+        content: bytes = self._ask(lambda fs, path: fs.cat_file(path), "cannot be read")
+        return content
+
+    def read_range(self, start: int, stop: int) -> bytes:
+        """Bytes start to stop of a file, all of them: fewer count as a failure that may pass."""
+
+        def read(fs: Any, path: str) -> bytes:
+            content: bytes = fs.cat_file(path, start=start, end=stop)
+            if len(content) != stop - start:
+                raise ConnectionError(f"{len(content)} bytes came instead of {stop - start}")
+            return content
+
+        return self._ask(read, "cannot be read")
+
+    def write_bytes(self, content: bytes | bytearray) -> None:
+        """Make a file, whole or not at all; one that is there is replaced."""
+        self._ask(lambda fs, path: fs.pipe_file(path, bytes(content)), "cannot be written")
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Everything in a file, as text."""
+        return self.read_bytes().decode(encoding)
+
+    def write_text(self, text: str, encoding: str = "utf-8") -> None:
+        """Make a file from text; see `write_bytes`."""
+        self.write_bytes(text.encode(encoding))
+
+    def put(self, file: Path) -> None:
+        """Make a file from one of this machine, whole or not at all."""
+        self._ask(lambda fs, path: fs.put_file(str(file), path), "cannot be written")
+
+    def unlink(self) -> None:
+        """Remove a file; one that is not there is fine."""
+
+        def remove(fs: Any, path: str) -> None:
+            try:
+                fs.rm_file(path)
+            except FileNotFoundError:
+                return
+
+        self._ask(remove, "cannot be removed")
+
+    def _ask(self, call: Callable[[Any, str], Answer], failing: str) -> Answer:
+        """Call something with the file system and the path in its words, again and again where that may help."""
+        fs, path = file_system(self.url)
+        return persistently(lambda: call(fs, path), f"{self.url} {failing}")
+
+
+Place = Path | RemotePath
+
+
+def place_of(location: str | os.PathLike[str]) -> Place:
+    """A path of this machine, or what a URL names; raises ConfigError for a URL that okl must not or cannot use."""
+    if isinstance(location, RemotePath | Path):
+        return location
+    text = os.fspath(location)
+    if not URL.match(text):
+        return Path(text)
+    if text.startswith(LOCAL):
+        return Path(text.partition("://")[2])
+    check_url(text)
+    return RemotePath(text.rstrip("/"))
+
+
+def absolute_location(location: str) -> str:
+    """A path of this machine from its root, or a URL as it is: what a process in another folder can use."""
+    place = place_of(location)
+    return os.path.abspath(place) if isinstance(place, Path) else str(place)
+
+
+def local_location(option: str, location: str) -> str:
+    """A path of this machine from its root; raises ConfigError for a URL, which this option does not take."""
+    if URL.match(location):
+        raise ConfigError(f"{option} {without_secrets(location)} is a URL, but it takes a folder of this machine.")
+    return os.path.abspath(location)
+
+
+def size_of(place: Place) -> int:
+    """Bytes of a file; raises OSError for a path, DataError for a URL where none is."""
+    if isinstance(place, Path):
+        return place.stat().st_size
+    info = place.info()
+    if info is None:
+        raise explained(FileNotFoundError(), f"{place} cannot be read")
+    return int(info["size"] or 0)
+
+
+def _told(fs: Any, path: str) -> dict[str, Any] | None:
+    fs.invalidate_cache()  # what others have written since counts
+    try:
+        told: dict[str, Any] = fs.info(path)
+    except FileNotFoundError:
+        return None
+    return told
+
+
+# Files of object stores as files of this machine: copied block by block, as they are asked for, to a nameless file.
+#
+# Whoever reads here reads what it would read of a file that lay here, by the same code, and so gets the same bits; a
+# request that fails is made again for its block alone. The copies of a process are held in a bounded part of the disk
+# of TMPDIR (/var/tmp where it is not set: memory is often behind /tmp), and go with the process, however it ends.
+
+BLOCK_BYTES = 2**20
+REQUEST_BYTES = 8 * 2**20  # once a file is read in its order
+REQUESTS = 4  # at a time, for a whole file
+LEAST_BLOCKS = 32  # of a file that is held in part: what one read needs is never forgotten by the same read
+MOST_COPIES = 256  # each is an open file
+LIMIT_VARIABLE = "OKL_COPY_BYTES"
+DEFAULT_BYTES = 8 * 2**30
+
+
+class RemoteCopy:
+    """A nameless file of this machine with the bytes of a remote one where they have been asked for.
+
+    Parameters
+    ----------
+    place, size : the remote file and its bytes
+    limit_bytes : of the disk; a larger file is held in part, and what was read of it first is forgotten
+    """
+
+    def __init__(self, place: RemotePath, size: int, limit_bytes: int) -> None:
+        self.place, self.size = place, size
+        self._limit_blocks = max(LEAST_BLOCKS, limit_bytes // BLOCK_BYTES)
+        self._lock = Lock()
+        with _on_disk(place), tempfile.TemporaryFile(prefix="okl-", dir=_folder()) as file:
+            self.descriptor = os.dup(file.fileno())  # valid as long as this object lives
+            os.ftruncate(self.descriptor, size)
+        self._here = bytearray(-(-size // BLOCK_BYTES))
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the disk that it takes."""
+        return self._here.count(1) * BLOCK_BYTES
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Bytes start to stop, fetched where they are not here; DataError if they cannot be."""
+        stop = min(stop, self.size)
+        if start >= stop:
+            return b""
+        if stop - start > REQUEST_BYTES:
+            parts = range(start, stop, REQUEST_BYTES)
+            return b"".join(self.read(part, min(part + REQUEST_BYTES, stop)) for part in parts)
+        with self._lock:
+            first, last = start // BLOCK_BYTES, (stop - 1) // BLOCK_BYTES
+            while (missing := self._here.find(0, first, last + 1)) >= 0:
+                self._fetch(missing, last + 1)
+            return os.pread(self.descriptor, stop - start, start)
+
+    def fetch_all(self) -> str:
+        """Fetch the whole file, several requests at a time; its SHA-256, hexadecimal."""
+        digest, step = hashlib.sha256(), REQUEST_BYTES
+        starts = range(0, self.size, step)
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            for start, _ in zip(starts, pool.map(self._fetch_range, starts), strict=True):
+                digest.update(os.pread(self.descriptor, min(step, self.size - start), start))
+        self._here = bytearray(b"\1" * len(self._here))
+        return digest.hexdigest()
+
+    def _fetch_range(self, start: int) -> None:
+        content = self.place.read_range(start, min(start + REQUEST_BYTES, self.size))
+        with _on_disk(self.place):
+            _write(self.descriptor, content, start)
+
+    def _fetch(self, block: int, stop: int) -> None:
+        """Fetch a block and those after it that are wanted, or likely to be: after a block that is here, many."""
+        ahead = REQUEST_BYTES // BLOCK_BYTES
+        follows = block > 0 and self._here[block - 1]
+        stop = min(len(self._here), block + ahead if follows else min(stop, block + ahead))
+        held = self._here.find(1, block, stop)
+        stop = held if held >= 0 else stop
+        if self._here.count(1) + stop - block > self._limit_blocks:
+            os.ftruncate(self.descriptor, 0)
+            os.ftruncate(self.descriptor, self.size)
+            self._here = bytearray(len(self._here))
+        start = block * BLOCK_BYTES
+        content = self.place.read_range(start, min(stop * BLOCK_BYTES, self.size))
+        with _on_disk(self.place):
+            _write(self.descriptor, content, start)
+        self._here[block:stop] = b"\1" * (stop - block)
+
+
+class RemoteReader(io.RawIOBase):
+    """A remote file to read and seek in; what it reads stays in a copy."""
+
+    def __init__(self, copy: RemoteCopy) -> None:
+        super().__init__()
+        self._copy, self._at = copy, 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, counted from the beginning, from here, or from the end."""
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._copy.size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes: as many as asked for, unless the file ends."""
+        stop = self._copy.size if size is None or size < 0 else self._at + size
+        content = self._copy.read(self._at, stop)
+        self._at += len(content)
+        return content
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # any writable buffer
+        """Fill a buffer with the next bytes."""
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+
+class _Copies:
+    """The copies of this process, the least recently used let go of when they take too much of the disk."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._lock = Lock()
+        self._copies: OrderedDict[tuple[str, ...], RemoteCopy] = OrderedDict()
+
+    def get(self, key: tuple[str, ...]) -> RemoteCopy | None:
+        with self._lock:
+            if key in self._copies:
+                self._copies.move_to_end(key)
+            return self._copies.get(key)
+
+    def hold(self, key: tuple[str, ...], copy: RemoteCopy) -> None:
+        with self._lock:
+            self._copies[key] = copy
+            held = sum(one.held_bytes for one in self._copies.values())
+            while len(self._copies) > 1 and (held > self.limit_bytes or len(self._copies) > MOST_COPIES):
+                held -= self._copies.popitem(last=False)[1].held_bytes
+
+
+@cache
+def _copies() -> _Copies:
+    text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_BYTES))
+    if not text.isdigit():
+        raise ConfigError(f"{LIMIT_VARIABLE} = {text!r}, but it takes a number of bytes, such as {DEFAULT_BYTES}.")
+    return _Copies(int(text))
+
+
+def copy_of(place: RemotePath) -> RemoteCopy:
+    """The copy of a remote file as it is now; nothing is fetched yet. Raises DataError if there is none."""
+    info = place.info()
+    if info is None or info["type"] != "file":
+        raise explained(FileNotFoundError(), f"{place} cannot be read")
+    if info.get("size") is None:
+        raise DataError(f"{place} cannot be read: its server does not say how long it is. Copy it to a folder first.")
+    state = [str(info.get(name)) for name in ("size", "ETag", "etag", "LastModified", "mtime", "updated", "generation")]
+    key = (str(place), *state)
+    copies = _copies()
+    copy = copies.get(key) or RemoteCopy(place, int(info["size"]), copies.limit_bytes)
+    copies.hold(key, copy)
+    return copy
+
+
+def whole_copy_of(place: RemotePath, size: int, sha256: str) -> RemoteCopy:
+    """All of a remote file, fetched unless it is held; DataError if its bytes are not those of the digest."""
+    key, copies = (str(place), sha256), _copies()
+    copy = copies.get(key)
+    if copy is None:
+        copy = RemoteCopy(place, size, copies.limit_bytes)
+        if copy.fetch_all() != sha256:
+            raise changed(place)
+        copies.hold(key, copy)
+    return copy
+
+
+def _folder() -> str:
+    named = os.environ.get("TMPDIR", "/var/tmp")
+    return named if os.access(named, os.W_OK | os.X_OK) else tempfile.gettempdir()
+
+
+@contextmanager
+def _on_disk(place: RemotePath) -> Iterator[None]:
+    """While bytes are written to this machine's disk: what goes wrong is said of it, and not of the store."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{place} cannot be copied to {_folder()}: {error.strerror}. Set TMPDIR to a folder with room, or "
+            f"{LIMIT_VARIABLE} to fewer bytes."
+        ) from None
+
+
+def _write(descriptor: int, content: bytes, start: int) -> None:
+    rest = memoryview(content)
+    while rest:
+        written = os.pwrite(descriptor, rest, start)
+        rest, start = rest[written:], start + written
+
+
+# A file to read from wherever it lies: the path of one of this machine, a reader of a remote one.
+
+
+def open_binary(place: Place) -> io.RawIOBase:
+    """A file open for reading its bytes, unbuffered; OSError for a path, DataError for a URL that cannot be read."""
+    return open(place, "rb", buffering=0) if isinstance(place, Path) else RemoteReader(copy_of(place))
+
+
+@contextmanager
+def readable(place: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[str | RemoteReader]:
+    """What Arrow can read a file from, as long as the context lasts.
+
+    Parameters
+    ----------
+    size_bytes, sha256 : of a shard, whose bytes are then verified, once in a process
+
+    Raises
+    ------
+    DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
+    """
+    if isinstance(place, Path):
+        if sha256:
+            verify_file(place, sha256)
+        yield str(place)
+    elif sha256:
+        copy = whole_copy_of(place, size_bytes, sha256)
+        yield f"/dev/fd/{copy.descriptor}"
+    else:
+        with RemoteReader(copy_of(place)) as reader:
+            yield reader
+
+
+# Digests of files, by which a source is known again.
+
+
+def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file, hexadecimal; advance is told the bytes of each block."""
+    digest = hashlib.sha256()
+    with open_binary(file) as stream:
+        while block := stream.read(2**20):
+            digest.update(block)
+            if advance is not None:
+                advance(len(block))
+    return digest.hexdigest()
+
+
+def combined_digest(files: Iterable[Place], digests: Iterable[str]) -> str:
+    """SHA-256 of the names and digests of files, hexadecimal."""
+    total = hashlib.sha256()
+    for file, digest in zip(files, digests, strict=True):
+        total.update(f"{file.name}\0{digest}\n".encode())
+    return total.hexdigest()

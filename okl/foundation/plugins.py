@@ -1,0 +1,347 @@
+"""Extension files and packages: registration, lookup, loading and transfer to workers."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
+from importlib.util import spec_from_loader
+from itertools import takewhile
+from pathlib import Path
+from threading import RLock
+from types import CodeType
+from typing import Any, Literal
+
+from okl.foundation.errors import ConfigError, OklError
+
+# Modules of extensions that are single files: known by name and digest, in every process that gets their text.
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file as it was when it was read: other processes get the text, wherever they run."""
+
+    name: str
+    text: str
+    sha256: str
+
+    @property
+    def module(self) -> str:
+        """Name that its module has in every process; a file that was changed is another module."""
+        stem = re.sub(r"\W", "_", Path(self.name).stem)
+        return f"okl_extension_{stem}_{self.sha256[:12]}"
+
+
+KNOWN: dict[str, SourceFile] = {}
+"""Those that this process may import, by module."""
+
+
+def read_file(path: str | os.PathLike[str]) -> SourceFile:
+    """A file as it is now.
+
+    Raises
+    ------
+    ConfigError : it cannot be read as text
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The extension {os.fspath(path)} cannot be read ({error}). Give a file of Python.") from None
+    return SourceFile(Path(path).name, text, hashlib.sha256(text.encode()).hexdigest())
+
+
+def forget(file: SourceFile) -> None:
+    """As if it had never been run."""
+    KNOWN.pop(file.module, None)
+    sys.modules.pop(file.module, None)
+
+
+class _Loader(InspectLoader):
+    """Loads the module of a file from its text."""
+
+    def get_source(self, fullname: str) -> str:
+        return KNOWN[fullname].text
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self.get_source(fullname), KNOWN[fullname].name, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of files by name, as pickled classes ask for them."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        return spec_from_loader(fullname, _Loader(), origin=KNOWN[fullname].name) if fullname in KNOWN else None
+
+
+sys.meta_path.append(_Finder())
+
+
+# What extensions have declared in this process, and where each thing is from.
+
+GROUP = "okl.extensions"
+VARIABLE = "OKL_EXTENSIONS"
+Kind = Literal["loss", "solver", "map"]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an extension adds under a name.
+
+    thing : of okl.extensions; origin : file or package that it is from, and its digest or version
+    extension : module of that file, or of the package's entry point; module : that defines the thing
+    """
+
+    thing: Any
+    origin: str
+    extension: str
+    module: str
+
+
+lock = RLock()  # held while an extension runs, too
+being_run: list[str] = []  # modules of extensions that are being imported, the innermost last
+_exact: dict[tuple[Kind, str, str], Declared] = {}  # by origin, too: a worker may know several states of a file
+_latest: dict[tuple[Kind, str], Declared] = {}
+
+
+def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
+    """Add a thing under a name; see okl.extensions.
+
+    module : that defines it, which need not be the one that adds it
+
+    Raises
+    ------
+    ConfigError : another extension has added that name
+    """
+    with lock:
+        extension, before = _extension_of(module), _latest.get((kind, name))
+        origin = _origin_of(extension)
+        if before is not None and _name_in(before.origin) != _name_in(origin):
+            raise ConfigError(
+                f"The {kind} {name!r} comes from {before.origin} and from {origin}: leave out one of them."
+            )
+        _latest[kind, name] = _exact[kind, name, origin] = Declared(thing, origin, extension, module)
+
+
+def latest(kind: Kind, name: str) -> Declared | None:
+    """What has been declared last under a name."""
+    return _latest.get((kind, name))
+
+
+def of_origin(kind: Kind, name: str, origin: str) -> Declared | None:
+    """What has been declared under a name by a file in this state, or a package in this version."""
+    return _exact.get((kind, name, origin))
+
+
+def declared_names(kind: Kind) -> tuple[str, ...]:
+    """Names that have been declared."""
+    return tuple(sorted(name for of, name in _latest if of == kind))
+
+
+def everything() -> dict[tuple[Kind, str, str], Declared]:
+    """What has been declared so far, by kind, name and origin."""
+    return dict(_exact)
+
+
+def withdraw_since(before: dict[tuple[Kind, str, str], Declared], extension: str) -> None:
+    """Take back what an extension has declared since, as it failed."""
+    for kind, name, origin in [key for key, one in _exact.items() if key not in before and one.extension == extension]:
+        del _exact[kind, name, origin], _latest[kind, name]
+        _latest.update({(of, known): one for (of, known, _), one in before.items() if (of, known) == (kind, name)})
+
+
+def origins(*wanted: str) -> dict[str, str]:
+    """Of those of these names that extensions have declared, where each comes from: what decides bits beside okl."""
+    with lock:
+        return {name: one.origin for (_, name), one in sorted(_latest.items()) if name in wanted}
+
+
+def elsewhere(*wanted: str) -> str:
+    """What to see to before these names mean anything in processes that others start; nothing if there is nothing."""
+    with lock:
+        named = [name for (_, name), one in sorted(_latest.items()) if name in wanted and one.extension in KNOWN]
+    if not named:
+        return ""
+    return (
+        f"{', '.join(named)}: of a file. Where runs take place, set {VARIABLE} (before okl up), or install a package."
+    )
+
+
+def classes() -> dict[str, type[Any]]:
+    """All classes of the extensions that have run here, by their full names: what a checkpoint may hold of them."""
+    with lock:
+        pairs = [(one.extension, one.module) for one in _exact.values()]
+    # what an extension has imported from other packages is theirs
+    modules = dict.fromkeys(name for pair in pairs for name in pair if _top(name) == _top(pair[0]))
+    return {
+        f"{name}.{one.__qualname__}": one
+        for name in modules
+        for one in vars(sys.modules[name]).values()
+        if isinstance(one, type) and one.__module__ == name
+    }
+
+
+def packages() -> tuple[str, ...]:
+    """Distributions of the extensions that have run here, other than files: workers need them, too."""
+    with lock:
+        modules = {one.extension for one in _exact.values()}
+    found = {entry.dist.name for entry in entry_points(group=GROUP) if entry.dist and entry.module in modules}
+    return tuple(sorted(found))
+
+
+def _extension_of(module: str) -> str:
+    """The module of the extension by which another one is here: of a package the entry point, else what is running."""
+    entries = [entry.module for entry in entry_points(group=GROUP) if _top(entry.module) == _top(module)]
+    if entries:  # several share the first part of their names where that is a namespace
+        return max(entries, key=lambda entry: _parts_shared(entry, module))
+    return being_run[-1] if being_run else module
+
+
+def _origin_of(extension: str) -> str:
+    if extension in KNOWN:
+        return f"{KNOWN[extension].name} {KNOWN[extension].sha256[:12]}"
+    for entry in entry_points(group=GROUP):
+        if entry.module == extension and entry.dist is not None:
+            return f"{entry.dist.name} {entry.dist.version}"
+    return extension
+
+
+def _name_in(origin: str) -> str:
+    """Of a file or package, without its digest or version."""
+    return origin.rpartition(" ")[0] or origin
+
+
+def _parts_shared(one: str, other: str) -> int:
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+# Files and packages that add a loss, a model or a map: they run when a name is asked for that is not okl's own.
+#
+# Such a name is looked for in the files of OKL_EXTENSIONS and in installed packages that have an entry point in the
+# group `okl.foundation.plugins`. Nothing is imported before, and nothing because a model file, a checkpoint or a
+# worker says so: these name what they need, and it is there or it is not.
+
+_looked_at: set[str] = set()
+
+
+def use_extension(path: str | os.PathLike[str]) -> None:
+    """Run a file that adds losses, models or maps to this process; its workers get it, too.
+
+    Raises
+    ------
+    ConfigError : the file cannot be read, fails, adds nothing, or adds a name that there is already
+    """
+    _run(read_file(path))
+
+
+def offer(path: str) -> None:
+    """Have a file looked at when a name is asked for that okl does not know, here and in processes that begin here.
+
+    Raises
+    ------
+    ConfigError : there is no such file
+    """
+    if not Path(path).is_file():
+        raise ConfigError(f"The extension {path} is not a file. Give one of Python, such as my_loss.py.")
+    before = os.environ.get(VARIABLE, "").split(os.pathsep)
+    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*filter(None, before), os.path.abspath(path)]))
+
+
+def find(kind: Kind, name: str) -> Declared | None:
+    """What an extension has declared under a name, or None; looks at all extensions that are offered."""
+    with lock:
+        _look()
+        return latest(kind, name)
+
+
+def exactly(kind: Kind, name: str, origin: str) -> Any:
+    """The thing of that name and origin.
+
+    Raises
+    ------
+    ConfigError : it is not here, or from another file or version
+    """
+    with lock:
+        if of_origin(kind, name, origin) is None:
+            _look()
+        declared = of_origin(kind, name, origin)
+        if declared is None:
+            here = latest(kind, name)
+            found = f"here it comes from {here.origin}" if here else "it is not known in this process"
+            raise ConfigError(
+                f"The {kind} {name!r} of {origin} is needed, but {found}. Put it into a file that --extension or "
+                f"{VARIABLE} names, or install the package with the same version wherever okl runs."
+            )
+        return declared.thing
+
+
+def names(kind: Kind) -> tuple[str, ...]:
+    """Names that extensions have declared."""
+    with lock:
+        _look()
+        return declared_names(kind)
+
+
+def files() -> dict[str, SourceFile]:
+    """The files that have run here, by module: for `adopt` in another process."""
+    with lock:
+        return dict(KNOWN)
+
+
+def adopt(sent: Mapping[str, SourceFile]) -> None:
+    """Run the files that ran in the process that this one works for."""
+    for file in sent.values():
+        _run(file)
+
+
+def _look() -> None:
+    """Run what is offered and has not been run."""
+    for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+        if path not in _looked_at:
+            use_extension(path)
+            _looked_at.add(path)
+    if GROUP not in _looked_at:
+        for entry in entry_points(group=GROUP):
+            _import(entry.module, f"{entry.dist.name if entry.dist else entry.module}")
+        _looked_at.add(GROUP)
+
+
+def _run(file: SourceFile) -> None:
+    with lock:
+        if KNOWN.setdefault(file.module, file) and file.module not in sys.modules:
+            before = everything()
+            try:
+                _import(file.module, file.name)
+                if everything() == before:
+                    raise ConfigError(
+                        f"The extension {file.name} adds nothing: call add_loss, add_model or add_map in it."
+                    )
+            except ConfigError:
+                forget(file)
+                withdraw_since(before, file.module)
+                raise
+
+
+def _import(module: str, place: str) -> None:
+    being_run.append(module)
+    try:
+        importlib.import_module(module)
+    except OklError as error:
+        raise ConfigError(str(error) if place in str(error) else f"The extension {place}: {error}") from None
+    except (Exception, SystemExit) as error:  # whatever a user's file does wrong
+        raise ConfigError(
+            f"The extension {place} fails when it is imported: {type(error).__name__}: {error}."
+        ) from error
+    finally:
+        being_run.pop()

@@ -1,0 +1,19 @@
+"""Array type aliases and the names of the learning tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+Task = Literal["binary", "multiclass", "regression"]
+Split = Literal["train", "test"]
+Precision = Literal["float32", "float64"]
+
+# quoted: settings import this module, and `okl --help` loads no numpy
+FloatArray: TypeAlias = "NDArray[np.floating[Any]]"
+IntArray: TypeAlias = "NDArray[np.integer[Any]]"

@@ -1,0 +1,483 @@
+"""Kernels k(x, x'), their compiled rules and the spectral density of each shift-invariant kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.special import gammaincinv, ndtri
+
+from okl.compiled.kernels import GAUSSIAN, LAPLACIAN, LINEAR, MATERN32, MATERN52, POLYNOMIAL, KernelRule
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_at_least, check_choice, check_positive
+
+# What kernels offer: values, a rule for compiled code and, where they are shift-invariant, a spectral density.
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A positive definite function of two inputs.
+
+    rule : how compiled code knows it; None for a function of the user's own, which is called through `matrix`
+    matrix : values of every row of left (m, n_inputs) with every row of right (n, n_inputs): (m, n), float64
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rule(self) -> KernelRule | None: ...
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray: ...
+
+
+@runtime_checkable
+class ShiftInvariantKernel(Kernel, Protocol):
+    """A kernel of x - x' with k(x, x) = 1, whose spectral density can be drawn from (Bochner's theorem).
+
+    draw_frequencies : (n_inputs, n_frequencies) float64, per unit of input, from the spectral density
+    n_uniforms : numbers from [0, 1] that make one frequency vector of n_inputs
+    frequencies_at : the frequencies (n_inputs, points) of points (points, n_uniforms) of the open unit cube; uniform
+        points give frequencies from the spectral density
+    """
+
+    def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray: ...
+
+    def n_uniforms(self, n_inputs: int) -> int: ...
+
+    def frequencies_at(self, points: FloatArray) -> FloatArray: ...
+
+
+@runtime_checkable
+class RadialKernel(ShiftInvariantKernel, Protocol):
+    """A kernel of ||x - x'||: the direction of a frequency is uniform, and independent of its length.
+
+    draw_radii : Euclidean lengths of frequencies of n_inputs, of any shape, float64, per unit of input
+    """
+
+    def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray: ...
+
+
+# What kernels of (x - x') / bandwidth share.
+
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A kernel of (x - x') / bandwidth."""
+
+    bandwidth: float
+
+    def __post_init__(self) -> None:
+        check_bandwidth(self.bandwidth)
+
+
+def check_bandwidth(bandwidth: float) -> None:
+    """ConfigError for a bandwidth whose square leaves the range of floating numbers."""
+    check_positive("bandwidth", bandwidth)
+    if not LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH:
+        raise ConfigError(
+            f"bandwidth = {bandwidth!r}, but it takes one from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}: the "
+            "squares of others leave the range of floating numbers."
+        )
+
+
+def distances(left: FloatArray, right: FloatArray, metric: str) -> FloatArray:
+    """Distances of every row of left (m, d) from every row of right (n, d): (m, n), float64."""
+    values: FloatArray = cdist(np.asarray(left, dtype=np.float64), np.asarray(right, dtype=np.float64), metric)
+    return values
+
+
+def as_frequencies(points: FloatArray) -> FloatArray:
+    """Frequencies (n_inputs, points), C-contiguous, of points (points, n_inputs)."""
+    return np.ascontiguousarray(points.T)
+
+
+# The Gaussian and the Laplacian kernel: independent coordinates, in the kernel as in its density.
+
+
+@dataclass(frozen=True)
+class Gaussian(Scaled):
+    """The Gaussian kernel k(x, x') = exp(-||x - x'||^2 / (2 bandwidth^2)).
+
+    Parameters
+    ----------
+    bandwidth : float > 0, in units of the input; the paper's sigma
+
+    Raises
+    ------
+    ConfigError : the bandwidth is not a positive finite number
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.2; its density is N(0, I / bandwidth^2).
+    """
+
+    name: str = "gaussian"
+
+    @property
+    def rule(self) -> KernelRule:
+        """exp(-scale r^2)."""
+        return KernelRule(GAUSSIAN, 0.5 / self.bandwidth**2, 0.0, 0)
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        left = np.asarray(left, dtype=np.float64)
+        right = np.asarray(right, dtype=np.float64)
+        squares = np.sum(left**2, axis=1)[:, None] + np.sum(right**2, axis=1)[None, :] - 2.0 * (left @ right.T)
+        values: FloatArray = np.exp(-np.maximum(squares, 0.0) / (2.0 * self.bandwidth**2))
+        return values
+
+    def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
+        """Frequencies from N(0, I / bandwidth^2): (n_inputs, n_frequencies), float64, per unit of input."""
+        return rng.standard_normal((n_inputs, n_frequencies)) / self.bandwidth
+
+    def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Lengths of frequencies: chi with n_inputs degrees of freedom, over the bandwidth."""
+        return np.sqrt(rng.chisquare(n_inputs, shape)) / self.bandwidth
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """One for each input."""
+        return n_inputs
+
+    def frequencies_at(self, points: FloatArray) -> FloatArray:
+        """Frequencies (n_inputs, points) by the normal quantile of points (points, n_inputs)."""
+        return as_frequencies(ndtri(points) / self.bandwidth)
+
+
+@dataclass(frozen=True)
+class Laplacian(Scaled):
+    """The Laplacian kernel k(x, x') = exp(-||x - x'||_1 / bandwidth); ||.||_1 is the sum of absolute values.
+
+    Parameters
+    ----------
+    bandwidth : float > 0, in units of the input
+
+    Raises
+    ------
+    ConfigError : the bandwidth is not a positive finite number
+
+    Source: Rahimi & Recht, NIPS 2007, Figure 1: its density is a product of Cauchy densities of scale 1 / bandwidth.
+    """
+
+    name: str = "laplacian"
+
+    @property
+    def rule(self) -> KernelRule:
+        """exp(-scale ||x - x'||_1)."""
+        return KernelRule(LAPLACIAN, 1.0 / self.bandwidth, 0.0, 0)
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        values: FloatArray = np.exp(-distances(left, right, "cityblock") / self.bandwidth)
+        return values
+
+    def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
+        """Frequencies with independent Cauchy coordinates: (n_inputs, n_frequencies), float64, per unit of input."""
+        return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """One for each input."""
+        return n_inputs
+
+    def frequencies_at(self, points: FloatArray) -> FloatArray:
+        """Frequencies (n_inputs, points) by the Cauchy quantile of points (points, n_inputs)."""
+        return as_frequencies(np.tan(np.pi * (points - 0.5)) / self.bandwidth)
+
+
+# Matern kernels: between the Laplacian and the Gaussian in smoothness.
+
+
+@dataclass(frozen=True)
+class _Matern(Scaled):
+    """A Matern kernel of smoothness nu; its spectral density is a multivariate t with 2 nu degrees of freedom."""
+
+    @property
+    def _degrees(self) -> int:
+        raise NotImplementedError
+
+    def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
+        """Frequencies from a t of scale 1 / bandwidth: (n_inputs, n_frequencies), float64, per unit of input."""
+        normal = rng.standard_normal((n_inputs, n_frequencies))
+        return normal * self._stretch(rng.chisquare(self._degrees, n_frequencies))
+
+    def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        """Lengths of frequencies: those of the t."""
+        normal = np.sqrt(rng.chisquare(n_inputs, shape))
+        return normal * self._stretch(rng.chisquare(self._degrees, shape))
+
+    def n_uniforms(self, n_inputs: int) -> int:
+        """One for each input, and one for the chi-square that divides them."""
+        return n_inputs + 1
+
+    def frequencies_at(self, points: FloatArray) -> FloatArray:
+        """Frequencies (n_inputs, points) of points (points, n_inputs + 1): normal over the root of a chi-square."""
+        chi_square = 2.0 * gammaincinv(0.5 * self._degrees, points[:, -1])
+        return as_frequencies(ndtri(points[:, :-1])) * self._stretch(chi_square)
+
+    def _stretch(self, chi_square: FloatArray) -> FloatArray:
+        stretch: FloatArray = np.sqrt(self._degrees / chi_square) / self.bandwidth
+        return stretch
+
+    def _scaled_distances(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        return distances(left, right, "euclidean") * (math.sqrt(self._degrees) / self.bandwidth)
+
+
+@dataclass(frozen=True)
+class Matern32(_Matern):
+    """The Matern kernel of smoothness 3/2: k = (1 + s) exp(-s) with s = sqrt(3) ||x - x'|| / bandwidth.
+
+    Parameters
+    ----------
+    bandwidth : float > 0, the length scale in units of the input
+
+    Raises
+    ------
+    ConfigError : the bandwidth is not a positive finite number
+
+    Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
+    """
+
+    name: str = "matern32"
+
+    @property
+    def rule(self) -> KernelRule:
+        """(1 + scale r) exp(-scale r)."""
+        return KernelRule(MATERN32, math.sqrt(3.0) / self.bandwidth, 0.0, 0)
+
+    @property
+    def _degrees(self) -> int:
+        return 3
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        s = self._scaled_distances(left, right)
+        values: FloatArray = (1.0 + s) * np.exp(-s)
+        return values
+
+
+@dataclass(frozen=True)
+class Matern52(_Matern):
+    """The Matern kernel of smoothness 5/2: k = (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) ||x - x'|| / bandwidth.
+
+    Parameters
+    ----------
+    bandwidth : float > 0, the length scale in units of the input
+
+    Raises
+    ------
+    ConfigError : the bandwidth is not a positive finite number
+
+    Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
+    """
+
+    name: str = "matern52"
+
+    @property
+    def rule(self) -> KernelRule:
+        """(1 + scale r + (scale r)^2 / 3) exp(-scale r)."""
+        return KernelRule(MATERN52, math.sqrt(5.0) / self.bandwidth, 0.0, 0)
+
+    @property
+    def _degrees(self) -> int:
+        return 5
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        s = self._scaled_distances(left, right)
+        values: FloatArray = (1.0 + s + s * s / 3.0) * np.exp(-s)
+        return values
+
+
+# Kernels of the inner product, which are not shift-invariant.
+
+MOST_DEGREE = 1000  # beyond, powers of anything but 1 leave the range of floats
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """The polynomial kernel k(x, x') = (scale <x, x'> + offset)^degree.
+
+    Parameters
+    ----------
+    degree : int >= 1; scale : float > 0, per squared unit of input; offset : float >= 0, or it is not positive definite
+
+    Raises
+    ------
+    ConfigError : a parameter is outside its range
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.3: a kernel that is not shift-invariant, for NOGD.
+    """
+
+    degree: int = 3
+    scale: float = 1.0
+    offset: float = 1.0
+    name: str = "polynomial"
+
+    def __post_init__(self) -> None:
+        if check_at_least("degree", self.degree, 1) > MOST_DEGREE:
+            raise ConfigError(f"degree = {self.degree:g}, but it takes a whole number up to {MOST_DEGREE:,}.")
+        check_positive("scale", self.scale)
+        if not (math.isfinite(self.offset) and self.offset >= 0):
+            raise ConfigError(f"offset = {self.offset!r}, but it takes a finite number of at least 0.")
+
+    @property
+    def rule(self) -> KernelRule:
+        """(scale <x, x'> + offset)^degree."""
+        return KernelRule(POLYNOMIAL, float(self.scale), float(self.offset), int(self.degree))
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        with np.errstate(over="ignore"):  # infinity says it, and whoever asked looks at it
+            values: FloatArray = (self.scale * _products(left, right) + self.offset) ** self.degree
+        return values
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The linear kernel k(x, x') = <x, x'>."""
+
+    name: str = "linear"
+
+    @property
+    def rule(self) -> KernelRule:
+        """<x, x'>."""
+        return KernelRule(LINEAR, 1.0, 0.0, 0)
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        return _products(left, right)
+
+
+def _products(left: FloatArray, right: FloatArray) -> FloatArray:
+    values: FloatArray = np.asarray(left, dtype=np.float64) @ np.asarray(right, dtype=np.float64).T
+    return values
+
+
+# A kernel of the user's own.
+
+
+@dataclass(frozen=True)
+class CustomKernel:
+    """A positive definite function of the user's own, for Nystrom maps and NOGD; a model file cannot hold its code.
+
+    Parameters
+    ----------
+    name : what messages call it
+    function : takes left (m, d) and right (n, d) and gives the values of all pairs, (m, n); a value may depend on its
+        own two rows only. A function at the top of a module can be sent to worker processes, a lambda cannot.
+
+    Raises
+    ------
+    ConfigError : the function cannot be called
+    DataError : it gave another shape, or values that are not finite (`matrix`)
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.3: the Nystrom method takes any positive definite kernel.
+    """
+
+    name: str
+    function: Callable[[FloatArray, FloatArray], FloatArray]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise ConfigError(
+                f"The kernel {self.name!r} was given {self.function!r}, but it takes a function of two blocks of rows, "
+                "(m, d) and (n, d), that returns their (m, n) kernel values."
+            )
+
+    @property
+    def rule(self) -> None:
+        """None: compiled code does not know it."""
+        return
+
+    def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Kernel values of every row of left (m, d) with every row of right (n, d): (m, n), float64."""
+        values = np.asarray(self.function(np.asarray(left), np.asarray(right)), dtype=np.float64)
+        if values.shape != (len(left), len(right)):
+            raise DataError(
+                f"The kernel {self.name!r} returned values of shape {values.shape} for {len(left)} and {len(right)} "
+                f"rows, but ({len(left)}, {len(right)}) are expected."
+            )
+        if not np.isfinite(values).all():
+            raise DataError(f"The kernel {self.name!r} returned values that are not finite. Look at its function.")
+        return values
+
+
+# Kernels by name: from options, and to and from what a model file holds.
+
+KnownKernel = Gaussian | Laplacian | Matern32 | Matern52 | Polynomial | Linear
+
+KERNELS: dict[str, type[KnownKernel]] = {
+    kernel.name: kernel for kernel in (Gaussian, Laplacian, Matern32, Matern52, Polynomial, Linear)
+}
+
+
+def kernel_parameters(name: str) -> tuple[str, ...]:
+    """What a kernel of KERNELS takes, such as ("bandwidth",), or ConfigError for an unknown one."""
+    kind = KERNELS[check_choice("kernel", name, KERNELS)]
+    return tuple(field.name for field in fields(kind) if field.name != "name")
+
+
+def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
+    """Make a kernel of KERNELS from its parameters by name.
+
+    Raises
+    ------
+    ConfigError : the name is unknown, or a parameter is unknown, missing or out of range
+
+    >>> make_kernel("matern32", {"bandwidth": 2.0})
+    Matern32(bandwidth=2.0, name='matern32')
+    """
+    known = kernel_parameters(name)
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        takes = ", ".join(known) or "no parameters"
+        raise ConfigError(f"The kernel {name!r} was given {', '.join(unknown)}, but it takes {takes}.")
+    try:
+        return KERNELS[name](**parameters)
+    except TypeError as error:
+        raise ConfigError(
+            f"The kernel {name!r} takes {', '.join(known)}, but {dict(parameters)} came: {error}."
+        ) from None
+
+
+def describe_kernel(kernel: Kernel) -> dict[str, Any]:
+    """Name and parameters as JSON; `make_kernel` takes them back.
+
+    Raises
+    ------
+    ConfigError : the kernel is not one of KERNELS: a model file holds data, never code that runs when it is loaded
+    """
+    if not isinstance(kernel, KnownKernel):
+        raise ConfigError(
+            f"The kernel {kernel.name!r} is a function of your own, which a model file cannot hold: loading a model "
+            f"runs no code. Use the learner in memory, or train with one of {', '.join(KERNELS)}."
+        )
+    parameters = {name: getattr(kernel, name) for name in kernel_parameters(kernel.name)}
+    return {"name": kernel.name, **parameters}
+
+
+def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
+    """The kernel that `describe_kernel` described, or ConfigError."""
+    if not isinstance(description, Mapping):
+        raise ConfigError(f"A kernel is told by keys and values, its name among them, but {description!r:.60} came.")
+    parameters = dict(description)
+    return make_kernel(str(parameters.pop("name", None)), parameters)
+
+
+def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
+    """The kernel, if it has a spectral density to draw from; otherwise ConfigError that says what to use instead.
+
+    what : the map that needs it, for the message
+    """
+    if not isinstance(kernel, ShiftInvariantKernel):
+        able = ", ".join(name for name, kind in KERNELS.items() if issubclass(kind, Scaled))
+        raise ConfigError(
+            f"The kernel {kernel.name!r} is not shift-invariant, so it has no frequencies for {what}. Use a Nystrom "
+            f"map (the solver nogd), which takes any kernel, or one of {able}."
+        )
+    return kernel

@@ -1,0 +1,1 @@
+"""Unattended retraining: contract, training, decision and publication."""

@@ -1,0 +1,347 @@
+"""The champion, the learner state of a version, and the training of a challenger."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.features.predictors import LinearPredictor, Predictor
+from okl.foundation.errors import CheckpointError, DataError
+from okl.foundation.locations import Place
+from okl.foundation.settings import TrainSettings
+from okl.foundation.telemetry import Observer
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.record import ShardRecord, Time
+from okl.models.file import Model
+from okl.models.registry import CHAMPION, RegisteredModel, Version
+from okl.runs.checkpoint import (
+    ARRAYS,
+    HEAD,
+    STATE,
+    complete_ones,
+    known_classes,
+    read_head,
+    read_value,
+    write_checkpoint,
+)
+from okl.runs.loop import Learnt, learn
+from okl.runs.plan import make_solver
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.base import Solver
+from okl.solvers.online.base import Progress
+from okl.solvers.online.solver import OnlineSolver, OnlineState
+from okl.solvers.subgradient.solver import SubgradientSolver
+
+# What a learner goes on from, beside its version: JSON and arrays, checked to the last byte; reading runs no code.
+#
+#     state/checkpoint.json, state.json, arrays.safetensors     as of a run that was broken off, see
+# okl.runs.checkpoint
+#
+# It is read by later versions of okl, too, as long as what it is made of has the same parts; otherwise it is refused,
+# and the model is learnt anew from its shards.
+
+NAME = "learner"
+
+
+def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
+    """Write what a finished learner goes on from.
+
+    Parameters
+    ----------
+    folder : which is made; about : what it belongs to, JSON
+
+    Raises
+    ------
+    OSError : it cannot be written
+    """
+    kept = replace(state, windows=(), segments=())  # of the data that were learnt: nothing of theirs is needed
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as place:
+        write_checkpoint(Path(place), NAME, kept, about, {}, None)
+        (written,) = complete_ones(Path(place), NAME)
+        written.rename(folder)
+
+
+def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
+    """The state, and what it belongs to.
+
+    Raises
+    ------
+    CheckpointError : it is missing or damaged, or made of parts that this okl has not
+    """
+    if isinstance(folder, Path):
+        return _load(folder)
+    with tempfile.TemporaryDirectory(prefix="okl-") as place:
+        for name in (HEAD, STATE, ARRAYS):
+            try:
+                (Path(place) / name).write_bytes((folder / name).read_bytes())
+            except DataError as error:
+                raise CheckpointError(f"{folder} cannot be read: {error}") from None
+        return _load(Path(place))
+
+
+def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
+    head = read_head(folder)
+    try:
+        state = read_value(head, {})
+    except KeyError as error:
+        raise CheckpointError(f"{folder}: {error} is no part of this okl.") from None
+    for one in _parts(state, set()):
+        required = [f.name for f in fields(one) if f.default is MISSING and f.default_factory is MISSING]
+        known = {field.name for field in fields(one)}
+        own = {name for name in vars(one) if not hasattr(type(one), name) or name in known}  # not what is computed once
+        if not own <= known or not set(required) <= own:
+            raise CheckpointError(f"{folder} was written by an okl whose {type(one).__name__} has other parts.")
+    if not isinstance(state, OnlineState):
+        raise CheckpointError(f"{folder} holds no state of an online learner.")
+    return state, head.about
+
+
+def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
+    """All instances of known dataclasses in a value."""
+    if id(value) in seen:
+        return
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _parts(item, seen)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _parts(item, seen)
+    elif is_dataclass(value) and type(value) in set(known_classes().values()):
+        seen.add(id(value))
+        yield value
+        for item in list(vars(value).values()):
+            yield from _parts(item, seen)
+
+
+# What a retraining begins with: the champion, all shards in its lineage, and how far in time they reach.
+
+LEARNER_STATE = "state"
+
+
+@dataclass(frozen=True, eq=False)
+class Champion:
+    """The version of now, opened.
+
+    learnt : SHA-256 of every shard in its lineage, in order, as often as it was learnt
+    ancestry : numbers of the versions that it goes back to, and its own
+    limit : of regression, the squared error that a row is missed above: the first of these versions' mean on reserved
+        rows, so that it was set before
+    """
+
+    version: Version
+    model: Model
+    learnt: tuple[str, ...]
+    ancestry: frozenset[int] = frozenset()
+    limit: float = 0.5
+
+    def state(self) -> tuple[OnlineState | None, str]:
+        """What an online learner goes on from; None and why, if there is none that this okl can go on from."""
+        try:
+            return load_state(self.version.files / LEARNER_STATE)[0], ""
+        except CheckpointError as error:
+            return None, f"{self.version} has no state to go on from: {error}"
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What was before this run.
+
+    champion : None before the first version; records : of all shards
+    """
+
+    champion: Champion | None
+    records: Mapping[str, ShardRecord] = field(default_factory=dict)
+
+    @property
+    def learnt(self) -> frozenset[str]:
+        """Shards of the champion's lineage."""
+        return frozenset(self.champion.learnt) if self.champion else frozenset()
+
+    @property
+    def parent(self) -> int | None:
+        """Number of the champion's version."""
+        return self.champion.version.number if self.champion else None
+
+    def accepted(self) -> list[ShardRecord]:
+        """Shards that may be learnt, in the order of learning."""
+        return sorted((one for one in self.records.values() if one.status == "accepted"), key=lambda one: one.order)
+
+    @property
+    def apart(self) -> int:
+        """Training rows of a champion that was published from a run, of which no shard is known; else 0."""
+        if self.champion is None or not self.learnt.isdisjoint(self.records):
+            return 0
+        return sum(int(shard.get("rows", 0)) for shard in self.champion.version.lineage.shards)
+
+    @property
+    def watermark(self) -> Time | None:
+        """Latest time of a shard that was learnt."""
+        times = [one.last_time for sha, one in self.records.items() if sha in self.learnt and one.last_time is not None]
+        texts = [one for one in times if isinstance(one, str)]
+        numbers = [one for one in times if not isinstance(one, str)]
+        return max(texts) if texts else max(numbers, default=None)
+
+
+def open_champion(model: RegisteredModel) -> Champion | None:
+    """The champion, None where nothing was published yet.
+
+    Raises
+    ------
+    ModelError : it is damaged; RegistryError : the registry cannot be read
+    """
+    head = model.head()
+    if head.state.champion is None:
+        return None
+    version = model.resolved(CHAMPION, head)
+    line = [*model.ancestry(version)][::-1]
+    learnt = tuple(str(shard["sha256"]) for one in line for shard in one.lineage.shards)
+    loaded = version.load()
+    return Champion(version, loaded, learnt, frozenset(one.number for one in line), _limit(loaded, line[0]))
+
+
+def _limit(model: Model, first: Version) -> float:
+    """The first version's mean squared error on reserved rows; the target's variance where nothing was decided."""
+    overall = (first.lineage.decision or {}).get("overall") or {}
+    target = model.schema.target_statistics
+    return float(overall.get("challenger") or (target.standard_deviation**2 if target else 0.0) or 0.5)
+
+
+def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
+    """Whether a shard's time is at least the first, and below the last, where they are given; none has no window."""
+    if first is None and last is None:
+        return True
+    if record.first_time is None or record.last_time is None:
+        return False
+    kind = str if isinstance(record.first_time, str) else float
+    begins, ends = record.first_time, record.last_time
+    return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]
+
+
+# How a challenger is learnt: an online learner goes on with new shards, a batch solver solves a window anew.
+
+
+@dataclass(frozen=True, eq=False)
+class Challenger:
+    """What was learnt.
+
+    data : the shards that were read; learnt : of these, those that this version learnt and its parent had not
+    how : one sentence; seconds : of learning; bytes_read : of part files
+    curve : of an online learner, a row a shard: its name, rows, progressive error and that of the majority or mean
+    """
+
+    solver: Solver[Any]
+    state: Any
+    data: Dataset
+    learnt: tuple[ShardRecord, ...]
+    how: str
+    seconds: float
+    bytes_read: int
+    curve: tuple[dict[str, Any], ...] = field(default=())
+
+    @property
+    def predictor(self) -> Predictor:
+        """What it learnt."""
+        return self.solver.predictor(self.state)
+
+    @property
+    def online(self) -> bool:
+        """Whether it can go on with the shards that come."""
+        return isinstance(self.solver, OnlineSolver)
+
+
+def is_online(settings: TrainSettings, data: Dataset) -> bool:
+    """Whether the settings mean a learner that goes on with new rows."""
+    return isinstance(make_solver(settings, data), OnlineSolver)
+
+
+def learn_shards(
+    settings: TrainSettings,
+    store: ShardStore,
+    begin: OnlineState | None,
+    records: Sequence[ShardRecord],
+    execution: Execution,
+    observer: Observer,
+) -> Challenger:
+    """Learn shards one after the other, each as a data set of its own.
+
+    So what is learnt does not depend on how many of them came in one run: the same bits as one a night.
+
+    Parameters
+    ----------
+    begin : what the champion had learnt; None: a learner is settled on a sample of all these shards
+
+    Raises
+    ------
+    DivergedError : what is learnt is no longer finite
+    """
+    whole = store.union(list(records))
+    if begin is None:
+        first = make_solver(settings, whole)
+        assert isinstance(first, OnlineSolver), "is_online says so"
+        state, how = first.start(whole, execution), f"begun anew on {len(records)} shards"
+    else:
+        state, how = begin, f"gone on with {len(records)} new shards"
+    seconds, curve = 0.0, []
+    solver: OnlineSolver | None = None
+    for record in records:
+        data = store.dataset(record)
+        made = make_solver(settings, data)
+        assert isinstance(made, OnlineSolver), "is_online says so"
+        solver, before = made, state.learned.progress
+        done = learn(solver, solver.continued(state, data), data, execution, observer)
+        state, seconds = done.state, seconds + done.seconds
+        curve.append(_row(record, state.learned.progress.since(before)))
+    assert solver is not None, "there is a shard"
+    size = settings.passes * _bytes(whole)
+    return Challenger(solver, state, whole, tuple(records), how, seconds, size, tuple(curve))
+
+
+def solve_window(
+    settings: TrainSettings,
+    store: ShardStore,
+    window: Sequence[ShardRecord],
+    new: Sequence[ShardRecord],
+    execution: Execution,
+    observer: Observer,
+    warm: Predictor | None = None,
+) -> Challenger:
+    """Solve a batch problem over the latest shards.
+
+    Parameters
+    ----------
+    window : shards that are read; new : of these and those before, what the champion had not
+    warm : a solution of the same problem for other shards: it is begun from, and its feature map stays
+
+    Raises
+    ------
+    DivergedError : the method has diverged
+    """
+    data = store.union(list(window))
+    solver = make_solver(settings, data)
+    how = f"solved anew over the latest {len(window)} shards"
+    if isinstance(solver, AcceleratedSolver | SubgradientSolver) and isinstance(warm, LinearPredictor):
+        state: Any = solver.start(data, execution, warm)
+        how = f"{how}, from the champion's solution and in its feature map"
+    else:
+        state = solver.start(data, execution)
+    done: Learnt = learn(solver, state, data, execution, observer)
+    return Challenger(solver, done.state, data, tuple(new), how, done.seconds, _bytes(data))
+
+
+def same_place(settings: TrainSettings, place: str) -> TrainSettings:
+    """The settings with the store as their data, which they do not look at."""
+    return settings.model_copy(update={"data": place, "out": None, "ingest": None})
+
+
+def _bytes(data: Dataset) -> int:
+    return sum(shard.size_bytes for shard in data.split("train"))
+
+
+def _row(record: ShardRecord, grown: Progress) -> dict[str, Any]:
+    return {"shard": record.name, "rows": grown.rows, "error": grown.error, "baseline_error": grown.baseline_error}

@@ -1,0 +1,459 @@
+"""The data contract: violations by kind, with figures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import stats
+
+from okl.data.dataset import ColumnStatistics, Encoding, Schema
+from okl.data.encoder import unfit
+from okl.data.ingest.reference import text_labels
+from okl.data.ingest.sources import Source
+from okl.data.values import is_number, is_text
+from okl.foundation.errors import DataError, PlaceError
+from okl.foundation.locations import Place, size_of
+from okl.lifecycle.profile import Profile, Range, Vector, merged_statistics, open_shard, profile_of, time_in_name
+from okl.lifecycle.record import Finding, ShardRecord, Time
+from okl.lifecycle.settings import ContractSettings
+
+# What shards are compared with: all that was accepted so far, or the reference's own statistics before that.
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Figures of the rows so far.
+
+    schema : the reference; columns : of each input; target : of regression; class_counts : by the reference's labels
+    rows : by the digest of their values, which shard holds them; watermark : latest time that was learnt
+    n_rows : that were counted, 0 before the first shard
+    """
+
+    schema: Schema
+    columns: tuple[ColumnStatistics, ...]
+    class_counts: tuple[int, ...]
+    target: ColumnStatistics | None
+    rows: dict[str, str]
+    watermark: Time | None = None
+    n_rows: int = 0
+
+    def limits(self, widening: float) -> Range:
+        """The ranges so far, widened by so many times their own width to either side.
+
+        A column that never changed is held to nothing: scaling makes it 0.
+        """
+        lowest, highest = _widened(self.columns, widening)
+        if self.target is None or self.schema.task != "regression":
+            return Range(lowest, highest)
+        (low,), (high,) = _widened((self.target,), widening)
+        return Range(lowest, highest, float(low), float(high))
+
+
+def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Time | None = None) -> Baseline:
+    """Of the shards that were accepted, if there are any."""
+    measured = [record for record in accepted if record.columns]
+    rows = {record.rows_sha256: record.sha256 for record in accepted if record.rows_sha256}
+    if not measured:
+        return Baseline(
+            schema, schema.feature_statistics, schema.class_counts, schema.target_statistics, rows, watermark
+        )
+    counts = np.array([record.class_counts for record in measured], dtype=np.int64).sum(axis=0)
+    targets = [(record.target,) for record in measured if record.target is not None]
+    return Baseline(
+        schema,
+        merged_statistics([record.columns for record in measured]),
+        tuple(counts.tolist()) if schema.labels else (),
+        merged_statistics(targets)[0] if targets else schema.target_statistics,
+        rows,
+        watermark,
+        sum(record.rows for record in measured),
+    )
+
+
+def _widened(columns: tuple[ColumnStatistics, ...], widening: float) -> tuple[Vector, Vector]:
+    lowest = np.array([column.minimum for column in columns])
+    highest = np.array([column.maximum for column in columns])
+    room = np.where(lowest == highest, np.inf, widening * (highest - lowest))
+    return lowest - room, highest + room
+
+
+# Values that are missing, and text that training never saw: their shares in a shard, beside those so far.
+#
+# What fills a missing number, and the input that all rare words share, hide both from the figures of inputs.
+
+Counts = NDArray[np.int64]
+
+
+def missing_findings(
+    missing: Counts, rows: int, name: str, baseline: Baseline, contract: ContractSettings
+) -> Iterator[Finding]:
+    """Columns that hold no value more often than so far; where rows without one cannot be learnt, at all.
+
+    missing : rows without a value in each source column
+    """
+    schema = baseline.schema
+    before = _missing_so_far(baseline)
+    text = {encoding.column for encoding in schema.encodings if encoding.kind == "category"}
+    found: dict[str, float] = {}
+    none = True
+    for column, count in zip(schema.source_columns, missing.tolist(), strict=True):
+        never = schema.missing == "error" and column not in text
+        if count / rows > (0.0 if never else before[column] + contract.missing_share):
+            found[column], none = count / rows, none and never
+    if found:
+        so_far = {column: "" if not before[column] else f" ({before[column]:.1%} so far)" for column in found}
+        told = [f"{column} in {share:.1%} of rows{so_far[column]}" for column, share in found.items()]
+        expected = "none" if none else f"{contract.missing_share:.1%} more than so far, at most"
+        yield Finding(
+            "missing-values",
+            f"{name} misses values: {_shown(told)}; expected {expected}.",
+            {"shares": found, "so_far": before, "limit": 0.0 if none else contract.missing_share},
+        )
+
+
+def unseen_findings(
+    columns: Sequence[ColumnStatistics], missing: Counts, rows: int, name: str, baseline: Baseline,
+    contract: ContractSettings,
+) -> Iterator[Finding]:  # fmt: skip
+    """Text columns whose values are more often none of those that have an input of their own than so far.
+
+    columns : of the shard's inputs; missing : rows without a value in each source column
+    """
+    schema = baseline.schema
+    gone = dict(zip(schema.source_columns, (missing / rows).tolist(), strict=True))
+    found: dict[str, list[float]] = {}
+    for encoding in schema.encodings:
+        if encoding.kind != "category":
+            continue
+        before = _unseen(encoding, schema, baseline.columns, 0.0)
+        # a row without a value has zeros, or is left out, if none was missing in training
+        hidden = 0.0 if encoding.missing or schema.missing == "drop" else gone[encoding.column]
+        now = _unseen(encoding, schema, columns, hidden)
+        if now - before > contract.unseen_share:
+            found[encoding.column] = [before, now]
+    if found:
+        told = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in found.items()]
+        yield Finding(
+            "unseen-values",
+            f"{name} holds values without an input of their own: {_shown(told)}; expected "
+            f"{contract.unseen_share:.1%} more than so far, at most.",
+            {"shares": found, "limit": contract.unseen_share},
+        )
+
+
+def _missing_so_far(baseline: Baseline) -> dict[str, float]:
+    schema = baseline.schema
+    kinds = {encoding.column: encoding for encoding in schema.encodings}
+    place = {name: index for index, name in enumerate(schema.features)}
+    shares = {}
+    for column in schema.source_columns:
+        encoding = kinds.get(column)
+        if encoding is None:
+            count = baseline.columns[place[column]].count
+            shares[column] = max(0.0, 1.0 - count / baseline.n_rows) if baseline.n_rows else 0.0
+        else:  # if none was missing in training, nobody counted since
+            known = encoding.missing and encoding.inputs[-1] in place
+            shares[column] = baseline.columns[place[encoding.inputs[-1]]].mean if known else 0.0
+    return shares
+
+
+def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatistics], hidden: float) -> float:
+    """Share of rows with a value that has no input of its own; hidden : of rows that have no value, and no input."""
+    means = dict(zip(schema.features, (column.mean for column in columns), strict=True))
+    if encoding.other:
+        return means.get(encoding.inputs[len(encoding.categories)], 0.0)
+    return max(0.0, 1.0 - hidden - sum(means.get(name, 0.0) for name in encoding.inputs))
+
+
+def _shown(words: list[str]) -> str:
+    return ", ".join(words[:5]) + (f", and {len(words) - 5} more" if len(words) > 5 else "")
+
+
+# Whether the values of a shard are like those so far: label shares, ranges, means, columns that stopped changing.
+#
+# Every limit is on the size of a difference, as with many rows the least difference is none of chance; and where
+# chance alone might make one of that size, a test at a tiny level is asked, too.
+
+TWO_VALUED = 1e-4  # rounding of the figures of a column of two values
+SHOWN = 20
+
+
+def distribution_findings(
+    profile: Profile, name: str, baseline: Baseline, contract: ContractSettings
+) -> Iterator[Finding]:
+    """What is unlike the rows so far."""
+    yield from _labels(profile, name, baseline, contract)
+    yield from _ranges(profile, name, baseline, contract)
+    schema = baseline.schema
+    pairs = dict(zip(schema.features, zip(baseline.columns, profile.columns, strict=True), strict=True))
+    if schema.task == "regression" and baseline.target is not None and profile.target is not None:
+        pairs[schema.target] = (baseline.target, profile.target)
+    shifts = {column: mean_shift(*pair) for column, pair in pairs.items()}
+    if moved := {column: shift for column, shift in shifts.items() if abs(shift) > contract.mean_shift}:
+        told = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
+        yield Finding(
+            "mean-shift",
+            f"{name}: means have moved, in standard deviations: {', '.join(told[:5])}; expected "
+            f"{contract.mean_shift:g} at most.",
+            {"shifts": dict(list(moved.items())[:SHOWN]), "limit": contract.mean_shift},
+        )
+    constant = [column for column, pair in pairs.items() if stopped_changing(*pair, contract.level)]
+    if constant and not contract.constant_columns:
+        values = {column: pairs[column][1].mean for column in constant[:SHOWN]}
+        told = [f"{column} is always {value:g}" for column, value in values.items()]
+        yield Finding(
+            "constant-column", f"{name}: columns have stopped changing: {', '.join(told[:5])}.", {"values": values}
+        )
+
+
+def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[float, float]:
+    """Half the sum of the differences of label shares, and the p-value of the G-test that they are one.
+
+    Parameters
+    ----------
+    before, now : (n_labels,) rows of each label
+
+    Source: Sokal & Rohlf, Biometry, 1981, section 17.4 (G-test of independence).
+    """
+    present = (before + now) > 0
+    table = np.stack([before[present], now[present]])
+    if table.shape[1] < 2 or not table.sum(axis=1).all():
+        return 0.0, 1.0
+    distance = 0.5 * float(np.abs(before / before.sum() - now / now.sum()).sum())
+    return distance, float(stats.chi2_contingency(table, correction=False, lambda_="log-likelihood").pvalue)
+
+
+def mean_shift(before: ColumnStatistics, now: ColumnStatistics) -> float:
+    """How far the mean has moved, in the larger of the two standard deviations; 0 for a column that never changed.
+
+    Columns of two values are let be: they are shares, and a share may become any other.
+    """
+    spread = max(before.standard_deviation, now.standard_deviation)
+    if before.constant or spread == 0.0 or now.count == 0 or two_valued(before):
+        return 0.0
+    return (now.mean - before.mean) / spread
+
+
+def two_valued(column: ColumnStatistics) -> bool:
+    """Whether a column takes its least and its largest value only.
+
+    The variance of what lies in [a, b] is (mean - a)(b - mean) at most, and that for two values only.
+    Source: Bhatia & Davis, American Mathematical Monthly 107(4), 2000.
+    """
+    most = (column.mean - column.minimum) * (column.maximum - column.mean)
+    return not column.constant and abs(column.standard_deviation**2 - most) <= TWO_VALUED * most
+
+
+def stopped_changing(before: ColumnStatistics, now: ColumnStatistics, level: float) -> bool:
+    """Whether a column is constant now, and chance would not make so many rows alike, were they as before.
+
+    With c the value now, E (X - c)^2 = spread^2 + (mean - c)^2 is at most P(X != c) max (X - c)^2: so at least that
+    share of rows is expected to differ.
+    """
+    if not now.constant or now.count == 0 or before.constant or two_valued(before):
+        return False
+    farthest = max(abs(before.maximum - now.mean), abs(before.minimum - now.mean))
+    differ = (before.standard_deviation**2 + (before.mean - now.mean) ** 2) / farthest**2
+    return now.count * float(np.log1p(-min(differ, 1.0 - 1e-12))) < float(np.log(level))
+
+
+def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
+    labels = baseline.schema.labels
+    if not labels:
+        return
+    now = np.array([profile.labels.get(label, 0) for label in labels], dtype=np.int64)
+    distance, p_value = label_distance(np.array(baseline.class_counts, dtype=np.int64), now)
+    if distance > contract.label_distance and p_value < contract.level:
+        before = np.array(baseline.class_counts) / sum(baseline.class_counts)
+        shares = {str(label): [float(b), float(n)] for label, b, n in zip(labels, before, now / now.sum(), strict=True)}
+        worst = max(shares, key=lambda label: abs(shares[label][1] - shares[label][0]))
+        yield Finding(
+            "label-shares",
+            f"{name}: the shares of labels are {distance:.2f} from those so far (expected {contract.label_distance:g} "
+            f"at most): {worst} was {shares[worst][0]:.1%} and is {shares[worst][1]:.1%}.",
+            {"distance": distance, "p_value": p_value, "shares": shares},
+        )
+
+
+def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
+    schema = baseline.schema
+    counts = dict(zip(schema.features, profile.beyond.tolist(), strict=True))
+    if schema.task == "regression":
+        counts[schema.target] = profile.target_beyond
+    shares = {column: count / profile.rows for column, count in counts.items()}
+    if beyond := {column: share for column, share in shares.items() if share > contract.range_share}:
+        told = [f"{column} in {share:.1%} of rows" for column, share in beyond.items()]
+        yield Finding(
+            "out-of-range",
+            f"{name}: values lie far beyond what was seen so far: {', '.join(told[:5])}; expected "
+            f"{contract.range_share:.1%} at most.",
+            {"shares": dict(list(beyond.items())[:SHOWN]), "limit": contract.range_share},
+        )
+
+
+# The data contract: what is wrong with a shard, each with a kind, a sentence and figures.
+
+KINDS = (
+    "empty", "unreadable", "missing-column", "extra-column", "other-type", "too-few-rows", "too-many-rows",
+    "infinite-values", "missing-values", "unseen-values", "missing-targets", "unknown-label", "label-shares",
+    "out-of-range", "mean-shift", "constant-column", "repeated", "late", "contradiction", "unrelated",
+)  # fmt: skip
+HARD = frozenset(
+    {"empty", "unreadable", "missing-column", "other-type", "infinite-values", "missing-targets", "unknown-label",
+     "repeated"}
+)  # fmt: skip
+"""Kinds that nobody can release: such rows cannot be learnt, or have been."""
+FOUND_LATER = frozenset({"contradiction", "unrelated"})
+"""Kinds that the champion finds in shards that keep to the contract."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What was found about a shard; profile : None where its rows could not be looked at."""
+
+    findings: tuple[Finding, ...]
+    profile: Profile | None
+    first_time: Time | None = None
+    last_time: Time | None = None
+    of: str = ""
+
+
+def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None) -> Held:
+    """Hold a file to the contract: look at it once, and raise nothing about what it holds.
+
+    place, name : the file, and what to call it
+
+    Raises
+    ------
+    PlaceError : a store that does not answer
+    """
+    try:
+        if size_of(place) == 0:
+            return Held((Finding("empty", f"{name} is empty: it has no bytes.", {"bytes": 0}),), None)
+        source = open_shard(place, baseline.schema)
+        columns = tuple(_column_findings(source, name, baseline.schema, contract, time_column))
+        if any(finding.kind != "extra-column" for finding in columns):
+            return Held(columns, None)
+        profile = profile_of(source, baseline.schema, baseline.limits(contract.range_widening), time_column)
+    except PlaceError:
+        raise  # it tells nothing of the rows
+    except (DataError, OSError) as error:
+        return Held((_unreadable(name, str(error)),), None)
+    first, last = profile.first_time, profile.last_time
+    if time_column is None:
+        first = last = time_in_name(name)
+    findings = [*columns, *_row_findings(profile, name, baseline, contract)]
+    of = baseline.rows.get(profile.rows_sha256, "")
+    if of and profile.rows:
+        sentence = f"{name} holds the rows of the shard {of[:16]} again, in other bytes: it would be learnt twice."
+        findings.append(Finding("repeated", sentence, {"of": of}))
+    if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
+        findings.append(late)
+    return Held(tuple(findings), profile, first, last, of)
+
+
+def learnable(findings: Iterable[Finding]) -> bool:
+    """Whether rows can be learnt in spite of what was found, once somebody says so: a release of others is in vain."""
+    return not any(finding.kind in HARD for finding in findings)
+
+
+def contract_digest(contract: ContractSettings, time_column: str | None) -> str:
+    """What tells limits from other limits, 16 digits: shards that broke other ones are held again."""
+    return hashlib.sha256(f"{contract.model_dump_json()} {time_column}".encode()).hexdigest()[:16]
+
+
+def _unreadable(name: str, why: str) -> Finding:
+    if "holds no rows" in why or " is empty" in why:
+        return Finding("empty", f"{name} holds no rows.", {"rows": 0})
+    return Finding("unreadable", f"{name} cannot be read: {why}", {"error": why})
+
+
+def _column_findings(
+    source: Source, name: str, schema: Schema, contract: ContractSettings, time_column: str | None
+) -> Iterator[Finding]:
+    types = dict(zip(source.schema.names, source.schema.types, strict=True))
+    needed = [*schema.source_columns, schema.target, *schema.keys, *([time_column] if time_column else [])]
+    if missing := [column for column in dict.fromkeys(needed) if column not in types]:
+        yield Finding(
+            "missing-column",
+            f"{name} misses {len(missing)} of {len(needed)} columns: {_shown(missing)}.",
+            {"columns": missing},
+        )
+    extra = [column for column in types if column not in needed]
+    if extra and not contract.extra_columns:
+        yield Finding(
+            "extra-column",
+            f"{name} has {len(extra)} columns that the reference has not: {_shown(extra)}.",
+            {"columns": extra},
+        )
+    wrong = {
+        column: str(types[column])
+        for column in schema.source_columns
+        if column in types and unfit(schema, column, types[column])
+    }
+    if (kind := types.get(schema.target)) is not None and not _fits_target(schema, kind):
+        wrong[schema.target] = str(kind)
+    if wrong:
+        told = [f"{column} is {kind}" for column, kind in wrong.items()]
+        yield Finding("other-type", f"{name} has columns of other types: {_shown(told)}.", {"types": wrong})
+
+
+def _fits_target(schema: Schema, kind: pa.DataType) -> bool:
+    return is_text(kind) if text_labels(schema) else is_number(kind)
+
+
+def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
+    schema, rows = baseline.schema, profile.rows
+    if rows == 0:
+        yield Finding("empty", f"{name} holds no rows.", {"rows": 0})
+        return
+    if rows < contract.min_rows:
+        figures = {"rows": rows, "min_rows": contract.min_rows}
+        yield Finding("too-few-rows", f"{name} has {rows} rows; expected {contract.min_rows} at least.", figures)
+    if contract.max_rows is not None and rows > contract.max_rows:
+        figures = {"rows": rows, "max_rows": contract.max_rows}
+        yield Finding("too-many-rows", f"{name} has {rows:,} rows; expected {contract.max_rows:,} at most.", figures)
+    yield from _value_findings(profile, name, baseline, contract)
+    if unknown := {
+        str(label): n for label, n in profile.labels.items() if schema.labels and label not in schema.labels
+    }:
+        told = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
+        yield Finding(
+            "unknown-label",
+            f"{name}: target {schema.target!r} holds labels that the reference has not: {_shown(told)}.",
+            {"rows": dict(list(unknown.items())[:20])},
+        )
+    if rows >= contract.min_rows:
+        yield from distribution_findings(profile, name, baseline, contract)
+        yield from unseen_findings(profile.columns, profile.missing, rows, name, baseline, contract)
+
+
+def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
+    schema, rows = baseline.schema, profile.rows
+    counts = dict(zip(schema.features, profile.infinite.tolist(), strict=True)) | {
+        schema.target: profile.target_infinite
+    }
+    if infinite := {column: count for column, count in counts.items() if count}:
+        told = [f"{column} in {count} rows" for column, count in infinite.items()]
+        yield Finding("infinite-values", f"{name} holds infinite values: {_shown(told)}.", {"rows": infinite})
+    yield from missing_findings(profile.missing, rows, name, baseline, contract)
+    if profile.target_missing and schema.missing != "drop":
+        yield Finding(
+            "missing-targets",
+            f"{name} misses the target {schema.target!r} in {profile.target_missing} of {rows} rows.",
+            {"rows": profile.target_missing},
+        )
+
+
+def _late(name: str, last: Time | None, watermark: Time | None) -> Finding | None:
+    if last is None or watermark is None or isinstance(last, str) != isinstance(watermark, str):
+        return None
+    if not last < watermark:  # type: ignore[operator]  # both are texts, or both numbers
+        return None
+    sentence = f"{name} ends at {last}, but rows up to {watermark} have been learnt: it is older than the watermark."
+    return Finding("late", sentence, {"last_time": last, "watermark": watermark})

@@ -1,0 +1,553 @@
+"""The decision between champion and challenger by paired tests on reserved rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from scipy import stats
+
+from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.encoder import number_of_word
+from okl.data.executor import Execution
+from okl.data.order import plan_windows
+from okl.data.reading import load_window
+from okl.data.values import codes_of, is_number, numbers
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.locations import readable
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.lifecycle.champion import Challenger, Known
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.record import ShardRecord
+from okl.lifecycle.settings import RetrainSettings
+from okl.metrics.counts import predicted_classes
+from okl.report.format import scalars
+from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_own_unit, predictor_tallies
+
+# Two predictors on the same rows: sums that merge, over all rows and over slices of them.
+
+ALL, NEWEST, BEFORE, SHARD = "", "newest", "before", "shard "  # names of slices
+MOST_VALUES = 20  # of a column that rows are told apart by; a column of more is cut at its mean and one spread about it
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Sums over rows; a loss is 1 for a wrong class, or the squared error in the target's unit.
+
+    rows; first, second : sums of the losses; differences : sum of the squares of first minus second, row by row
+    agreement : (K, K) of the first, rows of true class i predicted as j; for regression (2, 3) sums of x, x^2, x t and
+        of t, t^2, 1, where x and t are its prediction and the target, from the reference's mean
+    beyond : rows whose loss by the first is above a limit
+    """
+
+    rows: int
+    first: float
+    second: float
+    differences: float
+    agreement: Doubles
+    beyond: int = 0
+
+    def plus(self, other: Pairs) -> Pairs:
+        """Over the rows of both."""
+        return Pairs(
+            self.rows + other.rows,
+            self.first + other.first,
+            self.second + other.second,
+            self.differences + other.differences,
+            self.agreement + other.agreement,
+            self.beyond + other.beyond,
+        )
+
+    @property
+    def only_first(self) -> int:
+        """Rows of classes that the first alone gets wrong."""
+        return round((self.differences + self.first - self.second) / 2)
+
+    @property
+    def only_second(self) -> int:
+        """Rows of classes that the second alone gets wrong."""
+        return round((self.differences - self.first + self.second) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PairWork:
+    """Work on a shard: score its rows with two predictors.
+
+    slices : columns by whose values rows are told apart; limit : of the loss, above which rows are counted
+    Called with a shard, it tells sums by slice, ALL for all rows.
+    """
+
+    data: Dataset
+    first: Predictor
+    second: Predictor
+    precision: Precision
+    slices: tuple[str, ...] = ()
+    limit: float = 0.5
+
+    def __call__(self, shard: Shard) -> dict[str, Pairs]:
+        """Sums of one shard by slice."""
+        schema = self.data.schema
+        names = {column: self._values(shard, column) for column in self.slices}
+        found: dict[str, Pairs] = {}
+        done = 0
+        for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
+            rows = load_window(self.data, window, self.precision)
+            targets = np.asarray(in_own_unit(schema, rows.targets), dtype=np.float64)
+            scores = [in_own_unit(schema, one.scores(rows.inputs)) for one in (self.first, self.second)]
+            lost = [_losses(schema, score, targets) for score in scores]
+            here = slice(done, done + len(targets))
+            done = here.stop
+            masks = {ALL: np.ones(len(targets), dtype=bool)}
+            for column, values in names.items():
+                part = values[here]
+                masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
+            for name, mask in masks.items():
+                pairs = _pairs(schema, scores[0][mask], targets[mask], lost[0][mask], lost[1][mask], self.limit)
+                found[name] = found[name].plus(pairs) if name in found else pairs
+        return found
+
+    def _values(self, shard: Shard, column: str) -> NDArray[Any]:
+        """What a row's slice is called, (rows,), in the shard's order."""
+        with readable(self.data.path(shard), shard.size_bytes, shard.sha256) as file:
+            values = pq.read_table(file, columns=[column]).column(column).combine_chunks()
+        return _names(self.data.schema, column, values)
+
+
+def compare(
+    data: Dataset,
+    shards: Sequence[Shard],
+    first: Predictor,
+    second: Predictor,
+    precision: Precision,
+    execution: Execution,
+    slices: tuple[str, ...] = (),
+    limit: float = 0.5,
+) -> dict[str, Pairs]:
+    """Sums of two predictors over some shards, by slice; added up in the order of the shards.
+
+    Raises
+    ------
+    ConfigError : a slice by a column that the data set has not
+    """
+    check_slices(data.schema, slices)
+    total: dict[str, Pairs] = {}
+    for part in execution.map(PairWork(data, first, second, precision, slices, limit), shards):
+        total |= merged(total, part)
+    return total
+
+
+def merged(one: Mapping[str, Pairs], other: Mapping[str, Pairs]) -> dict[str, Pairs]:
+    """Sums of both, by slice."""
+    return dict(one) | {name: one[name].plus(pairs) if name in one else pairs for name, pairs in other.items()}
+
+
+def check_slices(schema: Schema, slices: Sequence[str]) -> None:
+    """Raise ConfigError for a column that is neither an input nor a key."""
+    for name in slices:
+        if name not in (*schema.features, *schema.keys):
+            raise ConfigError(
+                f"slices names the column {name!r}, which is no input and no key. Name one of these, or make it a key "
+                "when the model is begun: ingest.keys."
+            )
+
+
+def _losses(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
+    if schema.task == "regression":
+        return np.asarray(np.square(scores - targets), dtype=np.float64)
+    true = targets > 0 if schema.task == "binary" else targets
+    return np.asarray(predicted_classes(scores) != true.astype(np.int64), dtype=np.float64)
+
+
+def _pairs(
+    schema: Schema, scores: FloatArray, targets: Doubles, first: Doubles, second: Doubles, limit: float
+) -> Pairs:
+    sums = float(first.sum()), float(second.sum()), float(np.square(first - second).sum())
+    return Pairs(len(targets), *sums, _agreement(schema, scores, targets), int((first > limit).sum()))
+
+
+def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
+    if schema.task == "regression":
+        mean = schema.target_statistics.mean if schema.target_statistics else 0.0
+        x, t = np.asarray(scores, dtype=np.float64) - mean, targets - mean
+        return np.array([[x.sum(), (x * x).sum(), (x * t).sum()], [t.sum(), (t * t).sum(), float(len(t))]])
+    n = len(schema.labels)
+    true = (targets > 0 if schema.task == "binary" else targets).astype(np.int64)
+    counts = np.bincount(true * n + predicted_classes(scores), minlength=n * n)
+    return counts.reshape(n, n).astype(np.float64)
+
+
+def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
+    if not is_number(values.type):
+        words = pc.dictionary_encode(pc.fill_null(values.cast(pa.string()), "none"))
+        _check_few(column, len(words.dictionary))
+        return np.array([_group_name(word) for word in words.dictionary.to_pylist()], dtype=str)[codes_of(words)]
+    raw = numbers(values).astype(np.float64)
+    if column in schema.features:
+        told = schema.feature_statistics[schema.features.index(column)]
+        whole = told.maximum - told.minimum < MOST_VALUES and bool((raw == np.rint(raw)).all())
+        if not whole:
+            edges = told.mean + told.standard_deviation * np.array([-1.0, 0.0, 1.0])
+            names = [
+                f"below {edges[0]:.4g}",
+                *(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)),
+            ]
+            return np.array([*names, f"above {edges[2]:.4g}"])[np.searchsorted(edges, raw)]
+    each, index = np.unique(raw, return_inverse=True)
+    _check_few(column, len(each))
+    return np.array([_number_name(value) for value in each])[index]
+
+
+def _group_name(word: str) -> str:
+    """A value in text; digits are the number, so that 01 of one shard and 1 of another are one group."""
+    value = number_of_word(word)
+    return word if value is None else _number_name(value)
+
+
+def _number_name(value: float) -> str:
+    """Whole numbers by all their digits; others by as many as float32 tells apart."""
+    return f"{value:.0f}" if value == np.rint(value) and abs(value) < 2.0**53 else f"{value:.7g}"
+
+
+def _check_few(column: str, n_values: int) -> None:
+    if n_values > MOST_VALUES**2:
+        raise DataError(
+            f"The key {column!r} has {n_values:,} values in a shard, but slices are told by {MOST_VALUES**2} at most. "
+            "Name one of few values."
+        )
+
+
+# Champion or challenger: paired tests on rows that neither has learnt, a margin, and a reason as a sentence.
+#
+# Rows change in time or they do not, and nobody says which. "better" looks at the newest reserved rows first, those
+# of the shards that the challenger has learnt and the champion has not: there it must make fewer mistakes. Where that
+# may be chance, it must not be worse on the reserved rows before by more than chance: a shard that is noise makes a
+# challenger that is, as only a real change makes one that is clearly better on the newest rows and worse on those
+# before.
+#
+# Each night's newest reserved rows are looked at for the first time if the night before was published. While
+# challengers are kept they are looked at again, with more: from the second look on, the k-th has level / (k (k + 1)),
+# so that all of them together spend one and a half times the level at most.
+
+FEWEST_ROWS = 30  # of a slice that counts
+TESTS = {
+    "binary": "exact McNemar test",
+    "multiclass": "exact McNemar test",
+    "regression": "paired t-test of squared errors",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Champion and challenger on the same rows.
+
+    champion, challenger : mistake rate, or mean squared error in the target's unit; gain : the former minus the latter
+    p_better, p_worse : one-sided, that so much is chance
+    """
+
+    rows: int
+    champion: float
+    challenger: float
+    gain: float
+    p_better: float
+    p_worse: float
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a challenger is published.
+
+    needed : "better": better by the margin on the newest rows, and clearly so, or on those before not clearly worse;
+        "clearly better": on all of them, by the margin, and that is none of chance; "not worse": on all of them not
+        worse by more than the margin, and what it is worse by may be chance
+    margin : of the mistake rate, of regression as a share of the champion's squared error
+    level : of the tests; slice_margin : by which no slice may be worse beyond chance, as the margin
+    shards : whether each shard is such a slice; otherwise shards are only told, as what changes in time is learnt by
+        forgetting what was
+    """
+
+    needed: Literal["better", "clearly better", "not worse"] = "better"
+    margin: float = 0.0
+    level: float = 0.05
+    slice_margin: float = 0.02
+    shards: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided, and why.
+
+    kind : "publish" or "keep"; reason : one sentence; test : by which; overall : of all rows; slices : by name
+    worse_slices : names of those that are worse beyond chance and margin
+    newest, before : of the rows of shards that the challenger alone has learnt, and of those before
+    """
+
+    kind: Literal["publish", "keep"]
+    reason: str
+    test: str
+    overall: Verdict | None
+    slices: Mapping[str, Verdict]
+    worse_slices: tuple[str, ...] = ()
+    newest: Verdict | None = None
+    before: Verdict | None = None
+
+    @property
+    def publish(self) -> bool:
+        """Whether the challenger becomes champion."""
+        return self.kind == "publish"
+
+    def as_json(self) -> dict[str, Any]:
+        """For lineage and report; figures that are not finite are left out."""
+        return asdict(self) | {"slices": {name: asdict(one) for name, one in self.slices.items()}}
+
+
+def verdict_of(task: Task, pairs: Pairs) -> Verdict:
+    """What the sums of two predictors, the champion first, say.
+
+    Source: exact test of McNemar, Psychometrika 12, 1947, as in Dietterich, Neural Computation 10, 1998, section 3.1.
+    """
+    n = max(1, pairs.rows)
+    champion, challenger = pairs.first / n, pairs.second / n
+    better, worse = _paired_t(pairs) if task == "regression" else _mcnemar(pairs.only_first, pairs.only_second)
+    return Verdict(pairs.rows, champion, challenger, champion - challenger, better, worse)
+
+
+def decide(
+    task: Task,
+    pairs: Mapping[str, Pairs],
+    rule: Rule,
+    other: str = "the champion",
+    missing: tuple[str, ...] = (),
+    looks: int = 0,
+) -> Decision:
+    """Whether a challenger is published.
+
+    Parameters
+    ----------
+    pairs : sums of champion and challenger over reserved rows, by slice: ALL for all, NEWEST and BEFORE for the shards
+        that the challenger alone has learnt and those before; without these two all rows are the newest
+    other : what the challenger is compared with, for people
+    missing : labels that no reserved row has
+    looks : how often challengers of this champion were kept before
+    """
+    test = TESTS[task]
+    whole = pairs.get(ALL)
+    if whole is None or whole.rows == 0:
+        return Decision("keep", "There is no reserved row to judge on, so nothing was published.", test, None, {})
+    overall, newest = verdict_of(task, whole), verdict_of(task, pairs.get(NEWEST, whole))
+    before = verdict_of(task, pairs[BEFORE]) if BEFORE in pairs else None
+    level = rule.level / ((looks + 1) * (looks + 2)) if looks else rule.level
+    named = {
+        name: verdict_of(task, one)
+        for name, one in sorted(pairs.items())
+        if name not in (ALL, NEWEST, BEFORE) and one.rows >= FEWEST_ROWS
+    }
+    bound = {name: one for name, one in named.items() if rule.shards or not name.startswith(SHARD)}
+    worse = _worse_slices(task, bound, rule, level, overall.champion)
+    lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
+    figures = _figures(task, overall, newest, before, other) + lacking
+    if worse:
+        told = "; ".join(f"{name}: {_rates(task, named[name])}" for name in worse[:3])
+        publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({told})"
+    else:
+        publish, why = _by_rule(task, overall, newest, before, rule, level, other)
+    reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
+    return Decision("publish" if publish else "keep", reason, test, overall, named, worse, newest, before)
+
+
+def _worse_slices(
+    task: Task, bound: Mapping[str, Verdict], rule: Rule, level: float, champion: float
+) -> tuple[str, ...]:
+    """Those that are worse by more than the margin, and beyond chance, by Bonferroni."""
+    least = rule.slice_margin * (champion if task == "regression" else 1.0)
+    share = level / max(1, len(bound))
+    return tuple(name for name, one in bound.items() if -one.gain > least and one.p_worse <= share)
+
+
+def _by_rule(
+    task: Task, overall: Verdict, newest: Verdict, before: Verdict | None, rule: Rule, level: float, other: str
+) -> tuple[bool, str]:
+    by = f" by the margin of {rule.margin:g}" if rule.margin else ""
+    judged = newest if rule.needed == "better" else overall
+    margin = rule.margin * (judged.champion if task == "regression" else 1.0)
+    if rule.needed == "not worse":
+        if -judged.gain > margin and judged.p_worse <= level:
+            return False, f"the challenger is worse than {other}{by} (p = {judged.p_worse:.2g})"
+        return True, f"the challenger is not worse than {other}{by}"
+    where = " on the newest rows" if before is not None and rule.needed == "better" else ""
+    if judged.gain <= 0.0 or judged.gain < margin:
+        return False, f"the challenger is not better than {other}{by}{where}"
+    if judged.p_better <= level:
+        return True, f"the challenger is better than {other}{by}{where} (p = {judged.p_better:.2g})"
+    chance = f"that the challenger is better than {other}{where} may be chance (p = {judged.p_better:.2g})"
+    if before is None or rule.needed == "clearly better":
+        return False, chance
+    if before.gain < 0.0 and before.p_worse <= level:
+        return False, f"{chance}, and it is worse on those before (p = {before.p_worse:.2g})"
+    slight = f"by less than chance explains (p = {judged.p_better:.2g})"
+    return True, f"the challenger is better than {other}{by}{where}, {slight}, and not clearly worse on those before"
+
+
+def _mcnemar(only_champion: int, only_challenger: int) -> tuple[float, float]:
+    """One-sided p-values that the challenger is better, and worse, by chance."""
+    n = only_champion + only_challenger
+    if n == 0:
+        return 1.0, 1.0
+    return float(stats.binom.sf(only_champion - 1, n, 0.5)), float(stats.binom.sf(only_challenger - 1, n, 0.5))
+
+
+def _paired_t(pairs: Pairs) -> tuple[float, float]:
+    n = pairs.rows
+    if n < 2:
+        return 1.0, 1.0
+    mean = (pairs.first - pairs.second) / n
+    variance = max(0.0, (pairs.differences - n * mean**2) / (n - 1))
+    if variance == 0.0:
+        return (1.0, 1.0) if mean == 0.0 else (0.0, 1.0) if mean > 0 else (1.0, 0.0)
+    t = mean / math.sqrt(variance / n)
+    return float(stats.t.sf(t, n - 1)), float(stats.t.cdf(t, n - 1))
+
+
+def _figures(task: Task, overall: Verdict, newest: Verdict, before: Verdict | None, other: str) -> str:
+    if before is None:
+        return f"On {overall.rows:,} reserved rows: {_rates(task, overall, other)}."
+    return (
+        f"On the {newest.rows:,} newest reserved rows: {_rates(task, newest, other)}; on the {before.rows:,} before: "
+        f"{_rates(task, before, other)}."
+    )
+
+
+def _rates(task: Task, one: Verdict, other: str = "the champion") -> str:
+    if task == "regression":
+        return f"squared error {one.challenger:.6g}, {other} {one.champion:.6g}"
+    return f"{one.challenger:.2%} wrong, {other} {one.champion:.2%}"
+
+
+# Champion and challenger on the reserved rows of the latest shards, overall and by slice, and what follows from it.
+
+COUNTED = ("confusion", "reliability", "residual_histogram")
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """What came out.
+
+    shards : names of those whose reserved rows were looked at; metrics : by predictor
+    bytes_read : of part files; counted : what the challenger's mistakes are told by, and the labels
+    """
+
+    decision: Decision
+    shards: tuple[str, ...]
+    metrics: Mapping[str, Mapping[str, Any]]
+    bytes_read: int
+    counted: Mapping[str, Any] = field(default_factory=dict)
+
+
+def judge_challenger(
+    settings: RetrainSettings,
+    store: ShardStore,
+    known: Known,
+    accepted: Sequence[ShardRecord],
+    challenger: Challenger,
+    execution: Execution,
+    looks: int,
+) -> Judgement:
+    """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion.
+
+    accepted : shards that may be looked at; looks : how often challengers of this champion were kept before
+    """
+    schema, champion = challenger.data.schema, known.champion
+    learnt = {*known.learnt, *(record.sha256 for record in challenger.learnt)}
+    some = [record for record in accepted if record.sha256 in learnt]
+    chosen = judged_on(some, settings.holdout_shards, schema, known.learnt)
+    if not chosen:
+        nothing = Decision("keep", "Kept: there is no reserved row to judge on.", TESTS[schema.task], None, {})
+        return Judgement(nothing, (), {}, 0)
+    first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
+    constant = "the mean so far" if schema.task == "regression" else "the majority class"
+    rule = Rule(settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards)
+    return judge(
+        store, chosen, first, challenger.predictor, rule, execution, settings.slices,
+        "the champion" if champion else constant, known.learnt, looks,
+    )  # fmt: skip
+
+
+def judge(
+    store: ShardStore,
+    records: Sequence[ShardRecord],
+    first: Predictor,
+    second: Predictor,
+    rule: Rule,
+    execution: Execution,
+    slices: tuple[str, ...] = (),
+    other: str = "the champion",
+    known: Collection[str] = (),
+    looks: int = 0,
+) -> Judgement:
+    """Compare two predictors, the champion first.
+
+    Parameters
+    ----------
+    records : accepted shards whose reserved rows to look at; each is a slice of its own
+    other : what the first is, for people; known : SHA-256 of shards that the first has learnt
+    looks : how often challengers of this champion were kept before
+    """
+    pairs: dict[str, Pairs] = {}
+    parts: list[Dataset] = []
+    precision = second.precision
+    for record in records:
+        data = store.dataset(record)
+        parts.append(data)
+        if not data.split("test"):
+            continue
+        found = compare(data, data.split("test"), first, second, precision, execution, slices)
+        age = {BEFORE if record.sha256 in known else NEWEST: found[ALL]} if known else {}
+        pairs = merged(pairs, found | age | {f"{SHARD}{record.name}": found[ALL]})
+    whole = store.union(list(records))
+    missing = () if ALL not in pairs else _missing(whole.schema, pairs[ALL])
+    decision = decide(whole.schema.task, pairs, rule, other, missing, looks)
+    predictors = {"champion": first, "challenger": second}
+    reserved = whole.split("test")
+    tallies = predictor_tallies(whole, reserved, predictors, precision, execution) if reserved else {}
+    reports = {name: tally.report() for name, tally in tallies.items()}
+    metrics = {name: scalars(report) for name, report in reports.items()}
+    names = tuple(record.name for record in records)
+    counted = {name: value for name, value in reports.get("challenger", {}).items() if name in COUNTED}
+    counted |= {"labels": list(whole.schema.labels), "target": whole.schema.target}
+    return Judgement(decision, names, metrics, sum(shard.size_bytes for shard in reserved), counted)
+
+
+def judged_on(
+    accepted: Sequence[ShardRecord], shards: int, schema: Schema, known: Collection[str] = ()
+) -> list[ShardRecord]:
+    """The latest shards that have reserved rows.
+
+    Parameters
+    ----------
+    accepted : in the order of learning; known : SHA-256 of those that the champion has learnt
+    shards : so many that are new to it at most, and so many before; more of the latter until every label is there
+    """
+    reserved = [one for one in accepted if one.test_rows]
+    chosen = [one for one in reserved if one.sha256 not in known][-shards:]
+    for earlier, record in enumerate(reversed([one for one in reserved if one not in chosen])):
+        seen = [any(one.class_counts[i] for one in chosen) for i in range(len(schema.labels))]
+        if (earlier >= shards or not known) and all(seen):
+            break
+        chosen.append(record)
+    return sorted(chosen, key=lambda one: one.order)
+
+
+def _missing(schema: Schema, pairs: Pairs) -> tuple[str, ...]:
+    if schema.task == "regression":
+        return ()
+    rows = pairs.agreement.sum(axis=1)
+    return tuple(repr(label) for label, count in zip(schema.labels, rows, strict=True) if count == 0)

@@ -1,0 +1,389 @@
+"""Model versions as text, and the import of trained models into the registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from okl.foundation.locations import Place, RemotePath
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
+from okl.models.registry import (
+    CANDIDATE,
+    CHAMPION,
+    MODEL,
+    PREVIOUS,
+    Lineage,
+    Pruned,
+    Published,
+    RegisteredModel,
+    Version,
+    flattened,
+    is_of_retraining,
+)
+from okl.report.format import aligned, flat, number, rate
+from okl.report.run import write_report
+from okl.runs.checkpoint import WHERE_IT_RUNS
+
+# What a version to be is other than the one before it: figures, data and settings, for its report.
+
+BY_PLACE = ("data", "name", "out", "weights_sha256", "judging")  # of settings: where things lie, or what judged them
+
+
+def version_before(model: RegisteredModel) -> Version | None:
+    """The champion, or the newest version where there is none; None of a model that has no version."""
+    head = model.head()
+    if not head.state.latest:
+        return None
+    return model.resolved(head.state.latest if head.state.champion is None else CHAMPION, head)
+
+
+def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
+    """Both values by name, that of the version before in front, of all that is not the same.
+
+    Parameters
+    ----------
+    what : the version before is, for people
+
+    Returns
+    -------
+    name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.sections.changes` draws it
+    """
+    # one that goes on, or looks at a window again, has as its own what its parent had not
+    counted = "{} learnt" if before.lineage.parent is None and now.parent is None else "new {}"
+    pairs = {
+        "metrics": (_figures(before.lineage.metrics), _figures(now.metrics)),
+        "data": (_data(before.lineage, counted), _data(now, counted)),
+        "settings": _settings(before.lineage.settings, now.settings),
+    }
+    return {"name": str(before), "what": what, "same_rows": False} | {
+        part: {
+            name: [one.get(name), other.get(name)]
+            for name in dict.fromkeys([*one, *other])
+            if one.get(name) != other.get(name)
+        }
+        for part, (one, other) in pairs.items()
+    }
+
+
+def _figures(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a run its test rows, of a retraining the reserved rows."""
+    parts = (metrics.get(part) for part in ("test", "challenger", "progressive"))
+    return next((dict(part) for part in parts if part), {})
+
+
+def _data(lineage: Lineage, counted: str) -> dict[str, Any]:
+    """counted : the name of a number of shards or rows."""
+    shards = lineage.shards
+    times = [shard["last_time"] for shard in shards if shard.get("last_time") is not None]
+    return {
+        counted.format("shards"): len(shards),
+        counted.format("rows"): sum(int(shard.get("rows", 0)) for shard in shards),
+        "last shard": shards[-1].get("name") if shards else None,
+    } | ({"latest time": times[-1]} if times else {})
+
+
+def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Texts of settings by name; where one is a run's and the other a retraining's, of those that both have."""
+    one, other = (dict(flat(_of_learning(settings))) for settings in (before, now))
+    alike = ("train" in before) == ("train" in now)
+    names = one.keys() | other.keys() if alike else one.keys() & other.keys()
+    kept = [{name: text for name, text in texts.items() if name in names} for texts in (one, other)]
+    return kept[0], kept[1]
+
+
+def _of_learning(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A retraining keeps those of learning under a name of their own."""
+    together = {**(settings.get("train") or {}), **{name: settings[name] for name in settings if name != "train"}}
+    return {name: value for name, value in together.items() if name not in BY_PLACE}
+
+
+# What a registry holds, as lines to read.
+
+CHALLENGER = "challenger"  # in the figures of a retrained version: itself; the champion there is the one before
+BEFORE = (
+    "before: the champion then (at first majority class or mean), on the same reserved rows; each version has others"
+)
+SHOWN = 20  # versions of a model
+PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "environment": "environment"}
+
+
+def registry_text(found: Mapping[str, Any]) -> str:
+    """Of `describe_registry`."""
+    names = (CHAMPION, PREVIOUS, CANDIDATE)
+    rows = [["model", *names, "versions", "last change"]]
+    rows += [
+        [
+            model["model"],
+            *(number(model["aliases"].get(name)) for name in names),
+            number(model["versions"]),
+            f"{model['last']['kind']} {model['last']['at']}",
+        ]
+        for model in found["models"]
+    ]
+    return "\n".join([found["registry"], *(aligned(rows) if found["models"] else ["no model has a version yet"])])
+
+
+def model_text(found: Mapping[str, Any]) -> str:
+    """Of `describe_model`."""
+    rows = [["version", "aliases", "parent", "new shards", "new rows", "learnt from", "size", "published", "figures"]]
+    rows += [
+        [
+            str(version["version"]),
+            ", ".join(version["aliases"]) or "-",
+            number(version["parent"]),
+            number(len(version["shards"])),
+            number(version["rows"]),
+            "-" if version["learnt_rows"] is None else f"{version['learnt_rows']:,} rows",
+            "pruned" if version["pruned"] else size(version["size_bytes"]),
+            version["at"],
+            _metric_lines(version["metrics"], judged_rows(version)) or "-",
+        ]
+        for version in found["versions"][:SHOWN]
+    ]
+    more = len(found["versions"]) - SHOWN
+    log = [["entry", "what", "aliases after it", "at", "by", "why"]]
+    for entry in found["log"]:
+        what = entry["kind"] + (f" {entry['version']}" if entry["version"] else "")
+        log.append([str(entry["entry"]), what, _aliases(entry["aliases"]), entry["at"], entry["by"], entry["why"]])
+    return "\n".join(
+        [
+            f"{found['model']}: {_aliases(found['aliases'])}  ({found['folder']})",
+            *aligned(rows),
+            *([f"... and {more} more versions (--json shows all)"] if more > 0 else []),
+            *([BEFORE] if any(judged_rows(version) for version in found["versions"][:SHOWN]) else []),
+            "",
+            *aligned(log),
+        ]
+    )
+
+
+def difference_text(found: Mapping[str, Any]) -> str:
+    """Of `describe_difference`."""
+    first, second = (f"{found['model']}@{one}" for one in found["versions"])
+    rows = [["", first, second]]
+    for part, title in PARTS.items():
+        rows += [[f"{title}.{_owner(name)}", number(one), number(other)] for name, (one, other) in found[part].items()]
+    for name, text in (("shards_of_first_only", first), ("shards_of_second_only", second)):
+        shards = found[name]
+        total = sum(int(shard.get("rows", 0)) for shard in shards)
+        cells = [f"{len(shards):,} ({total:,} rows)" if text == which else "" for which in (first, second)]
+        rows += [["shards learnt only by", *cells]] if shards else []
+    return "\n".join(aligned(rows) if len(rows) > 1 else [f"{first} and {second} do not differ in anything recorded."])
+
+
+def pruned_text(pruned: Pruned, dry_run: bool) -> str:
+    """What pruning removed, or would."""
+    if not pruned.versions and not pruned.leftovers:
+        return "nothing to prune"
+    listed = ", ".join(map(str, pruned.versions)) or "none"
+    left = f", and what {len(pruned.leftovers)} killed writers left" if pruned.leftovers else ""
+    return (
+        f"{'would remove' if dry_run else 'removed'} the files of versions {listed} ({size(pruned.size_bytes)}){left}"
+    )
+
+
+def judged_rows(version: Mapping[str, Any]) -> int:
+    """Reserved rows that a version was judged on when it was retrained; 0 for one that was not."""
+    return int(((version["decision"] or {}).get("overall") or {}).get("rows") or 0)
+
+
+def size(size_bytes: int) -> str:
+    """Bytes for people.
+
+    >>> size(2000), size(5 * 2**20)
+    ('2.0 KiB', '5.0 MiB')
+    """
+    return f"{size_bytes / 2**20:,.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:,.1f} KiB"
+
+
+def moved_text(found: Mapping[str, Any]) -> str:
+    """Of an entry that moved the champion, with `champion_before`.
+
+    >>> moved_text({"model": "churn", "champion_before": 2, "aliases": {"champion": 1}})
+    'churn: champion 1 (before: 2)'
+    """
+    before, now = found["champion_before"], found["aliases"].get(CHAMPION)
+    was = " (it was already)" if before == now else f" (before: {before or 'none'})"
+    others = {name: version for name, version in found["aliases"].items() if name != CHAMPION}
+    return f"{found['model']}: champion {now}{was}" + (f", {_aliases(others)}" if others else "")
+
+
+def _metric_lines(metrics: Mapping[str, Any], rows: int) -> str:
+    """The first figures of a version; of one that was retrained how it errs, and how what was before it did there.
+
+    rows : that a retrained one was judged on, 0 if that is not known
+    """
+    if not (own := metrics.get(CHALLENGER)):
+        return ", ".join(f"{name} {value}" for name, value in flat(metrics)[:2])
+    before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} rows" if rows else ""
+    if "mistake_rate" in own:
+        return f"mistakes {rate(own['mistake_rate'])} (before: {rate(before.get('mistake_rate'))}){on}"
+    return ", ".join(f"{name} {text}{on}" for name, text in own_figures(metrics)[:1])
+
+
+def own_figures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names and texts of a version's figures, each with that of what it was compared with, on the same rows."""
+    own, before = metrics.get(CHALLENGER), flattened(metrics.get(CHAMPION) or {})
+    if not own:
+        return flat(metrics)
+    figures = [
+        (name, f"{number(value)} (before: {number(before[name])})" if name in before else number(value))
+        for name, value in flattened(own).items()
+    ]
+    return figures + flat({name: value for name, value in metrics.items() if name not in (CHAMPION, CHALLENGER)})
+
+
+def _owner(name: str) -> str:
+    """A figure's name in a comparison of versions: what a version was judged against is not its own."""
+    owner, dot, figure = name.partition(".")
+    return {CHALLENGER: figure, CHAMPION: f"before.{figure}"}.get(owner, name) if dot else name
+
+
+def _aliases(aliases: Mapping[str, int]) -> str:
+    order = {CHAMPION: 0, PREVIOUS: 1, CANDIDATE: 2}
+    names = sorted(aliases, key=lambda name: (order.get(name, 3), name))
+    return ", ".join(f"{name} {aliases[name]}" for name in names) or "no aliases"
+
+
+# One version of a model as lines to read: how good it is, what it learnt and by which settings, where it lies.
+
+PAGE = "report.html"
+HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
+
+
+def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
+    """Of `describe_one`: how good it is, what it learnt and by which settings, and where it lies.
+
+    whole : with every setting, what it was made with, and all shards
+    """
+    shards = found["shards"]
+    decided = (found["decision"] or {}).get("reason")
+    rows = [["aliases", ", ".join(found["aliases"]) or "-"], ["published", f"{found['at']} by {found['by']}"]]
+    rows += [["why", str(decided or found["why"])]] if decided or found["why"] else []
+    if judged := judged_rows(found):
+        # an online learner that began anew has no parent, and was held against the champion all the same
+        before = "majority class or mean" if found["version"] == 1 else "the champion then"
+        rows.append(["measured on", f"{judged:,} reserved rows of the latest shards then; before: {before}"])
+    rows += [[f"metrics.{name}", text] for name, text in own_figures(found["metrics"])]
+    given = _given(found)
+    rows += [[f"settings.{name}", text] for name, text in flat(found["settings"]) if whole or name in given]
+    in_all = f"; with all ancestors {_learnt(found['shards_in_all'], found['rows_in_all'])}" if found["parent"] else ""
+    learnt_from = _learnt_from(found)
+    rows += _rows({
+        "new" if learnt_from else "learnt": _learnt(len(shards), found["rows"]) + in_all,
+        **({"learnt from": learnt_from} if learnt_from else {}),
+        "parent": found["parent"],
+        "files": "pruned" if found["pruned"] else f"{found['folder']} ({size(found['size_bytes'])})",
+    })  # fmt: skip
+    if PAGE in found["files"] and not found["pruned"]:
+        rows.append(["report", f"{found['folder']}/{PAGE}"])
+    head = f"{found['model']}@{found['version']}"
+    if not whole:
+        more = f"every setting, what it was made with, and its shards: okl models show {head} --all"
+        return "\n".join([head, *aligned(rows), "", more])
+    rows += _rows({"identity": found["identity"], "ancestors": found["ancestors"]})
+    for part in ("decision", "environment"):
+        rows += [[f"{part}.{name}", text] for name, text in flat(found[part])]
+    learnt = [["shard", "rows", "sha256"]]
+    learnt += [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
+    return "\n".join([head, *aligned(rows), "", *aligned(learnt)])
+
+
+def _learnt(shards: int, rows: int) -> str:
+    return f"{shards:,} {'shard' if shards == 1 else 'shards'}, {rows:,} rows"
+
+
+def _learnt_from(found: Mapping[str, Any]) -> str:
+    """How many rows, and how, where that is more to say than what was new; "" otherwise."""
+    how, rows = str(found["environment"].get("how") or ""), found["learnt_rows"]
+    told = [f"{rows:,} rows"] if rows is not None and (how or rows != found["rows"]) else []
+    return ": ".join([*told, *([how] if how else [])])
+
+
+def _given(found: Mapping[str, Any]) -> set[str]:
+    """Names of the settings that say what was learnt from and by which solver, and of those not as they are anyway."""
+    train = TrainSettings.model_construct(data="").model_dump(mode="json")
+    usual = flattened(train | {"ingest": IngestSettings().model_dump(mode="json")})
+    told = set()
+    for name, value in flattened(found["settings"]).items():
+        setting = name.removeprefix("train.")
+        odd = setting not in HIDDEN and not setting.startswith("judging.") and usual.get(setting, value) != value
+        if odd or setting in ("data", "solver"):
+            told.add(name)
+    return told
+
+
+def _rows(facts: Mapping[str, Any]) -> list[list[str]]:
+    """Facts as rows of a table."""
+    return [[name, text] for name, text in flat(facts)]
+
+
+# A model that `okl train` made, as a version: how a registered model begins without retraining.
+
+IMPORTED_FILES = ("result.json", "report.html")
+
+
+def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = False, why: str = "") -> Published:
+    """Publish the folder of a run, or of a model; the same one twice is one version.
+
+    The report of a training run that comes along says what changed since the champion, or the newest version.
+
+    Parameters
+    ----------
+    trained : folder of a run of okl train or okl compare (result and report come along) or of a model alone
+
+    Raises
+    ------
+    ModelError : no model that loads is there; see also `RegisteredModel.publish`
+    """
+    is_run = not _has(trained / DESCRIPTION) and _has(trained / MODEL / DESCRIPTION)
+    folder = trained / MODEL if is_run else trained
+    found = load_model(folder)
+    result = (
+        json.loads((trained / IMPORTED_FILES[0]).read_text()) if is_run and _has(trained / IMPORTED_FILES[0]) else {}
+    )
+
+    lineage = _lineage(found, weights_digest(folder), result)
+    champion = {CHAMPION: model.state().champion}
+    # a comparison, or the version of another registry, has a report of its own
+    trains = bool(result) and "winner" not in result and not is_of_retraining(result)
+    before = version_before(model) if trains else None
+
+    def write(into: Path) -> None:
+        (into / MODEL).mkdir()
+        for name in (DESCRIPTION, WEIGHTS):
+            (into / MODEL / name).write_bytes((folder / name).read_bytes())
+        for name in IMPORTED_FILES:
+            if is_run and _has(trained / name):
+                (into / name).write_bytes((trained / name).read_bytes())
+        if before is not None:
+            what = "the champion as this version was published" if before.number == champion[CHAMPION] else ""
+            write_report(result | {"previous": changes_since(before, lineage, what)}, into / IMPORTED_FILES[1])
+
+    return model.publish(write, lineage, promote=promote, expected=champion if promote else None, why=why)
+
+
+def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Lineage:
+    known = model.provenance
+    settings = {name: value for name, value in model.configuration.items() if name not in WHERE_IT_RUNS}
+    shard = {
+        "sha256": known.get("data_sha256", ""),
+        "name": str(model.configuration.get("data", "")),
+        "rows": known.get("train_rows", 0),
+    }
+    environment: dict[str, Any] = {name: known[name] for name in ("versions", "processor", "created") if name in known}
+    splits = {part: result.get(part) for part in ("test", "progressive")}
+    measured = (result.get("metrics") or {}) if is_of_retraining(result) else splits
+    metrics = {part: _scalars(figures) for part, figures in measured.items() if figures}
+    return Lineage(None, (shard,), settings | {"weights_sha256": weights_sha256}, environment, metrics)
+
+
+def _scalars(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _has(place: Place) -> bool:
+    return place.is_file() if isinstance(place, RemotePath) else place.exists()

@@ -1,0 +1,312 @@
+"""The inbox of arriving files and the store of accepted shards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.ingest.files import kind_by_name
+from okl.data.manifest import open_dataset
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.folders import write_whole
+from okl.foundation.locations import Place, RemotePath, file_digest, place_of
+from okl.lifecycle.record import DIGITS, Finding, ShardRecord, record_from, record_text
+
+# Where files arrive: what is there, by name, and which of them need not be read again to know what they are.
+
+SETTLED_NANOSECONDS = 2 * 10**9
+STAMPS = ("ETag", "etag", "content_md5", "md5Hash", "generation", "mtime", "LastModified", "last_modified")
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A file where files arrive.
+
+    name : relative to the folder, or to the fixed part of a glob; stamp : changes with the content, "" if nobody can
+        say; age_seconds : since it was changed, None where the store does not say
+    """
+
+    name: str
+    place: Place
+    size_bytes: int
+    stamp: str
+    age_seconds: float | None = None
+
+
+def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[Arrival]]:
+    """Data files of a folder and of its folders, or what a glob matches, by name.
+
+    Returns
+    -------
+    those that are settled, and those that were changed within settle_seconds: they may still be written
+
+    Raises
+    ------
+    ConfigError : a folder of this machine that is not there; DataError : a store that does not answer
+    """
+    place = place_of(source)
+    found = _remote(place) if isinstance(place, RemotePath) else _local(place.absolute())
+    kept = sorted((one for one in found if _is_data(one)), key=lambda one: one.name)
+    fresh = [one for one in kept if one.age_seconds is not None and abs(one.age_seconds) < settle_seconds]
+    names = {one.name for one in fresh}
+    return [one for one in kept if one.name not in names], fresh
+
+
+def _is_data(arrival: Arrival) -> bool:
+    parts = arrival.name.split("/")
+    return kind_by_name(parts[-1]) is not None and not any(part[:1] in "._" for part in parts)
+
+
+def _local(path: Path) -> Iterable[Arrival]:
+    if path.is_dir():
+        root, files = path, [one for one in path.rglob("*") if one.is_file()]
+    elif path.is_file():
+        root, files = path.parent, [path]
+    elif has_magic(str(path)):
+        root = Path(re.split(r"[*?\[]", str(path))[0].rpartition("/")[0] or "/")
+        files = [Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file()]
+    else:
+        raise ConfigError(f"{path} does not exist; expected the folder where files arrive, a file or a glob. Make it.")
+    now = time.time_ns()
+    for file in files:
+        try:
+            status = file.stat()
+        except FileNotFoundError:  # gone meanwhile
+            continue
+        settled = now - status.st_mtime_ns > SETTLED_NANOSECONDS
+        stamp = f"{status.st_mtime_ns}-{status.st_ino}" if settled else ""
+        name = file.relative_to(root).as_posix()
+        yield Arrival(name, file, status.st_size, stamp, (now - status.st_mtime_ns) / 1e9)
+
+
+def _remote(place: RemotePath) -> Iterable[Arrival]:
+    if has_magic(str(place)):
+        root = re.split(r"[*?\[]", str(place))[0].rpartition("/")[0]
+        files = [(file, int((file.info() or {}).get("size") or 0)) for file in place.matches()]
+    elif place.is_file():
+        root, files = str(place.parent), [(place, int((place.info() or {}).get("size") or 0))]
+    else:
+        root, files = str(place), place.files(below=True)
+    for file, size in files:
+        told: dict[str, Any] = file.info() or {}
+        stamp = next((str(told[key]) for key in STAMPS if told.get(key)), "")
+        yield Arrival(str(file).removeprefix(root).lstrip("/"), file, size, stamp)
+
+
+def content_sha256(place: Place) -> str:
+    """SHA-256 of a file's bytes, hexadecimal.
+
+    Raises
+    ------
+    DataError : it cannot be read
+    """
+    try:
+        return file_digest(place)
+    except OSError as error:
+        raise DataError(
+            f"{place} cannot be read: {error.strerror}. Give permission, or take it away; if it is gone, run again."
+        ) from None
+
+
+@dataclass(eq=False)
+class Seen:
+    """Digests of files by name, size and stamp, so that a file is hashed once; only a saving: lost, it is made anew."""
+
+    entries: dict[str, list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def from_text(cls, text: str) -> Seen:
+        """As it was stored; empty where that is damaged."""
+        try:
+            entries = json.loads(text)
+            sound = all(len(entry) == 3 and len(entry[2]) == 64 for entry in entries.values())
+        except (ValueError, AttributeError, TypeError):
+            return cls()
+        return cls(entries if sound else {})
+
+    def text(self) -> str:
+        """To be stored."""
+        return json.dumps(self.entries, indent=0)
+
+    def sha256(self, arrival: Arrival) -> str:
+        """Of a file's bytes, read unless name, size and stamp are those of before; see `content_sha256`."""
+        entry = self.entries.get(arrival.name)
+        if arrival.stamp and entry is not None and entry[:2] == [arrival.size_bytes, arrival.stamp]:
+            return str(entry[2])
+        digest = content_sha256(arrival.place)
+        if arrival.stamp:
+            self.entries[arrival.name] = [arrival.size_bytes, arrival.stamp, digest]
+        return digest
+
+    def keep_only(self, names: Iterable[str]) -> None:
+        """Forget files that are gone."""
+        wanted = set(names)
+        self.entries = {name: entry for name, entry in self.entries.items() if name in wanted}
+
+
+# Several data sets of one schema as one, whose part files stay where they are.
+
+
+def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
+    """One data set of all shards, in the order of the parts; train shards stay train shards.
+
+    Parameters
+    ----------
+    place : folder that the folders of all parts lie in
+    parts : of one schema but for the counts of classes, which are added up
+
+    Raises
+    ------
+    DataError : no part, parts of different schemas, or one that lies elsewhere
+    """
+    if not parts:
+        raise DataError(f"{place}: no shard was named; expected at least one.")
+    schema = parts[0].schema
+    shards: list[Shard] = []
+    for part in parts:
+        if replace(part.schema, class_counts=()) != replace(schema, class_counts=()):
+            raise DataError(f"{part.folder} and {parts[0].folder} were held to different references.")
+        if str(part.folder) != str(place / part.folder.name):
+            raise DataError(f"{part.folder} does not lie in {place}, as the parts of a union must.")
+        shards += [replace(shard, path=f"{part.folder.name}/{shard.path}") for shard in part.shards]
+    shards = [replace(shard, index=index) for index, shard in enumerate(shards)]
+    counts = tuple(map(sum, zip(*(part.schema.class_counts for part in parts), strict=True)))
+    digest = hashlib.sha256("".join(part.sha256 for part in parts).encode()).hexdigest()
+    source = hashlib.sha256("".join(part.source_sha256 for part in parts).encode()).hexdigest()
+    return Dataset(place, replace(schema, class_counts=counts), tuple(shards), digest, source)
+
+
+# The shards of a model: what was accepted, as data sets; what was not, with its reason; nothing twice, nothing lost.
+#
+#     NAME/data/reference.json     the schema that every shard is held to, from the first shards
+# seen.json          digests of files that were hashed; only a saving               records/SHA16.json one for each
+# file's content that was ever held; it is written last               SHA16/             an accepted shard: an okl
+# data set of its own, rows to learn and reserved ones
+#
+# A shard is what its bytes are: the SHA-256 of its file. A process may be killed at any moment: a data set appears
+# when it is complete, and a shard counts once its record is there, which the same bytes write again the same way.
+# Files stay where they arrived; what is quarantined stays there, too.
+
+RECORDS, REFERENCE, SEEN = "records", "reference.json", "seen.json"
+MOST_NAMED = 10  # quarantined shards in a sentence
+
+
+class ShardStore:
+    """A folder or URL of shards; several processes may read it, and write it with the same outcome.
+
+    place : of the store; made at the first write
+    """
+
+    def __init__(self, place: str | Place) -> None:
+        self.place = place_of(place).absolute()
+
+    def records(self) -> dict[str, ShardRecord]:
+        """All records by SHA-256.
+
+        Raises
+        ------
+        DataError : one that is damaged
+        """
+        folder = self.place / RECORDS
+        if isinstance(folder, Path):
+            files: list[Place] = [*sorted(folder.glob("[0-9a-f]*.json"))]
+        else:
+            files = [file for file, _ in folder.files() if file.suffix == ".json"]
+        found = [record_from(file.read_text(encoding="utf-8"), str(file)) for file in files]
+        return {record.sha256: record for record in found}
+
+    def accepted(self) -> list[ShardRecord]:
+        """Records of accepted shards in the order of learning."""
+        return sorted((one for one in self.records().values() if one.status == "accepted"), key=lambda one: one.order)
+
+    def put(self, record: ShardRecord) -> ShardRecord:
+        """Write a record, whole or not at all; one of the same shard is replaced."""
+        write_whole(self.place / RECORDS / f"{record.key}.json", record_text(record))
+        return record
+
+    def reference(self) -> Schema | None:
+        """The schema that shards are held to, None before the first.
+
+        Raises
+        ------
+        DataError : it is damaged
+        """
+        file = self.place / REFERENCE
+        if not file.is_file():
+            return None
+        try:
+            return TypeAdapter(Schema).validate_python(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, ValidationError):
+            raise DataError(f"{file} is damaged: it is no schema. Bring it back from the champion's model.") from None
+
+    def set_reference(self, schema: Schema) -> Schema:
+        """Settle what all shards are held to, unless that is settled; what holds."""
+        settled = self.reference()
+        if settled is None:
+            write_whole(self.place / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
+        return settled or schema
+
+    def seen(self) -> Seen:
+        """Digests of files that were hashed."""
+        file = self.place / SEEN
+        return Seen.from_text(file.read_text(encoding="utf-8")) if file.is_file() else Seen()
+
+    def keep_seen(self, seen: Seen) -> None:
+        """Store them."""
+        write_whole(self.place / SEEN, seen.text())
+
+    def dataset(self, record: ShardRecord) -> Dataset:
+        """The data set of an accepted shard."""
+        return open_dataset(self.place / record.key)
+
+    def union(self, records: list[ShardRecord]) -> Dataset:
+        """The data sets of accepted shards as one, in the order given."""
+        return union(self.place, [self.dataset(record) for record in records])
+
+    def know_under(self, record: ShardRecord, name: str) -> ShardRecord:
+        """Note that the same bytes came under another name."""
+        return record if name in record.names else self.put(replace(record, names=(*record.names, name)))
+
+    def quarantine(self, record: ShardRecord, finding: Finding) -> ShardRecord:
+        """Take back an accepted shard, for what was found later; its data set stays, for a release."""
+        return self.put(replace(record, status="quarantined", findings=(*record.findings, finding), released=False))
+
+    def has_data(self, record: ShardRecord) -> bool:
+        """Whether the data set of a shard is there: it was accepted once."""
+        return (self.place / record.key).exists()
+
+    def release(self, record: ShardRecord) -> ShardRecord:
+        """Accept a shard whose data set is there, in spite of what was found."""
+        return self.put(replace(record, status="accepted", released=True))
+
+
+def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
+    """The record whose SHA-256 begins so, of a shard that is quarantined, or was and is released.
+
+    Raises
+    ------
+    DataError : there is none, or several, or it was never quarantined; with those that are
+    """
+    found = [record for digest, record in records.items() if key and digest.startswith(key)]
+    if len(found) == 1 and (found[0].status == "quarantined" or found[0].released):
+        return found[0]
+    what = "no shard" if not found else f"{len(found)} shards"
+    if len(found) == 1:
+        what = f"{found[0].name}, which is {'a duplicate' if found[0].status == 'duplicate' else found[0].status}"
+    held = sorted((one.name, one.key) for one in records.values() if one.status == "quarantined")
+    more = f" and {len(held) - MOST_NAMED:,} more" if len(held) > MOST_NAMED else ""
+    told = f"Quarantined are: {', '.join(f'{digits} ({name})' for name, digits in held[:MOST_NAMED])}{more}."
+    raise DataError(
+        f"release = {key!r} names {what}; expected the first {DIGITS} digits of a quarantined shard's sha256. "
+        f"{told if held else 'Quarantined is none.'}"
+    )

@@ -1,0 +1,294 @@
+"""From arriving files to accepted shards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from okl.data.dataset import Dataset, Schema
+from okl.data.ingest.run import ingest
+from okl.data.manifest import is_dataset
+from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceError, PlaceTakenError
+from okl.foundation.folders import is_leftover
+from okl.foundation.locations import Place, RemotePath
+from okl.foundation.settings import IngestSettings
+from okl.lifecycle.champion import Known, in_window
+from okl.lifecycle.contract import FOUND_LATER, Baseline, Held, baseline_of, contract_digest, hold, learnable
+from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
+from okl.lifecycle.lineage_checks import MOST_FIRST
+from okl.lifecycle.profile import Profile
+from okl.lifecycle.record import Finding, ShardRecord, Status
+from okl.lifecycle.settings import ContractSettings, RetrainSettings
+
+# From a file that has arrived to its record: held to the contract, and taken in as a data set if it keeps to it.
+
+
+def settle(
+    store: ShardStore,
+    arrival: Arrival,
+    sha256: str,
+    baseline: Baseline,
+    contract: ContractSettings,
+    ingesting: IngestSettings,
+    time_column: str | None = None,
+    released: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> ShardRecord:
+    """Hold a file to the contract, and accept or quarantine it; killed at any moment, it is done again.
+
+    Parameters
+    ----------
+    sha256 : of the file's bytes; baseline : what was accepted before
+    ingesting : holdout is the share of rows that are reserved, seed decides which
+    released : whether it is accepted in spite of findings that rows can be learnt with
+
+    Returns
+    -------
+    its record, written
+
+    Raises
+    ------
+    PlaceError : its data set cannot be written, or the file cannot be read now; there is no record
+    ConflictError : another process takes in the same shard
+    """
+    others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
+    held = hold(arrival.place, arrival.name, replace(baseline, rows=others), contract, time_column)
+    waived = released and learnable(held.findings)
+    status: Status = "duplicate" if held.of else "accepted" if waived or not held.findings else "quarantined"
+    record = _record(arrival, sha256, held, status, baseline.schema)
+    record = replace(record, contract=contract_digest(contract, time_column), released=waived)
+    if status == "accepted":
+        settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
+        try:
+            data = _taken_in(arrival, store.place / record.key, settings, baseline.schema, progress)
+        except PlaceError:
+            raise  # a full disk, a store that does not answer: the shard may be well, and is held again
+        except DataError as error:  # such as too few rows to leave one to learn
+            finding = Finding("unreadable", f"{arrival.name} cannot be read: {error}", {"error": str(error)})
+            return store.put(replace(record, status="quarantined", findings=(*record.findings, finding)))
+        record = replace(record, train_rows=data.rows("train"), test_rows=data.rows("test"))
+    return store.put(record)
+
+
+def _taken_in(
+    arrival: Arrival,
+    folder: Place,
+    settings: IngestSettings,
+    reference: Schema,
+    progress: Callable[[int, int | None], None] | None,
+) -> Dataset:
+    """The data set of a file; what a killed process left there under other settings is replaced."""
+
+    def taken_in(overwrite: bool) -> Dataset:
+        return ingest(arrival.place, folder, settings, overwrite, progress=progress, reference=reference).dataset
+
+    try:
+        try:
+            return taken_in(overwrite=False)
+        except DataError:
+            if not is_dataset(folder):
+                raise
+        return taken_in(overwrite=True)
+    except (PlaceTakenError, PlaceError) as error:
+        if not isinstance(error, PlaceTakenError) and not _is_written_to(folder):
+            raise
+        raise ConflictError(
+            f"Another retraining takes in {arrival.name} at this moment. Nothing is lost; the next run goes on."
+        ) from None
+
+
+def _is_written_to(folder: Place) -> bool:
+    """Whether somebody writes, or has written, where it could not be written: under a URL two at once meet."""
+    return isinstance(folder, RemotePath) and (is_leftover(folder) or is_dataset(folder))
+
+
+def reserved_seed(seed: int, sha256: str) -> int:
+    """What decides which rows of a shard are reserved: a hash of the seed and the shard, 63 bits."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{sha256}".encode()).digest()[:8]) >> 1
+
+
+def _record(arrival: Arrival, sha256: str, held: Held, status: Status, schema: Schema) -> ShardRecord:
+    profile: Profile | None = held.profile
+    record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, held.findings, of=held.of)
+    if profile is None:
+        return record
+    return replace(
+        record,
+        rows_sha256=profile.rows_sha256,
+        rows=profile.rows,
+        first_time=held.first_time,
+        last_time=held.last_time,
+        class_counts=tuple(profile.labels.get(label, 0) for label in schema.labels),
+        columns=profile.columns,
+        target=profile.target if schema.task == "regression" else None,
+    )
+
+
+# From files that arrive to shards that are accepted, or not; and which of these are still to be learnt.
+
+
+@dataclass(eq=False)
+class Intake:
+    """What a run finds where files arrive, and what becomes of it.
+
+    known : records and champion when it was begun
+    new : files to hold, with their digests; fresh : names of files to hold that may still be written
+    accepted, bad : records of this run
+    same : names under which bytes of before have come for the first time, the name of before, the digest
+    vain : records to release that cannot be learnt whatever is said
+    standing : quarantined by runs before, with files that are still there
+    gone : quarantined and released, with files that are no longer there, but data sets that are
+    places : of the first files that are there, new or not
+    """
+
+    settings: RetrainSettings
+    store: ShardStore
+    known: Known
+    new: list[tuple[Arrival, str]] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+    accepted: list[ShardRecord] = field(default_factory=list)
+    bad: list[ShardRecord] = field(default_factory=list)
+    same: list[tuple[str, str, str]] = field(default_factory=list)
+    vain: list[ShardRecord] = field(default_factory=list)
+    standing: list[ShardRecord] = field(default_factory=list)
+    gone: list[ShardRecord] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    files: int = 0
+
+    def discover(self) -> dict[str, Any]:
+        """Look at what is there, and hash what was not seen before.
+
+        Raises
+        ------
+        ConfigError : the place where files arrive is not there; DataError : it does not answer, or a file is lost, or
+            what is to be released is not quarantined, or neither its file nor its data set is there
+        """
+        found, fresh = arrivals(self.settings.source, self.settings.settle_seconds)
+        self.files, self.places = len(found), [arrival.place for arrival in found[:MOST_FIRST]]
+        seen, self._records = self.store.seen(), dict(self.known.records)
+        before, young = dict(seen.entries), {arrival.name for arrival in fresh}
+        self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
+        sizes = {record.size_bytes for record in self._records.values()}
+        met: dict[str, str] = {}
+        for arrival in sorted([*found, *fresh], key=lambda one: one.name):
+            if arrival.name in young and arrival.size_bytes not in sizes:  # half a file need not be read
+                self.fresh.append(arrival.name)
+                continue
+            digest = seen.sha256(arrival)
+            if arrival.name in young and self._is_to_hold(digest):
+                self.fresh.append(arrival.name)
+            else:  # of the young ones those whose bytes are known: they were touched, or copied again
+                self._meet(arrival, digest, met)
+        seen.keep_only(arrival.name for arrival in (*found, *fresh))
+        if seen.entries != before:
+            self.store.keep_seen(seen)
+        self._look_for([self._records[digest] for digest in self._released - met.keys()])
+        return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
+
+    def hold(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
+        """Hold the new files one after the other, in the order of their names, each with those before accepted.
+
+        Then take in again what is released and was accepted once, though its file is gone.
+        """
+        records, settings = self.store.records(), self.settings
+        twins: dict[str, list[str]] = {}
+        for name, _, digest in self.same:
+            twins.setdefault(digest, []).append(name)
+        ingesting = settings.ingest.model_copy(update={"holdout": settings.holdout})
+        for arrival, digest in self.new:
+            before = records.get(digest)
+            if before is not None and digest in self._released and self.store.has_data(before):
+                record = self.store.release(before)  # it was accepted once, and then contradicted the champion
+            else:
+                accepted = [one for one in records.values() if one.status == "accepted" and one.sha256 != digest]
+                baseline = baseline_of(reference, accepted, self.known.watermark)
+                waived = digest in self._released
+                parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
+                record = settle(self.store, arrival, digest, *parts)
+            for name in (*(before.names if before else ()), *twins.get(digest, ())):
+                record = self.store.know_under(record, name)  # so that it is told once
+            records[digest] = record
+            if digest in self._released and record.status == "quarantined" and not learnable(record.findings):
+                self.vain.append(record)
+            (self.accepted if record.status == "accepted" else self.bad).append(record)
+        self.accepted += [self.store.release(record) for record in self.gone]
+
+    def pending(self, known: Known) -> list[ShardRecord]:
+        """Accepted shards that the champion has not learnt, in the order of learning, within the window asked for.
+
+        Raises
+        ------
+        ConfigError : a window was asked for, and no shard tells its time
+        """
+        settings = self.settings
+        waiting = [one for one in known.accepted() if one.sha256 not in known.learnt]
+        first, last = settings.window_from, settings.window_to
+        if (first or last) and waiting and all(one.first_time is None for one in waiting):
+            raise ConfigError(
+                "A window was asked for, but no shard tells its time: name a time_column, or files by their date, such "
+                "as 2026-11-22.parquet."
+            )
+        return [one for one in waiting if in_window(one, first, last)][: settings.max_shards]
+
+    def as_json(self, pending: list[ShardRecord]) -> dict[str, Any]:
+        """For the report."""
+        return {
+            "files": self.files,
+            "still_written": self.fresh,
+            "under_another_name": self._told_same(),
+            "accepted": [_told(record) for record in self.accepted],
+            "rejected": [_told(record) for record in self.bad],
+            "standing": [_told(record) for record in self.standing],
+            "released_in_vain": [_told(record) | {"there": record in self.bad} for record in self.vain],
+            "learnt": [_told(record) for record in pending],
+        }
+
+    def _meet(self, arrival: Arrival, digest: str, met: dict[str, str]) -> None:
+        """Settle what becomes of a file; met : the first name of each digest so far."""
+        record, first = self._records.get(digest), met.setdefault(digest, arrival.name)
+        held = first == arrival.name and self._is_to_hold(digest)
+        if held:
+            self.new.append((arrival, digest))
+        elif record is None or arrival.name not in record.names:
+            self.same.append((arrival.name, record.name if record else first, digest))
+        if record is not None:
+            self._records[digest] = self.store.know_under(record, arrival.name)
+            if not held and first == arrival.name and record.status == "quarantined":
+                self.standing.append(record)
+
+    def _told_same(self) -> list[dict[str, str]]:
+        out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
+        kinds = {True: "quarantined", False: "not learnt again"}
+        return [{"name": name, "same_as": other, "status": kinds[sha in out]} for name, other, sha in self.same]
+
+    def _look_for(self, away: list[ShardRecord]) -> None:
+        """Find what is released in the store, as its file is no longer where files arrive."""
+        held = sorted((one for one in away if one.status == "quarantined"), key=lambda one: one.order)
+        self.gone = [one for one in held if self.store.has_data(one)]
+        absent = [one for one in held if one not in self.gone and not {*one.names} & {*self.fresh}]
+        self.vain = [one for one in absent if not learnable(one.findings)]
+        lost = [one for one in absent if one not in self.vain]
+        if lost:
+            raise DataError(
+                f"{lost[0].name} is quarantined and no longer in {self.settings.source}, and as it was never accepted, "
+                f"its rows are nowhere else. Bring it back, or leave {lost[0].key} out of release."
+            )
+
+    def _is_to_hold(self, digest: str) -> bool:
+        """Whether a file is new, or held again: it is released, or broke a contract with other limits."""
+        record = self._records.get(digest)
+        if record is None or record.status != "quarantined":
+            return record is None
+        if digest in self._released:
+            return True
+        contradicted = any(finding.kind in FOUND_LATER for finding in record.findings)
+        now = contract_digest(self.settings.contract, self.settings.time_column)
+        return not contradicted and record.contract != now
+
+
+def _told(record: ShardRecord) -> dict[str, Any]:
+    kinds = [finding.kind for finding in record.findings] or (["duplicate"] if record.status == "duplicate" else [])
+    told = {"sha256": record.sha256, "name": record.name, "rows": record.rows, "status": record.status, "kinds": kinds}
+    return told | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})

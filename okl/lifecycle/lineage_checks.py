@@ -1,0 +1,331 @@
+"""Checks of new settings against the lineage of a model."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+from okl.data.dataset import Schema
+from okl.data.ingest.reference import open_by
+from okl.data.ingest.run import check_source, ingest
+from okl.data.values import is_date
+from okl.foundation.errors import ConfigError, DataError, PlaceError
+from okl.foundation.locations import Place, okl_home
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.lifecycle.contract import contract_digest, learnable
+from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
+from okl.lifecycle.profile import merged_statistics
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import CHAMPION, RegisteredModel, Registry
+from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
+from okl.solvers.options import check_constraints
+
+# What the first shards settle for all that follow: inputs, labels and scaling.
+
+MOST_FIRST = 20
+
+
+def first_reference(arrivals: Sequence[tuple[Arrival, str]], settings: IngestSettings) -> Schema:
+    """The schema that all shards are held to from now on: of the first file that can be read, scaled by all of them.
+
+    Of the files that are there, the first 20 are read; those unlike the first of them are left to the contract.
+
+    Raises
+    ------
+    DataError : no file can be read as the settings say
+    """
+    kept = settings.model_copy(update={"holdout": None})
+    first: Schema | None = None
+    parts: list[Schema] = []
+    refused: list[str] = []
+    with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
+        for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
+            try:
+                found = ingest(arrival.place, Path(scratch) / str(number), kept).dataset.schema
+            except DataError as error:
+                refused.append(str(error))
+                continue
+            if unmade := [column for column in kept.categories if column not in found.source_columns]:
+                # what is asked for again later could not be told from what this model never learns
+                refused.append(
+                    f"{arrival.name}: column {unmade[0]!r} was named as a category, but holds no value in the training "
+                    "rows. Leave it out of the categories, or begin with a file that has some."
+                )
+                continue
+            first = first or found
+            if found.features == first.features and found.labels == first.labels and found.task == first.task:
+                parts.append(found)
+    if first is None:
+        raise DataError(f"No shard can be read to begin with. {' '.join(refused[:3])}")
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Schema]) -> Schema:
+    first = parts[0]
+    targets = [(part.target_statistics,) for part in parts if part.target_statistics is not None]
+    counts = tuple(map(sum, zip(*(part.class_counts for part in parts), strict=True)))
+    return replace(
+        first,
+        class_counts=counts,
+        feature_statistics=merged_statistics([part.feature_statistics for part in parts]),
+        target_statistics=merged_statistics(targets)[0] if targets else None,
+    )
+
+
+# Columns that constraints look at: keys of every shard, so that nothing learns from them, unless that is asked for.
+#
+# What is an input and what is a key is settled once, when a model is begun, and holds for its shards, its versions
+# and the rows that they predict. So constraints that came later look at keys, too, or are refused.
+
+OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
+
+
+def first_ingest(settings: RetrainSettings) -> IngestSettings:
+    """How the first shards are read: columns that constraints look at are keys, unless they are learnt from, too.
+
+    Raises
+    ------
+    ConfigError : what `okl.solvers.options.check_constraints` says
+    """
+    check_constraints(settings.train)
+    keys = dict.fromkeys((*settings.ingest.keys, *_looked_at(settings.train)))
+    if settings.train.learn_sensitive or len(keys) == len(settings.ingest.keys):
+        return settings.ingest
+    return settings.ingest.model_copy(update={"keys": tuple(keys)})
+
+
+def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
+    """Hold constraints to what a model's columns are; reference : schema that all its shards are held to.
+
+    Raises
+    ------
+    ConfigError : a constraint looks at an input, which is not to be learnt from, or none at what is to be; and what
+        `okl.solvers.options.check_constraints` says
+    DataError : a column that is neither an input nor a key
+    """
+    check_constraints(settings.train)
+    constraints, _ = parse_constraints(settings.train.constraints)
+    names, where = columns_of(constraints), f"the shards of {settings.name}"
+    inputs = [name for name in names if name in (*reference.features, *reference.source_columns)]
+    if settings.train.learn_sensitive:
+        check_columns(reference, constraints, where)
+        if names and not inputs:
+            raise ConfigError(
+                f"learn_sensitive was given, but {settings.name} was begun with {', '.join(map(repr, names))} as a "
+                "key, which is never learnt. Leave it out, or begin a model of another name with it."
+            )
+    elif inputs:
+        raise ConfigError(
+            f"A constraint looks at {inputs[0]!r}, which {settings.name} was begun with as an input: a retraining "
+            "would learn from it. Begin a model of another name with the constraint, which makes the column a key, "
+            "or set --learn-sensitive to learn from it all the same."
+        )
+    else:
+        check_columns(reference, constraints, where)
+
+
+def without_constraints(train: TrainSettings) -> TrainSettings:
+    """The same in the same ball, without limits on columns: a single shard may not hold every group."""
+    norms = tuple(text for text in train.constraints if isinstance(parse_constraint(text), NormBound))
+    if norms == train.constraints:
+        return train
+    usual = {name: TrainSettings.model_fields[name].default for name in OF_COLUMNS}
+    return train.model_copy(update={"constraints": norms, **usual})
+
+
+def _looked_at(train: TrainSettings) -> tuple[str, ...]:
+    return columns_of(parse_constraints(train.constraints)[0])
+
+
+# What a model was begun with holds for all its shards: settings that say otherwise later are refused.
+
+SETTLED = ("target", "task", "scale", "scale_target", "missing")
+NEVER_LEARNT = {"keys": "a key", "drop": "left out"}
+KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
+ANOTHER = "Leave it out, or begin a model of another name with it."
+
+
+def check_begun(settings: RetrainSettings, reference: Schema, places: Iterable[Place] = ()) -> None:
+    """Hold what is asked for to what a model's inputs and target are; what is as usual need not be given again.
+
+    Parameters
+    ----------
+    reference : schema that all shards of the model are held to
+    places : of files; the first that can be opened tells whether there are dates that were left out
+
+    Raises
+    ------
+    ConfigError : another target, task, scaling or policy of missing values; inputs that are to be made of columns
+        otherwise, or not to be learnt
+    DataError : a constraint of a column that is neither an input nor a key
+    """
+    ingest, name = settings.ingest, settings.name
+    for field in SETTLED:
+        _check_same(settings, field, getattr(reference, field))
+    for field, use in NEVER_LEARNT.items():
+        if learnt := [column for column in getattr(ingest, field) if column in reference.source_columns]:
+            raise ConfigError(
+                f"The column {learnt[0]!r} is to be {use}, but {name} was begun with it as an input, and learns from "
+                f"it. {ANOTHER}"
+            )
+    _check_categories(settings, reference)
+    _check_dates(settings, reference, places)
+    folding = reference.svmlight
+    if folding is not None:  # other files have no such indices, and are begun with whatever is said of them
+        _check_same(settings, "svmlight_index", str(folding.first_index))
+    _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
+    check_constrained(settings, reference)
+
+
+def _check_same(settings: RetrainSettings, field: str, held: object) -> None:
+    asked = getattr(settings.ingest, field)
+    if asked not in (held, IngestSettings.model_fields[field].default):
+        raise _otherwise(settings, field, repr(held))
+
+
+def _otherwise(settings: RetrainSettings, field: str, held: str) -> ConfigError:
+    return ConfigError(
+        f"{field} = {getattr(settings.ingest, field)!r} was given, but {settings.name} was begun with {held}, which "
+        f"holds for all its shards. {ANOTHER}"
+    )
+
+
+def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
+    """Refuse categories that are none, and another number of values that get an input each.
+
+    A column with more values than that has the input of all others, and so tells the number; columns without tell
+    only the least that it was.
+    """
+    kinds = {encoding.column: encoding.kind for encoding in reference.encodings}
+    for column in settings.ingest.categories:
+        if (kind := kinds.get(column, "number")) == "category":
+            continue
+        held = f"with it as {KINDS[kind]}, and learns from it so"
+        if column not in reference.source_columns:
+            as_key = "with it as a key" if column in reference.keys else "without it"
+            held = f"{as_key}, and never learns from it"
+        raise ConfigError(f"The column {column!r} is to be a category, but {settings.name} was begun {held}. {ANOTHER}")
+    asked = settings.ingest.max_categories
+    if asked == IngestSettings.model_fields["max_categories"].default:
+        return
+    made = [(len(one.categories), one.other) for one in reference.encodings if one.kind == "category"]
+    if full := [number for number, other in made if other and number != asked]:
+        raise _otherwise(settings, "max_categories", str(full[0]))
+    if (least := max((number for number, _ in made), default=0)) > asked:
+        raise _otherwise(settings, "max_categories", f"{least} or more")
+
+
+def _check_dates(settings: RetrainSettings, reference: Schema, places: Iterable[Place]) -> None:
+    """Refuse to leave out dates that are learnt, and to learn others: only files tell those from none at all."""
+    asked, name = settings.ingest.dates, settings.name
+    split = any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings)
+    if asked == "drop" and split:
+        raise _otherwise(settings, "dates", repr("parts"))
+    if asked != "parts" or split:
+        return
+    apart = {*reference.source_columns, *reference.keys, reference.target, *settings.ingest.keys, *settings.ingest.drop}
+    left = next((column for column in _dates(reference, places) if column not in apart), None)
+    if left is not None:
+        raise ConfigError(
+            f"dates = 'parts' was given, but {name} was begun without {left!r}, which holds dates, and never learns "
+            f"from it. Leave it out, or --drop {quote(left)}, or begin a model of another name with it."
+        )
+
+
+def _dates(reference: Schema, places: Iterable[Place]) -> list[str]:
+    """Columns of dates of the first file that can be opened; what is wrong with the others the contract tells."""
+    for place in places:
+        try:
+            schema = open_by(reference, place).schema
+        except PlaceError:
+            raise
+        except (DataError, OSError):
+            continue
+        return [column for column, kind in zip(schema.names, schema.types, strict=True) if is_date(kind)]
+    return []
+
+
+# What must fail at night is told at once: where files arrive is there, and those there can be read as was asked.
+
+MOST_LOOKED = 20  # as many as a first run reads to settle inputs and labels
+
+
+def check_arrivals(settings: RetrainSettings) -> None:
+    """Look where files arrive, and at the columns of the first that fits; no file is fine, and no row is read.
+
+    A file that does not fit is quarantined by a run, so that one is enough that does.
+
+    Raises
+    ------
+    ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
+        was begun without
+    DataError : a store that does not answer; files, none of which can be read as the settings say, or as those before;
+        a shard to release that is not quarantined, or cannot be learnt
+    """
+    found, _ = arrivals(settings.source)
+    model = Registry(settings.registry).model(settings.name)
+    _check_released(settings, model)
+    reference = _reference(model)
+    if reference is not None:
+        check_begun(settings, reference, (arrival.place for arrival in found[:MOST_LOOKED]))
+    ingesting = first_ingest(settings)
+    refused: DataError | None = None
+    for arrival in found[:MOST_LOOKED]:
+        try:
+            check_source(arrival.place, ingesting, reference)
+        except DataError as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        first = f"the first {MOST_LOOKED} of " if len(found) > MOST_LOOKED else ""
+        others = f" None of {first}the {len(found):,} files there can be learnt." if len(found) > 1 else ""
+        raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
+
+
+def begun_by(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tuple[Arrival, str]]) -> Schema:
+    """The schema that a model is begun with by the first files; see `first_reference`.
+
+    Raises
+    ------
+    DataError : no file can be read as the settings say; with the models that there are, if the name is like theirs
+    """
+    try:
+        return first_reference(new, first_ingest(settings))
+    except DataError as error:
+        raise DataError(f"{error}{_misspelt(model, settings)}") from None
+
+
+def _misspelt(model: RegisteredModel, settings: RetrainSettings) -> str:
+    """What to add where files do not fit a model that is to be begun: perhaps another one was meant."""
+    told_how = settings.ingest.target != IngestSettings.model_fields["target"].default
+    if told_how or model.state().latest or not (close := model.close_names()):
+        return ""
+    return (
+        f" No model {model.name!r} is registered (there is: {close}); if a new one is meant, name its --target COLUMN."
+    )
+
+
+def _check_released(settings: RetrainSettings, model: RegisteredModel) -> None:
+    """Refuse to release what is not quarantined, or what a run would find again that it cannot be learnt."""
+    records = ShardStore(model.folder / "data").records() if settings.release else {}
+    for key in settings.release:
+        record = find_quarantined(records, key)
+        same_limits = record.contract == contract_digest(settings.contract, settings.time_column)
+        if same_limits and record.status == "quarantined" and not learnable(record.findings):
+            raise DataError(
+                f"release = {key!r} would have no effect: such rows cannot be learnt. {record.reason} Leave it out of "
+                "release, mend the file and put it in again."
+            )
+
+
+def _reference(model: RegisteredModel) -> Schema | None:
+    """What a run will hold files to: the columns of the shards before, or of the champion; None where there is none."""
+    head = model.head()
+    known = ShardStore(model.folder / "data").reference()
+    if known is not None or head.state.champion is None:
+        return known
+    return model.resolved(CHAMPION, head).load().schema

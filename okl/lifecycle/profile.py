@@ -1,0 +1,291 @@
+"""Profiles of raw files, read without trusting their content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.data.dataset import ColumnStatistics, Schema
+from okl.data.encoder import absent, encoder_of
+from okl.data.ingest.reference import open_by, text_labels, told_types
+from okl.data.ingest.sources import Source, SourceBatch, looked_through
+from okl.data.ingest.targets import plain_label
+from okl.data.values import has_time, is_date, is_text, numbers, value_type
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place
+from okl.lifecycle.record import Time
+
+# Figures of columns while their rows stream by: missing, infinite, mean, spread, range, and a digest of the values.
+
+Vector = NDArray[np.float64]
+
+
+class ColumnTally:
+    """Figures of n columns over the finite values of all rows so far.
+
+    Parameters
+    ----------
+    lowest, highest : (n,) beyond which values are counted
+
+    rows : seen; missing, infinite, beyond : (n,) int64, values that are NaN, infinite, outside lowest to highest
+    """
+
+    def __init__(self, lowest: Vector, highest: Vector) -> None:
+        n = len(lowest)
+        self.rows = 0
+        self.missing, self.infinite, self.beyond = (np.zeros(n, dtype=np.int64) for _ in range(3))
+        self._lowest, self._highest = lowest[:, None], highest[:, None]
+        self._count, self._mean, self._squares = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._minimum, self._maximum = np.full(n, np.inf), np.full(n, -np.inf)
+        self._digests = [hashlib.sha256() for _ in range(n)]
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Take in a block of columns (n, rows), of any precision."""
+        rows = values.shape[1]
+        if rows == 0:
+            return
+        self.rows += rows
+        for digest, column in zip(self._digests, values, strict=True):
+            digest.update(np.ascontiguousarray(column).data)
+        absent, infinite = np.isnan(values), np.isinf(values)
+        finite = ~(absent | infinite)
+        self.missing += absent.sum(axis=1)
+        self.infinite += infinite.sum(axis=1)
+        self.beyond += (finite & ((values < self._lowest) | (values > self._highest))).sum(axis=1)
+        self._merge(values.astype(np.float64), finite)
+
+    def statistics(self) -> tuple[ColumnStatistics, ...]:
+        """Of the finite values; a column without any has the mean 0 and a count of 0."""
+        empty = self._count == 0
+        deviation = np.sqrt(self._squares / np.maximum(1.0, self._count))
+        deviation[self._minimum == self._maximum] = 0.0
+        minimum, maximum = np.where(empty, 0.0, self._minimum), np.where(empty, 0.0, self._maximum)
+        return tuple(
+            ColumnStatistics(int(count), float(mean), float(spread), float(low), float(high))
+            for count, mean, spread, low, high in zip(self._count, self._mean, deviation, minimum, maximum, strict=True)
+        )
+
+    def digest(self) -> bytes:
+        """Of all values, column by column, however they came in blocks."""
+        return hashlib.sha256(b"".join(one.digest() for one in self._digests)).digest()
+
+    def _merge(self, values: Vector, finite: NDArray[np.bool_]) -> None:
+        """Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, equations 2.1."""
+        count = finite.sum(axis=1).astype(np.float64)
+        kept = np.where(finite, values, 0.0)
+        mean = kept.sum(axis=1) / np.maximum(1.0, count)
+        squares = np.where(finite, np.square(kept - mean[:, None]), 0.0).sum(axis=1)
+        total = self._count + count
+        delta, share = mean - self._mean, count / np.maximum(1.0, total)
+        self._squares = self._squares + squares + np.square(delta) * self._count * share
+        self._mean = self._mean + delta * share
+        self._count = total
+        self._minimum = np.minimum(self._minimum, np.where(finite, values, np.inf).min(axis=1))
+        self._maximum = np.maximum(self._maximum, np.where(finite, values, -np.inf).max(axis=1))
+
+
+def merged_statistics(parts: Sequence[tuple[ColumnStatistics, ...]]) -> tuple[ColumnStatistics, ...]:
+    """Statistics of columns over the rows of several parts, which each have one record a column."""
+    found = []
+    for columns in zip(*parts, strict=True):
+        counted = [column for column in columns if column.count] or [columns[0]]
+        total = sum(column.count for column in counted)
+        mean = sum(column.count * column.mean for column in counted) / max(1, total)
+        squares = sum(column.count * (column.standard_deviation**2 + (column.mean - mean) ** 2) for column in counted)
+        lowest, highest = min(c.minimum for c in counted), max(c.maximum for c in counted)
+        spread = 0.0 if lowest == highest else float(np.sqrt(squares / max(1, total)))
+        found.append(ColumnStatistics(total, mean, spread, lowest, highest))
+    return tuple(found)
+
+
+# What a raw file holds, looked at once and without believing it: what is wrong with it is found, and not raised.
+
+MOST_LABELS = 1000
+DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
+
+
+@dataclass(frozen=True)
+class Range:
+    """What the values of columns are held to: (n,) each; of the target, one number each."""
+
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    target_lowest: float = -np.inf
+    target_highest: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Figures of a file's rows.
+
+    columns : of the finite values of each input; infinite, beyond : values of each input, (n_features,)
+    missing : rows without a value in each source column, whatever stands for it, (n_source_columns,)
+    target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
+    labels : rows by label, as a person would write it; empty for regression
+    first_time, last_time : of the time column
+    rows_sha256 : of inputs and targets, whatever the file's format and compression
+    """
+
+    rows: int
+    columns: tuple[ColumnStatistics, ...]
+    missing: NDArray[np.int64]
+    infinite: NDArray[np.int64]
+    beyond: NDArray[np.int64]
+    target: ColumnStatistics | None
+    target_missing: int
+    target_infinite: int
+    target_beyond: int
+    labels: Mapping[Any, int]
+    first_time: Time | None
+    last_time: Time | None
+    rows_sha256: str
+
+
+def open_shard(place: Place, reference: Schema) -> Source:
+    """Open a file as a source with at least as many columns as the reference has inputs (svmlight).
+
+    Raises
+    ------
+    DataError : it is empty, damaged, or of no known kind
+    """
+    return looked_through(open_by(reference, place), None, told_types(reference))
+
+
+def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
+    """Read all rows of a source whose columns fit the reference.
+
+    Raises
+    ------
+    DataError : rows that cannot be read
+    """
+    reading = _Reading(reference, limits, time_column)
+    names = [*reference.source_columns, reference.target]
+    if time_column is not None and time_column not in names:
+        names.append(time_column)
+    for batch in source.batches(names, exact=() if time_column is None else (time_column,)):
+        reading.add(batch)
+    return reading.profile()
+
+
+class _Reading:
+    """A profile while rows stream by."""
+
+    def __init__(self, reference: Schema, limits: Range, time_column: str | None) -> None:
+        self._reference, self._time_column = reference, time_column
+        self._inputs = ColumnTally(limits.lowest, limits.highest)
+        target = np.array([limits.target_lowest]), np.array([limits.target_highest])
+        self._target = ColumnTally(*target)
+        self._words = hashlib.sha256()
+        self._absent = Counter({encoding.column: 0 for encoding in reference.encodings})
+        self._labels: Counter[Any] = Counter()
+        self._no_label = 0
+        self._times: list[Time] = []
+
+    def add(self, rows: SourceBatch) -> None:
+        schema, n = self._reference, rows.batch.num_rows
+        values = np.empty((schema.n_features, n), dtype=np.float32)
+        encoder_of(schema).fill(values, rows.batch, schema.missing)
+        self._inputs.add(values)
+        for encoding in schema.encodings:
+            self._absent[encoding.column] += int(absent(encoding, rows.batch.column(encoding.column)).sum())
+        column = rows.batch.column(schema.target)
+        if text_labels(schema):
+            self._add_words(column)
+        else:
+            target = numbers(column).astype(np.float64)
+            self._target.add(target[np.newaxis])
+            if schema.labels and len(self._labels) <= MOST_LABELS:
+                found, counts = np.unique(target[np.isfinite(target)], return_counts=True)
+                labels = [plain_label(float(value), column.type) for value in found]
+                self._labels.update(dict(zip(labels, counts.tolist(), strict=True)))
+        if self._time_column is not None and n:
+            self._times = times_of([*self._times], rows.batch.column(self._time_column))
+
+    def profile(self) -> Profile:
+        text, target = text_labels(self._reference), self._target
+        of_target = self._words.digest() if text else target.digest()
+        return Profile(
+            rows=self._inputs.rows,
+            columns=self._inputs.statistics(),
+            missing=self._missing(),
+            infinite=self._inputs.infinite,
+            beyond=self._inputs.beyond,
+            target=None if text else target.statistics()[0],
+            target_missing=self._no_label if text else int(target.missing[0]),
+            target_infinite=0 if text else int(target.infinite[0]),
+            target_beyond=0 if text else int(target.beyond[0]),
+            labels=dict(self._labels),
+            first_time=self._times[0] if self._times else None,
+            last_time=self._times[-1] if self._times else None,
+            rows_sha256=hashlib.sha256(self._inputs.digest() + of_target).hexdigest(),
+        )
+
+    def _missing(self) -> NDArray[np.int64]:
+        plain = dict(zip(self._reference.features, self._inputs.missing.tolist(), strict=True))
+        counts = {**plain, **self._absent}
+        return np.array([counts[name] for name in self._reference.source_columns], dtype=np.int64)
+
+    def _add_words(self, column: pa.Array) -> None:
+        words = pc.fill_null(column.cast(pa.string()), "")
+        if not len(words):
+            return
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(words)], pa.int32()), words)
+        self._words.update(f"{pc.binary_join(one_list, chr(0))[0]}\0".encode())  # each word, and what ends it
+        for counted in pc.value_counts(words).to_pylist():
+            if counted["values"]:
+                self._labels[counted["values"]] += counted["counts"]
+            else:
+                self._no_label += counted["counts"]
+
+
+def times_of(before: list[Time], column: pa.Array) -> list[Time]:
+    """First and last of the times before and of a column: finite numbers, or texts in the order of time (UTC).
+
+    Raises
+    ------
+    DataError : a column of another type
+    """
+    kind = value_type(column.type)
+    if not (is_date(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):
+        raise DataError(
+            f"A time column of type {kind} came; expected times, dates, numbers, or text such as 2026-11-22."
+        )
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    elif has_time(kind):  # Python's times hold no nanoseconds
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False)
+    if pa.types.is_floating(column.type):  # NaN and infinity tell no time
+        column = column.filter(pc.is_finite(column))
+    ends = pc.min_max(column).as_py()
+    found = [_plain_time(value) for value in (ends["min"], ends["max"]) if value is not None]
+    both = sorted([*before, *found], key=lambda value: (isinstance(value, str), value))
+    return both[:: max(1, len(both) - 1)] if both else []
+
+
+def time_in_name(name: str) -> Time | None:
+    """The last date in a name, such as 2026-11-22 or 20261122, None if there is none."""
+    days = []
+    for year, month, day in DAY.findall(name):
+        try:
+            days.append(date(int(year), int(month), int(day)).isoformat())
+        except ValueError:
+            continue
+    return days[-1] if days else None
+
+
+def _plain_time(value: Any) -> Time:
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, str) else float(value)

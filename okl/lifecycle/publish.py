@@ -1,0 +1,295 @@
+"""The training plan, lineage and files of a new version."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from okl.data.executor import Execution
+from okl.data.manifest import RECORDED, processor, provenance, version_of
+from okl.features.predictors import Predictor
+from okl.foundation.folders import write_whole
+from okl.foundation.locations import Place
+from okl.foundation.settings import TrainSettings
+from okl.foundation.telemetry import Observer
+from okl.lifecycle.champion import (
+    LEARNER_STATE,
+    Challenger,
+    Known,
+    is_online,
+    learn_shards,
+    same_place,
+    save_state,
+    solve_window,
+)
+from okl.lifecycle.decide import Judgement
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.record import ShardRecord
+from okl.lifecycle.report import FOLDER, PAGE, report_html, report_markdown
+from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
+from okl.models.file import Model, save_model
+from okl.models.registry import MODEL, WINDOW_ROWS, Lineage, RegisteredModel
+from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
+from okl.runs.plan import mode_of
+from okl.solvers.online.solver import OnlineState
+
+# Where a version comes from, told before it is learnt; and the model that it becomes.
+
+LEARNING = ("holdout", "window_shards")
+JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards", "guard_shards")
+
+
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """The lineage of a version to be; judging : settings that decide whether it is published."""
+
+    lineage: Lineage
+    judging: Mapping[str, Any]
+
+    def judged(self) -> Lineage:
+        """The lineage with what decides about it: another margin is another judgement."""
+        return replace(self.lineage, settings={**self.lineage.settings, "judging": dict(self.judging)})
+
+    def measured(self, judgement: Judgement, certificate: Mapping[str, Any] | None, challenger: Challenger) -> Planned:
+        """With figures, the decision, and the environment."""
+        versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
+        environment = {
+            "versions": versions,
+            "source_sha256": source_sha256(),
+            "processor": processor(),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "how": challenger.how,
+        } | ({} if challenger.online else {WINDOW_ROWS: challenger.data.rows("train")})
+        metrics: dict[str, Any] = {name: dict(figures) for name, figures in judgement.metrics.items()}
+        if certificate is not None:
+            metrics["certificate"] = {name: value for name, value in certificate.items() if _plain(value)}
+        decision = judgement.decision.as_json()
+        lineage = replace(self.lineage, environment=environment, metrics=metrics, decision=decision)
+        return replace(self, lineage=lineage)
+
+
+def lineage_of(
+    settings: RetrainSettings, known: Known, records: Sequence[ShardRecord], online: bool, fresh: bool
+) -> Planned:
+    """The lineage of what is about to be learnt.
+
+    An online learner goes on from the champion, unless it begins anew: then it has no parent, and all shards are its
+    own. A batch solver is a child of the champion, too: its shards are those that had not been read before.
+    """
+    parent = None if online and fresh else known.parent
+    decisive = {"train": _train(settings), "seed": settings.ingest.seed} | {
+        name: getattr(settings, name) for name in LEARNING
+    }
+    judging = {name: getattr(settings, name) for name in JUDGING}
+    return Planned(Lineage(parent, tuple(_shard(record) for record in records), decisive), judging)
+
+
+def next_model(challenger: Challenger, known: Known, settings: RetrainSettings, processors: tuple[str, ...]) -> Model:
+    """The challenger with all that raw rows need to become scores; scaling is that of the first shards."""
+    schema, champion = challenger.data.schema, known.champion
+    grown = challenger.online and champion is not None and challenger.how.startswith("gone on")
+    if grown and champion is not None:
+        counts = zip(champion.model.schema.class_counts, schema.class_counts, strict=True)
+        schema = replace(schema, class_counts=tuple(before + new for before, new in counts))
+    chosen = challenger.solver.chosen(challenger.state)
+    origin = provenance(challenger.data, settings.train.seed) | {"processors": list(processors), "chosen": chosen}
+    return Model(schema, challenger.predictor, settings.train.model_dump(mode="json"), origin)
+
+
+def warm_for(settings: RetrainSettings, known: Known) -> Predictor | None:
+    """The champion's solution, if it solves the same problem as is about to be solved for other shards."""
+    champion = known.champion
+    if champion is None:
+        return None
+    before = champion.version.lineage.settings.get("train", {})
+    if _decisive(before) != _decisive(_train(settings)):
+        return None
+    return champion.model.predictor
+
+
+def learnt_otherwise(settings: RetrainSettings, known: Known) -> str:
+    """The first setting by which the champion's learner is another than is asked for now; "" for none.
+
+    A learner keeps what it was settled with, its map, steps, limits and passes; going on, it would pass over the rest.
+    """
+    if known.champion is None:
+        return ""
+    usual = {name: field.default for name, field in TrainSettings.model_fields.items()}
+    before = usual | dict(known.champion.model.configuration)  # an older okl had fewer settings
+    now = _train(settings) | {"mode": mode_of(settings.train)}
+    before["mode"] = mode_of(TrainSettings.model_construct(**before))  # auto is another one with workers
+    other = next((name for name in _decisive(now) if _plainly(before[name]) != _plainly(now[name])), None)
+    return f"{other} is {now[other]!r}, and was {before[other]!r} for {known.champion.version}" if other else ""
+
+
+def _decisive(train: dict[str, Any]) -> dict[str, Any]:
+    """Without what a retraining passes over, which an older okl took all the same."""
+    return {name: value for name, value in train.items() if name not in NOT_OF_TRAIN}
+
+
+def _plainly(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value  # as JSON has it
+
+
+def _train(settings: RetrainSettings) -> dict[str, Any]:
+    values = settings.train.model_dump(mode="json").items()
+    return {name: value for name, value in values if name not in (*WHERE_IT_RUNS, "data")}
+
+
+def _shard(record: ShardRecord) -> dict[str, Any]:
+    return {
+        "sha256": record.sha256,
+        "name": record.name,
+        "rows": record.train_rows,
+        "test_rows": record.test_rows,
+        "first_time": record.first_time,
+        "last_time": record.last_time,
+    }
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, int | float | str | bool) and value == value
+
+
+# What was judged and not published: not learnt again night after night, and counted, as each is a look at the rows.
+
+
+class Attempts:
+    """One small file for each challenger that was kept back, named by the champion of then and what decides it.
+
+    place : of the shard store; champion : number of its version, None before the first
+    """
+
+    def __init__(self, place: Place, champion: int | None) -> None:
+        self._folder, self._champion = place / FOLDER, f"{champion or 0:08}-"
+
+    def looks(self) -> int:
+        """How many challengers of this champion were kept back."""
+        if isinstance(self._folder, Path):
+            names = [file.name for file in self._folder.glob("*.json")]
+        else:
+            names = [file.name for file, _ in self._folder.files() if file.suffix == ".json"]
+        return sum(name.startswith(self._champion) for name in names)
+
+    def find(self, model: RegisteredModel, planned: Planned) -> str | None:
+        """Why the same challenger was kept back before, None if it was not."""
+        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
+        if not file.is_file():
+            return None
+        try:
+            reason = str(json.loads(file.read_text(encoding="utf-8"))["reason"])
+        except (ValueError, KeyError, TypeError):  # then it is judged again
+            return None
+        return f"The same shards were learnt and judged before. {reason}"
+
+    def page(self, model: RegisteredModel, planned: Planned) -> Place:
+        """Where the report of a challenger that was kept back lies."""
+        return self._folder / f"{self._champion}{self._key(model, planned)}.html"
+
+    def keep(self, model: RegisteredModel, planned: Planned, reason: str, page: str) -> None:
+        """Note that a challenger was kept back, and its report."""
+        write_whole(self.page(model, planned), page)
+        content = json.dumps({"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1) + "\n"
+        write_whole(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
+
+    def _key(self, model: RegisteredModel, planned: Planned) -> str:
+        return model.identity(planned.judged(), model.head())[:32]
+
+
+def taken_back(model: RegisteredModel, planned: Planned) -> str | None:
+    """Why what is planned is not learnt again: it is a version already, and somebody has chosen another champion.
+
+    None where it is no version, or the champion
+    """
+    found = model.find(planned.lineage)
+    if found is None or found.number == model.state().champion:
+        return None
+    return (
+        f"The same shards were learnt before, as {found}, and the champion was moved to another version since. "
+        f"Promote it again (okl models promote {model.name} {found.number}), or wait for new shards."
+    )
+
+
+# The files of a version: the model, what an online learner goes on from, and what the run was.
+
+RESULT, REPORT = "result.json", "report.md"
+
+
+def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:
+    """Write model/, state/ (of an online learner), result.json, report.md and report.html into an empty folder.
+
+    Raises
+    ------
+    OSError : they cannot be written
+    """
+    save_model(model, into / MODEL)
+    if challenger.online:
+        save_state(into / LEARNER_STATE, challenger.state, {"data_sha256": challenger.data.sha256})
+    (into / RESULT).write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
+    (into / REPORT).write_text(report_markdown(result), encoding="utf-8")
+    (into / PAGE).write_text(report_html(result), encoding="utf-8")
+
+
+# What a run is about to learn: which shards, beginning with what, and the lineage of the version to be.
+
+
+@dataclass(frozen=True, eq=False)
+class LearningPlan:
+    """Settled before anything is learnt.
+
+    settings, known : of the run; train : how to learn; online : whether the learner goes on with what comes
+    records : shards that the version learns and its parent had not; accepted : these and all that the parent learnt
+    begin : state that an online learner goes on from, None: it begins anew; why : it does, though there is a champion
+    lineage : of the version to be; otherwise : the setting of learning that is why, "" for none
+    """
+
+    settings: RetrainSettings
+    known: Known
+    train: TrainSettings
+    online: bool
+    records: tuple[ShardRecord, ...]
+    accepted: tuple[ShardRecord, ...]
+    begin: OnlineState | None
+    why: str
+    lineage: Planned
+    otherwise: str = ""
+
+    def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
+        """Learn the challenger; raises DivergedError."""
+        if self.online:
+            learnt = learn_shards(self.train, store, self.begin, self.records, execution, observer)
+            return replace(learnt, how=f"{learnt.how}, as {self.otherwise}") if self.otherwise else learnt
+        window = self.accepted[-self.settings.window_shards :]
+        warm = warm_for(self.settings, self.known)
+        return solve_window(self.train, store, window, self.records, execution, observer, warm)
+
+
+def plan_learning(
+    settings: RetrainSettings, store: ShardStore, known: Known, pending: Sequence[ShardRecord]
+) -> LearningPlan:
+    """What is to be learnt of the shards that wait, at least one.
+
+    An online learner whose champion has no state to go on from, or was begun with other settings of learning, begins
+    anew, with all shards: nothing of them is there.
+    """
+    train = same_place(settings.train, str(store.place))
+    online = is_online(train, store.dataset(pending[0]))
+    accepted = accepted_of(known, pending)
+    begin, why = known.champion.state() if online and known.champion is not None else (None, "")
+    otherwise = "" if begin is None else learnt_otherwise(settings, known)
+    if otherwise:
+        begin, why = None, otherwise
+    records = accepted if why else tuple(pending)
+    lineage = lineage_of(settings, known, records, online, fresh=begin is None)
+    return LearningPlan(settings, known, train, online, records, accepted, begin, why, lineage, otherwise)
+
+
+def accepted_of(known: Known, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
+    """Shards that the champion has learnt, and those that wait, in the order of learning."""
+    wanted = known.learnt | {record.sha256 for record in pending}
+    return tuple(one for one in known.accepted() if one.sha256 in wanted)

@@ -1,0 +1,126 @@
+"""Records of shards: accepted, quarantined or duplicate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from okl.data.dataset import ColumnStatistics
+from okl.foundation.errors import DataError
+from okl.lifecycle.drift import Scored
+
+FORMAT_VERSION = 1
+DIGITS = 16
+Status = Literal["accepted", "quarantined", "duplicate"]
+Time = str | float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a shard breaks the contract.
+
+    kind : one of okl.lifecycle.contract.KINDS; sentence : what was expected, what came; figures : the same as numbers
+    """
+
+    kind: str
+    sentence: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ShardRecord:
+    """A shard by the SHA-256 of its file's bytes; a value.
+
+    names : under which the file came, the first one first, relative to where files arrive; size_bytes : of the file
+    rows_sha256 : of its values, whatever they are stored as; "" where it could not be read
+    rows, train_rows, test_rows : read, to be learnt, reserved (the last two of an accepted shard)
+    first_time, last_time : of the time column, or from the name, None where neither tells
+    class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
+    of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was held to
+    released : accepted whatever is found, as somebody said so
+    scored : how the champion did on its rows before they were learnt, the first time
+    """
+
+    sha256: str
+    names: tuple[str, ...]
+    size_bytes: int
+    status: Status
+    findings: tuple[Finding, ...] = ()
+    rows_sha256: str = ""
+    rows: int = 0
+    train_rows: int = 0
+    test_rows: int = 0
+    first_time: Time | None = None
+    last_time: Time | None = None
+    class_counts: tuple[int, ...] = ()
+    columns: tuple[ColumnStatistics, ...] = ()
+    target: ColumnStatistics | None = None
+    of: str = ""
+    contract: str = ""
+    released: bool = False
+    scored: Scored | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of its folder and of its record."""
+        return self.sha256[:DIGITS]
+
+    @property
+    def name(self) -> str:
+        """Under which it came first."""
+        return self.names[0]
+
+    @property
+    def order(self) -> tuple[int, float, str, str, str]:
+        """Shards are learnt by time where it is known, then by name; never by a clock of this machine."""
+        if isinstance(self.last_time, str):
+            return (1, 0.0, self.last_time, self.name, self.sha256)
+        return (0, float(self.last_time or 0.0), "", self.name, self.sha256)
+
+    @property
+    def reason(self) -> str:
+        """All findings as one text; "" for none."""
+        return " ".join(finding.sentence for finding in self.findings)
+
+
+def record_text(record: ShardRecord) -> str:
+    """JSON that a person can read; the same record gives the same bytes."""
+    return json.dumps({"format_version": FORMAT_VERSION, **asdict(record)}, indent=1, allow_nan=False) + "\n"
+
+
+def record_from(text: str, where: str) -> ShardRecord:
+    """The record in a file.
+
+    Raises
+    ------
+    DataError : it is damaged, or from the future
+    """
+    try:
+        content = json.loads(text)
+        version = content.pop("format_version")
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise DataError(
+            f"{where} is damaged: it is no record of a shard. Remove it, and its file is held again."
+        ) from None
+    if version > FORMAT_VERSION:
+        raise DataError(f"{where} has format {version}, from the future. Upgrade okl.")
+    known = {one.name for one in fields(ShardRecord)}
+    if not known >= content.keys() or not {"sha256", "names", "size_bytes", "status"} <= content.keys():
+        raise DataError(f"{where} is damaged: it has other entries than a record. Remove it.")
+    return ShardRecord(
+        **content
+        | {
+            "names": tuple(content["names"]),
+            "findings": tuple(Finding(**finding) for finding in content.get("findings", ())),
+            "class_counts": tuple(content.get("class_counts", ())),
+            "columns": _columns(content.get("columns", ())),
+            "target": None if content.get("target") is None else ColumnStatistics(**content["target"]),
+            "scored": None if content.get("scored") is None else Scored(**content["scored"]),
+        }
+    )
+
+
+def _columns(stored: Sequence[Mapping[str, Any]]) -> tuple[ColumnStatistics, ...]:
+    return tuple(ColumnStatistics(**column) for column in stored)

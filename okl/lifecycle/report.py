@@ -1,0 +1,565 @@
+"""The report of a retraining."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from okl.foundation.locations import Place
+from okl.lifecycle.champion import Challenger, Known
+from okl.lifecycle.contract import learnable
+from okl.lifecycle.decide import SHARD, Judgement
+from okl.lifecycle.drift import drift_of
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import RegisteredModel
+from okl.report.figures import SIZE, Theme, legend, lines_across, one_picture, png
+from okl.report.format import aligned, flat, metric_name, number, seconds
+from okl.report.page import Block, Grid, Picture, Section, Warned, Words, cut, html_page, markdown_page
+from okl.report.sections import changes, difference, mistake_tables, reliability_bars
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+# A retraining in sentences: how it ended, and what is proved of what it learnt.
+
+MOST_NAMED = 10  # shards
+
+
+def summary_sentence(result: Mapping[str, Any]) -> str:
+    """One sentence for a terminal.
+
+    >>> summary_sentence({"model": "churn", "outcome": "kept", "reason": "Kept: no better. 14% wrong.",
+    ...                   "drift": {"found": False}})
+    'churn: kept the champion. No better. 14% wrong.'
+    """
+    outcome, reason = str(result["outcome"]), str(result["reason"])
+    version = f", version {result['version']}" if result.get("version") else ""
+    drift = f" {result['drift']['why']}" if result["drift"]["found"] else ""
+    if reason.lower().startswith(f"{outcome}: "):
+        reason = reason[len(outcome) + 2 :]
+        reason = reason[:1].upper() + reason[1:]
+    told = "kept the champion" if outcome == "kept" else outcome
+    return f"{result['model']}: {told}{version}. {reason}{drift}"
+
+
+def apart_sentence(apart: int, rows: int, published: bool) -> str:
+    """What a champion that was published from a run knows, and a challenger that begins without it does not; or ""."""
+    if not apart:
+        return ""
+    told = (
+        f" The champion was published from a run of {apart:,} rows, the challenger began with {rows:,} of the folder."
+    )
+    return told if published else f"{told} Put those rows there, too, and challengers know them."
+
+
+def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
+    """Of a challenger that is another kind of model than the champion, whose configuration is given; or "".
+
+    >>> solvers_sentence({"solver": "ridge"}, "fogd")
+    ' The champion so far was learnt by ridge, the challenger by fogd; --solver ridge learns as before.'
+    >>> solvers_sentence({"solver": "fogd"}, "fogd")
+    ''
+    """
+    before = champion.get("solver")  # none where a comparison chose the champion
+    if before is None or before == challenger:
+        return ""
+    return (
+        f" The champion so far was learnt by {before}, the challenger by {challenger}; "
+        f"--solver {before} learns as before."
+    )
+
+
+def summary_text(result: Mapping[str, Any]) -> str:
+    """The same with what was learnt from, what was not and why, and where it can be read again."""
+    shards = result["shards"]
+    lines = [summary_sentence(result)]
+    if learnt := shards["learnt"]:
+        rows = sum(one["rows"] for one in learnt)
+        lines.append(f"shards: {_named([one['name'] for one in learnt])} ({rows:,} rows)")
+    if result.get("report"):
+        lines.append(f"report: {result['report']}")
+    lines += [f"Warning: {line}" for line in in_vain(shards)]
+    vain = {one["sha256"] for one in shards["released_in_vain"]}
+    for one in shards["rejected"][:MOST_NAMED]:
+        if one["sha256"] not in vain:
+            why = one.get("reason") or f"{', '.join(one['kinds'])}."
+            lines.append(f"Warning: {one['name']} is {one['status']}: {why}{_remedy(one)}")
+    if left := [one["name"] for one in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
+        lines.append(f"Warning: quarantined before, and still there: {_named(left)}.")
+    lines += [line for line in passed_over(shards) if line not in str(result["reason"])]
+    return "\n".join(lines)
+
+
+def passed_over(shards: Mapping[str, Any]) -> list[str]:
+    """Sentences about files that a run did not look into: changed just now, or the same bytes as files before.
+
+    >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "not learnt again"}]
+    >>> passed_over({"still_written": ["b.csv"], "under_another_name": same})
+    ['Left to the next run, as it was changed just now: b.csv.', 'day8.csv is the same as day4.csv: not learnt again.']
+    """
+    fresh = shards["still_written"]
+    were = "it was" if len(fresh) == 1 else "they were"
+    lines = [f"Left to the next run, as {were} changed just now: {_named(fresh)}."] if fresh else []
+    for status in ("not learnt again", "quarantined"):
+        same = [one for one in shards["under_another_name"] if one["status"] == status]
+        if len(same) == 1:
+            lines.append(f"{same[0]['name']} is the same as {same[0]['same_as']}: {status}.")
+        elif same:
+            pairs = [f"{one['name']} (the same as {one['same_as']})" for one in same]
+            lines.append(f"{status.capitalize()}: {_named(pairs)}.")
+    return lines
+
+
+def in_vain(shards: Mapping[str, Any]) -> list[str]:
+    """Sentences about files that were to be released, and cannot be learnt whatever is said."""
+    lines = []
+    for one in shards["released_in_vain"][:MOST_NAMED]:
+        asked = f"--release {one['sha256'][:16]} has no effect"
+        if one["there"]:
+            lines.append(f"{asked}: such rows cannot be learnt. {one['reason']}{_remedy(one)}")
+        else:
+            lines.append(f"{asked}: {one['name']} is no longer there as it was, and so it could not be learnt.")
+    return lines
+
+
+def _remedy(rejected: Mapping[str, Any]) -> str:
+    if rejected["status"] != "quarantined":  # its rows are learnt from another file
+        return ""
+    if not rejected.get("releasable", True):
+        return " Mend the file and put it in again."
+    return f" Learn it anyway: --release {rejected['sha256'][:16]}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:
+    """What is proved of what was learnt: of an online learner that went on, nothing but its own curve."""
+    if online:
+        return (
+            "Nothing is certified: an online learner's regret is bounded from the beginning of its stream, and rows "
+            "before are not read again; its errors on rows before they were learnt and on reserved rows are measured."
+        )
+    if certificate is None:
+        return ""
+    return (
+        f"Certified over the rows of this window alone: {certificate['kind']} {certificate['gap']:.3g}, an objective "
+        f"of {certificate['objective']:.6g}; where the solver began does not enter the proof."
+    )
+
+
+# Pictures of a retraining: how champions did on each shard before it was learnt, and both models on reserved rows.
+
+MOST_SLICES_DRAWN = 8  # names of shards along an axis
+BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
+
+
+def errors_picture(result: Mapping[str, Any]) -> list[Picture]:
+    """How champions did on each shard before it was learnt, where there are two or more."""
+    points = points_of(result)
+    if len(points) < 2:
+        return []
+    told = f"{points[-1]['shard']}: {number(points[-1]['error'])}, a constant {number(points[-1]['constant'])}."
+    draw = partial(draw_errors, result)
+    return [Picture("Error on new shards before they were learnt", draw, f"{told} Upright lines: a new version.")]
+
+
+def verdicts_picture(result: Mapping[str, Any]) -> list[Picture]:
+    """Both models on the reserved rows of each shard that was judged on, if any was."""
+    if not shards_judged(result):
+        return []
+    known = "the challenger has not learnt; the champion came from a run, and may have" if result.get("apart") else ""
+    told = f"The error on reserved rows of each shard, which {known or 'neither has learnt'}: further left is better."
+    return [Picture("Champion and challenger on reserved rows", partial(draw_verdicts, result), told)]
+
+
+def points_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A point a shard in the order of learning: shard, version, error, constant, fired, rejected."""
+    drift = result["drift"]["shards"]
+    now = [
+        {"shard": one["shard"], "version": result["parent"], "error": one["error"], "constant": one["constant"],
+         "fired": bool(drift.get(one["shard"], {}).get("fired")), "rejected": one["shard"] not in drift}
+        for one in result["progressive"]
+    ]  # fmt: skip
+    return [*({**one, "rejected": False} for one in result["history"]), *now]
+
+
+def shards_judged(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Verdicts by shard, as its name alone."""
+    slices = (result["decision"] or {}).get("slices") or {}
+    return {name.removeprefix(SHARD): one for name, one in slices.items() if name.startswith(SHARD)}
+
+
+def draw_errors(result: Mapping[str, Any], theme: Theme) -> bytes:
+    """Errors of the champions of their days, the constant's, signals, rejected shards, and where versions change."""
+    points = points_of(result)
+    kept = [(place, one) for place, one in enumerate(points) if not one["rejected"]]
+    figure, axes = one_picture(theme, height=3.2)
+    places = [place for place, _ in kept]
+    constant = [one["constant"] for _, one in kept]
+    axes.plot(places, constant, color=theme.other, linewidth=1.2, linestyle="--", label="constant")
+    errors = [one["error"] for _, one in kept]
+    axes.plot(places, errors, color=theme.line, linewidth=1.6, marker="o", markersize=3.5, label="champion")
+    fired = [(place, one["error"]) for place, one in kept if one["fired"]]
+    rejected = [(place, one["error"]) for place, one in enumerate(points) if one["rejected"]]
+    for marks, marker, label in ((fired, "v", "drift signal"), (rejected, "X", "rejected")):
+        if marks:
+            style: dict[str, Any] = {"linestyle": "", "color": theme.ink, "markersize": 7}
+            axes.plot([x for x, _ in marks], [y for _, y in marks], marker=marker, label=label, **style)
+    for place in range(1, len(points)):
+        if points[place]["version"] != points[place - 1]["version"]:
+            axes.axvline(place - 0.5, color=theme.faint, linewidth=0.8)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0.0, low), high + 0.34 * (high - low))  # room for the legend above the lines
+    _name_shards(axes, [one["shard"] for one in points])
+    axes.set_ylabel("error")
+    lines_across(axes, theme)
+    legend(axes, theme, "upper left", 2)
+    return png(figure)
+
+
+def draw_verdicts(result: Mapping[str, Any], theme: Theme) -> bytes:
+    """Both models' errors on the reserved rows of each shard that was judged on, the newest on top."""
+    judged = shards_judged(result)
+    names = [name for name in result["judged_on"] if name in judged]
+    figure, axes = one_picture(theme, SIZE[0], MARGIN_HEIGHT + BAR_HEIGHT * len(names))
+    for height, name in enumerate(names):
+        one = judged[name]
+        axes.plot([one["champion"], one["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
+    for key, marker, colour in (("champion", "s", theme.other), ("challenger", "o", theme.line)):
+        errors = [judged[name][key] for name in names]
+        axes.plot(errors, range(len(names)), marker=marker, linestyle="", color=colour, markersize=6, label=key)
+    axes.set_yticks(range(len(names)), [_short(name) for name in names], parse_math=False)
+    axes.set_ylim(-0.6, len(names) + 0.3)
+    axes.set_xlabel("error on reserved rows")
+    lines_across(axes, theme, "x")
+    legend(axes, theme, "upper right", 2)
+    return png(figure)
+
+
+def _name_shards(axes: Axes, names: Sequence[str]) -> None:
+    step = -(-len(names) // MOST_SLICES_DRAWN)
+    places = range(0, len(names), step)
+    axes.set_xticks(places, [_short(names[place]) for place in places], rotation=30, ha="right", parse_math=False)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+
+
+def _short(name: str) -> str:
+    plain = "".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in name.rpartition("/")[2])
+    return plain if len(plain) <= 20 else f"{plain[:9]}...{plain[-8:]}"
+
+
+# The report of a retraining: is the new model better, what changed, can it be trusted, where does it err.
+
+MOST_ROWS = 50
+FACTS = ("version", "parent", "how", "bytes_read", "registry")
+
+
+def report_markdown(result: Mapping[str, Any]) -> str:
+    """The report as markdown, its pictures as data URIs; what there is nothing of is left out."""
+    return markdown_page(_title(result), _lead(result), _sections(result))
+
+
+def report_html(result: Mapping[str, Any]) -> str:
+    """One page without any outside reference; light or dark as the reader's system is."""
+    return html_page(_title(result), _lead(result), _sections(result))
+
+
+def _title(result: Mapping[str, Any]) -> str:
+    return f"Retraining of {result['model']}: {result['outcome']}"
+
+
+def _lead(result: Mapping[str, Any]) -> list[Block]:
+    rejected = len(result["shards"]["rejected"])
+    took = f"It learnt for {seconds(result['seconds'])}; everything together took {seconds(result['total_seconds'])}."
+    lead: list[Block] = [Words(result["reason"]), Words(took)]
+    if result["progressive"]:
+        lead.append((Warned if result["drift"]["found"] else Words)(result["drift"]["why"]))
+    lead += [Words(line) for line in passed_over(result["shards"]) if line not in result["reason"]]
+    lead += [Warned(line) for line in in_vain(result["shards"])]
+    if rejected:
+        were = "1 shard was rejected; its file stays where it is." if rejected == 1 else ""
+        lead.append(Warned(were or f"{rejected} shards were rejected; their files stay where they are."))
+    return lead
+
+
+def _sections(result: Mapping[str, Any]) -> list[Section]:
+    counted = result.get("counted") or {}
+    before = result.get("previous") or {}
+    changed = changes({name: value for name, value in before.items() if name != "metrics"})
+    trust = [Words(result["certified"])] if result["certified"] else []
+    reliable = reliability_bars(counted, "reserved rows")
+    mistakes = mistake_tables(
+        counted, counted.get("labels") or (), counted.get("target", "the target"), "reserved rows"
+    )
+    facts = {name: result[name] for name in FACTS if result[name] is not None}
+    settings = RetrainSettings.model_validate(result["settings"]).model_dump(mode="json", exclude_defaults=True)
+    told = [list(pair) for pair in flat(facts | {"settings": settings})]
+    found = [
+        Section(
+            "good", "Is the new one better?", [*verdicts_picture(result), *_shown(_metrics(result), _slices(result))]
+        ),
+        *([changed] if changed is not None else []),
+        Section("trust", "Can I trust it?", [*trust, *errors_picture(result), *reliable]),
+        Section("mistakes", "Where are the new one's mistakes?", mistakes),
+        Section("new", "What was new, and what was learnt?", _shown(*_shards(result))),
+        Section("facts", "Settings and the run", [Grid("Settings that were given, and the run", (), told)]),
+    ]
+    return [section for section in found if section.blocks]
+
+
+def _metrics(result: Mapping[str, Any]) -> Grid:
+    metrics = result["metrics"]
+    champion, challenger = (metrics.get(name, {}) for name in ("champion", "challenger"))
+    rows = [
+        [metric_name(name), number(champion.get(name)), number(value), difference(champion.get(name), value)]
+        for name, value in challenger.items()
+        if value is not None
+    ]
+    return Grid("On the same reserved rows", ("", "champion", "challenger", "change"), rows)
+
+
+def _slices(result: Mapping[str, Any]) -> Grid:
+    decision = result["decision"] or {}
+    ages = {age: decision.get(age) for age in ("newest", "before")}
+    slices = {f"{age} reserved rows": one for age, one in ages.items() if one} if ages["before"] else {}
+    slices |= decision.get("slices") or {}
+    rows = [
+        [
+            name.removeprefix(SHARD),
+            number(one["rows"]),
+            number(one["champion"]),
+            number(one["challenger"]),
+            f"{one['p_worse']:.2g}",
+        ]
+        for name, one in slices.items()
+    ]
+    return Grid("Errors by slice", ("slice", "rows", "champion", "challenger", "p that it is worse by chance"), rows)
+
+
+def _shards(result: Mapping[str, Any]) -> list[Grid]:
+    shards = result["shards"]
+    new = [[one["name"], number(one["rows"])] for one in shards["accepted"]]
+    rejected = [[one["name"], ", ".join(one["kinds"]), one.get("reason", "")] for one in shards["rejected"]]
+    scored = [
+        [one["shard"], *(number(one[name]) for name in ("rows", "error", "constant", "agreement"))]
+        for one in result["progressive"]
+    ]
+    learnt = [
+        [one["shard"], *(number(one[name]) for name in ("rows", "error", "baseline_error"))]
+        for one in result["learning"]
+    ]
+    return [
+        Grid("Rejected shards", ("shard", "kinds", "reason"), rejected, wide=True, words=True),
+        Grid("New shards", ("shard", "rows"), new),
+        Grid(
+            "New rows as the champion saw them, before they were learnt",
+            ("shard", "rows", "error", "constant's", "agreement"),
+            scored,
+        ),
+        Grid("Learning, each row predicted before it was learnt", ("shard", "rows", "error", "baseline's"), learnt),
+    ]
+
+
+def _shown(*tables: Grid) -> list[Grid]:
+    """Those that have rows, not all of them if they are many."""
+    return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]
+
+
+# What a retraining has come to, as the plain dict that `okl retrain --json` prints.
+
+MOST_HISTORY = 60  # shards before, for the picture of errors over time
+
+
+@dataclass(eq=False)
+class Account:
+    """Filled in stage by stage.
+
+    outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
+    version : that was published; folder : of its files; apart : as of Known, of a champion that was judged
+    changed : since the champion, in data and settings, see `okl.lifecycle.describe`
+    report : page of what was judged, with pictures; mlflow : what MLflow took, or why it did not
+    shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
+    """
+
+    settings: RetrainSettings
+    registry: str
+    outcome: str = "nothing new"
+    reason: str = "No shard is new."
+    version: int | None = None
+    folder: str | None = None
+    parent: int | None = None
+    apart: int = 0
+    shards: dict[str, Any] = field(default_factory=dict)
+    progressive: list[dict[str, Any]] = field(default_factory=list)
+    drift: dict[str, Any] = field(default_factory=lambda: drift_of({}))
+    history: list[dict[str, Any]] = field(default_factory=list)
+    challenger: Challenger | None = None
+    judgement: Judgement | None = None
+    certificate: dict[str, Any] | None = None
+    changed: dict[str, Any] | None = None
+    report: str | None = None
+    mlflow: str | None = None
+    begun: float = field(default_factory=time.perf_counter)
+
+    def as_json(self) -> dict[str, Any]:
+        """The result so far."""
+        challenger, judgement = self.challenger, self.judgement
+        return {
+            "model": self.settings.name,
+            "registry": self.registry,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "version": self.version,
+            "folder": self.folder,
+            "parent": self.parent,
+            "apart": self.apart,
+            "shards": self.shards,
+            "progressive": self.progressive,
+            "drift": self.drift,
+            "history": self.history,
+            "how": challenger.how if challenger else None,
+            "learning": list(challenger.curve) if challenger else [],
+            "decision": judgement.decision.as_json() if judgement else None,
+            "judged_on": list(judgement.shards) if judgement else [],
+            "metrics": {name: dict(one) for name, one in judgement.metrics.items()} if judgement else {},
+            "counted": dict(judgement.counted) if judgement else {},
+            "previous": self._previous(),
+            "certificate": self.certificate,
+            "certified": certified_sentence(challenger.online, self.certificate) if challenger else "",
+            "report": self.report,
+            "mlflow": self.mlflow,
+            "seconds": challenger.seconds if challenger else 0.0,
+            "total_seconds": time.perf_counter() - self.begun,
+            "bytes_read": (challenger.bytes_read if challenger else 0) + (judgement.bytes_read if judgement else 0),
+            "settings": self.settings.model_dump(mode="json"),
+        }
+
+    def _previous(self) -> dict[str, Any] | None:
+        """What changed since the champion, with both models' figures on the same reserved rows, if judged."""
+        if self.changed is None:
+            return None
+        if self.judgement is None:
+            return {part: values for part, values in self.changed.items() if part != "metrics"}
+        champion, challenger = (self.judgement.metrics.get(name, {}) for name in ("champion", "challenger"))
+        figures = {name: [champion.get(name), value] for name, value in challenger.items() if value is not None}
+        return self.changed | {"metrics": figures, "same_rows": True}
+
+
+def history_of(known: Known) -> list[dict[str, Any]]:
+    """How champions did on the latest shards of the lineage before they were learnt, a row a shard."""
+    learnt = [one for one in known.accepted() if one.sha256 in known.learnt and one.scored is not None]
+    return [
+        {"shard": one.name, "version": one.scored.version, "rows": one.scored.rows, "error": one.scored.error,
+         "constant": one.scored.constant, "fired": one.scored.fired}
+        for one in learnt[-MOST_HISTORY:] if one.scored is not None
+    ]  # fmt: skip
+
+
+def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One flat row a figure of a result: predictor, metric, value."""
+    return [
+        {"predictor": name, "metric": metric, "value": value}
+        for name, figures in (result.get("metrics") or {}).items()
+        for metric, value in figures.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+
+
+# The latest challengers that were judged, published or kept back, for people who ask in the morning; reads only.
+
+DATA = "data"  # the shard store's folder in that of a model
+FOLDER = "attempts"  # in the shard store: what was kept back
+PAGE = "report.html"  # of a version
+
+
+def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
+    """Challengers that were judged, the newest first: at, outcome, version, champion, reason, page.
+
+    outcome : "published" or "kept"; version : None if it was kept; champion : it was held against, None for none
+    page : where its report lies; at : ISO 8601, "" where an older okl did not write it and the store does not tell
+
+    Raises
+    ------
+    RegistryError, DataError : the registry does not answer, or its log is damaged
+    """
+    published = [
+        {"at": entry.at, "outcome": "published", "version": made.version, "champion": made.lineage.parent,
+         "reason": entry.why, "page": str(model.folder / "versions" / made.folder / PAGE)}
+        for entry in model.entries() if (made := entry.published) is not None and made.lineage.decision
+    ]  # fmt: skip
+    found = published + _kept(model.folder / DATA / FOLDER)
+    # of one second: by the champion of then, who stays after what was kept
+    order = sorted(found, key=lambda one: (one["at"], one["champion"] or 0, one["outcome"] == "published"))
+    return order[: -most - 1 : -1]
+
+
+def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
+    """Files that are kept out by the contract or by what they say, by name: name, sha256, rows, reason,
+    and whether they can be released.
+
+    Raises
+    ------
+    DataError : the registry does not answer, or a record is damaged
+    """
+    records = ShardStore(model.folder / DATA).records().values()
+    found = sorted((one for one in records if one.status == "quarantined"), key=lambda one: one.name)
+    return [
+        {"name": one.name, "sha256": one.sha256, "rows": one.rows, "reason": one.reason,
+         "releasable": learnable(one.findings)} for one in found[:most]
+    ]  # fmt: skip
+
+
+def quarantined_text(found: list[dict[str, Any]]) -> str:
+    """Of `quarantined`."""
+    rows = [["quarantined", "learnt by", "why"]]
+    for one in found:
+        remedy = f"--release {one['sha256'][:16]}" if one["releasable"] else "mending the file"
+        rows.append([one["name"], remedy, one["reason"]])
+    return "\n".join(aligned(rows))
+
+
+def _kept(folder: Place) -> list[dict[str, Any]]:
+    if isinstance(folder, Path):
+        files: list[Place] = [*folder.glob("*.json")]
+    else:
+        files = [file for file, _ in folder.files() if file.suffix == ".json"]
+    kept = []
+    for file in files:
+        try:
+            told = json.loads(file.read_text(encoding="utf-8"))
+            champion, reason, at = int(file.name[:8]), str(told["reason"]), str(told.get("at") or _changed(file))
+        except (ValueError, KeyError, TypeError, AttributeError):  # as of `Attempts.find`: it is judged again
+            continue
+        kept.append(
+            {"at": at, "outcome": "kept", "version": None, "champion": champion or None, "reason": reason,
+             "page": str(folder / file.name.replace(".json", ".html"))}
+        )  # fmt: skip
+    return kept
+
+
+def _changed(file: Place) -> str:
+    if not isinstance(file, Path):
+        return ""
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds")
+
+
+def attempts_text(found: list[dict[str, Any]]) -> str:
+    """Of `latest_attempts`: what was judged and why, and below it where its report lies."""
+    rows = [["attempt", "outcome", "why"]]
+    for one in found:
+        outcome = f"published {one['version']}" if one["version"] else "kept"
+        rows.append([one["at"] or "-", outcome, one["reason"]])
+    head, *lines = aligned(rows)
+    told = [text for line, one in zip(lines, found, strict=True) for text in (line, f"  report: {one['page']}")]
+    return "\n".join([head, *told])

@@ -1,0 +1,319 @@
+"""The stages of a retraining run."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from okl.certificates.certify import gap_proof
+from okl.distributed import open_for
+from okl.distributed.opening import Opened
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.lifecycle.champion import Known, open_champion
+from okl.lifecycle.contract import learnable
+from okl.lifecycle.decide import judge_challenger
+from okl.lifecycle.describe import changes_since
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.intake import Intake
+from okl.lifecycle.lineage_checks import begun_by, check_begun
+from okl.lifecycle.publish import Attempts, next_model, plan_learning, taken_back, write_version
+from okl.lifecycle.record import ShardRecord
+from okl.lifecycle.report import (
+    PAGE,
+    Account,
+    apart_sentence,
+    history_of,
+    metrics_rows,
+    passed_over,
+    report_html,
+    report_markdown,
+    solvers_sentence,
+    summary_sentence,
+)
+from okl.lifecycle.scoring import Scoring
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
+from okl.runs.plan import check_workers
+from okl.solvers.subgradient.solver import SubgradientSolver
+
+# What a retraining has come to, told to MLflow: parameters, metrics, lineage, decision, and the model it published.
+
+LONGEST = 500  # letters of a parameter's value that every tracking store takes
+
+
+def check_mlflow() -> None:
+    """Raise ConfigError unless MLflow is installed."""
+    try:
+        import_module("mlflow")
+    except ImportError:
+        raise ConfigError("mlflow was given, but it is not installed. Type: pip install 'okl[mlflow]'.") from None
+
+
+def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None) -> str:
+    """Log a run into the experiment of the model's name; what MLflow cannot take does not undo what was decided.
+
+    Parameters
+    ----------
+    where : tracking URI, such as sqlite:////srv/mlflow.db or http://127.0.0.1:5000
+    result : of the retraining; version : that was published, None if none was
+
+    Returns
+    -------
+    "run ID", or a sentence that says why nothing was logged
+    """
+    try:
+        return f"run {_logged(where, result, version)}"
+    except Exception as error:  # whatever a server or its client throws: the version stands
+        return f"MLflow at {where} took nothing: {error}"
+
+
+def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> str:
+    client: Any = import_module("mlflow").MlflowClient(tracking_uri=where)
+    found = client.get_experiment_by_name(result["model"])
+    experiment = found.experiment_id if found is not None else client.create_experiment(result["model"])
+    run = str(client.create_run(experiment, run_name=f"{result['model']} {result['outcome']}").info.run_id)
+    for name, value in flattened(result["settings"]).items():
+        client.log_param(run, name, str(value)[:LONGEST])
+    figures = {f"{who}.{name}": value for who, told in result["metrics"].items() for name, value in told.items()}
+    figures |= {name: result[name] for name in ("seconds", "total_seconds", "bytes_read")}
+    for name, value in figures.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            client.log_metric(run, name, float(value))
+    for name in ("outcome", "reason", "version", "parent"):
+        client.set_tag(run, f"okl.{name}", str(result[name]))
+    client.log_dict(run, dict(result), "result.json")
+    if version is not None:
+        client.log_dict(run, version.lineage.as_json(), "lineage.json")
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / MODEL
+            folder.mkdir()
+            for path in version.published.files:
+                if path.startswith(f"{MODEL}/"):
+                    (folder / path.removeprefix(f"{MODEL}/")).write_bytes((version.files / path).read_bytes())
+            client.log_artifacts(run, str(folder), MODEL)
+    client.set_terminated(run)
+    return run
+
+
+# The story of a retraining: discover, hold, score, learn, evaluate, certify, publish, report.
+
+RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
+
+
+def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Retrain a model in this process (and on Dask if the settings say so), without Prefect.
+
+    Returns
+    -------
+    what `okl retrain --json` prints: model, outcome, version, reason, shards, progressive, decision, metrics, ...
+
+    Raises
+    ------
+    OklError : one sentence that says what is wrong; the champion stays as it is
+    """
+    check_workers(settings.train)
+    return perform(RetrainingRun(settings, observer or NullObserver()), RETRAIN_STAGES)
+
+
+@dataclass(eq=False)
+class RetrainingRun:
+    """One retraining: call the stages of RETRAIN_STAGES in order, then `close`, whatever happened.
+
+    A process may be killed in every stage: the next run goes on from the champion and the shards that are there. A run
+    without new shards does nothing; so does one whose shards were judged before.
+    """
+
+    settings: RetrainSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self._model = Registry(self.settings.registry).model(self.settings.name)
+        self.store = ShardStore(self._model.folder / "data")
+        self.account = Account(self.settings, str(self._model.folder.parent))
+        self._running = Opened(lambda: open_for(self.settings.train, self.settings.name))
+        self._pending: list[ShardRecord] = []
+        self._result: dict[str, Any] = {}
+
+    def discover(self) -> dict[str, Any]:
+        """See what has arrived, and which of it is new since the champion."""
+        if self.settings.mlflow is not None:
+            check_mlflow()
+        self.known = Known(open_champion(self._model), self.store.records())
+        self.account.parent = self.known.parent
+        self._attempts = Attempts(self.store.place, self.known.parent)
+        self.intake = Intake(self.settings, self.store, self.known)
+        return {"champion": self.known.parent} | self.intake.discover()
+
+    def hold(self) -> dict[str, Any]:
+        """Hold new shards to the contract: accept them, or quarantine them with a reason.
+
+        Raises
+        ------
+        DataError : a shard is bad, and the settings say to stop
+        ConfigError : settings that the model was begun without, as `check_begun` has it
+        """
+        champion, new = self.known.champion, self.intake.new
+        reference = self.store.reference() or (champion.model.schema if champion else None)
+        if reference is None and new:
+            reference = begun_by(self._model, self.settings, new)
+        if reference is not None:
+            check_begun(self.settings, reference, self.intake.places)
+            if new or self.intake.gone:
+                self.intake.hold(self.store.set_reference(reference), self._advance)
+        self.known = Known(self.known.champion, self.store.records())
+        self._pending = self.intake.pending(self.known)
+        self._stop_at((*self.intake.bad, *self.intake.standing))
+        return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
+
+    def score(self) -> dict[str, Any]:
+        """Let the champion score the new rows before they are learnt; quarantine what contradicts it, or is noise."""
+        champion, account = self.known.champion, self.account
+        account.history = history_of(self.known)
+        if champion is None or not self._pending:
+            return {"shards": 0}
+        scoring = Scoring(self.settings, self.store, champion, self.known, self._running())
+        scoring.score(self._pending)
+        account.progressive, account.drift, self._pending = scoring.told, scoring.drift(), scoring.kept
+        self.intake.bad += scoring.rejected
+        self._stop_at(self.intake.bad)
+        return {"shards": len(scoring.told), "rejected": len(scoring.rejected), "drift": account.drift["why"]}
+
+    def learn(self) -> dict[str, Any]:
+        """Learn a challenger, unless there is nothing to learn, or this was judged before."""
+        account = self.account
+        if not self._pending:
+            told = "No new shard is left to learn." if self.intake.bad else account.reason
+            account.reason = " ".join([told, *passed_over(self.intake.as_json([]))])
+            return {"skipped": account.reason}
+        self._plan = plan_learning(self.settings, self.store, self.known, self._pending)
+        if self.known.champion is not None:
+            now = self._plan.lineage.lineage
+            account.changed = changes_since(self.known.champion.version, now, "the champion so far")
+        planned = self._plan.lineage
+        if (before := self._attempts.find(self._model, planned) or taken_back(self._model, planned)) is not None:
+            account.outcome, account.reason = "judged before", before
+            return {"skipped": before}
+        try:
+            challenger = self._plan.learn(self.store, self._running(), self.observer)
+        except DivergedError as error:
+            account.outcome, account.reason = "kept", f"Kept: the challenger diverged. {error}"
+            return {"diverged": str(error)}
+        account.challenger = challenger
+        return {"how": challenger.how, "seconds": challenger.seconds} | (
+            {"anew": self._plan.why} if self._plan.why else {}
+        )
+
+    def evaluate(self) -> dict[str, Any]:
+        """Judge champion and challenger on the same reserved rows; before the first version, a constant is champion."""
+        challenger = self.account.challenger
+        if challenger is None:
+            return {"skipped": self.account.reason}
+        looks = self._attempts.looks()
+        judgement = judge_challenger(
+            self.settings, self.store, self.known, self._plan.accepted, challenger, self._running(), looks
+        )
+        self.account.apart = self.known.apart
+        rows = challenger.data.rows("train")
+        told = apart_sentence(self.known.apart, rows, judgement.decision.publish)
+        if self.known.champion is not None:
+            told += solvers_sentence(self.known.champion.model.configuration, self.settings.train.solver)
+        self.account.judgement, self.account.reason = judgement, judgement.decision.reason + told
+        return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
+
+    def certify(self) -> dict[str, Any]:
+        """Prove how far a batch solution is from its optimum; what an online learner lost is told by its curve."""
+        challenger = self.account.challenger
+        if challenger is None or challenger.online:
+            return {"skipped": "an online learner" if challenger else self.account.reason}
+        solver: SubgradientSolver = challenger.solver  # type: ignore[assignment]  # or an accelerated one, alike
+        self.account.certificate = gap_proof(solver, challenger.state).as_json()
+        return {name: value for name, value in self.account.certificate.items() if isinstance(value, int | float | str)}
+
+    def publish(self) -> dict[str, Any]:
+        """Publish the challenger as champion in one step, or keep the champion.
+
+        Raises
+        ------
+        ConflictError : somebody else moved the champion meanwhile; nothing is published
+        RegistryError, DataError : the registry cannot be written to; nothing is published
+        """
+        account = self.account
+        challenger, judgement = account.challenger, account.judgement
+        if challenger is None or judgement is None:
+            return {"skipped": account.reason}
+        if self.settings.dry_run or not judgement.decision.publish:
+            account.outcome = "dry run" if self.settings.dry_run else "kept"
+            return {"outcome": account.outcome}
+        account.outcome = "published"
+        model = next_model(challenger, self.known, self.settings, tuple(self._running().processors))
+        planned = self._plan.lineage
+        lineage = planned.measured(judgement, account.certificate, challenger)
+        self._result = self._told()
+
+        def write(into: Path) -> None:
+            write_version(into, model, challenger, self._result)
+
+        expected = {CHAMPION: self.known.parent}  # whoever else has published meanwhile has won
+        published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=account.reason)
+        # by another run, and taken back meanwhile
+        if not published.new and (why := taken_back(self._model, planned)) is not None:
+            account.outcome, account.reason = "judged before", why
+            return {"outcome": account.outcome}
+        account.version, account.folder = published.version.number, str(published.version.folder)
+        return {"version": account.version, "new": published.new}
+
+    def report(self) -> dict[str, Any]:
+        """Note what was decided, so that the same shards are not judged again, and tell it."""
+        account = self.account
+        if account.outcome == "kept":
+            account.report = str(self._attempts.page(self._model, self._plan.lineage))
+        elif account.folder is not None:
+            account.report = f"{account.folder}/{PAGE}"
+        self._result = self._told()
+        if account.outcome == "kept":
+            self._attempts.keep(self._model, self._plan.lineage, account.reason, report_html(self._result))
+        if self.settings.mlflow is not None and account.judgement is not None:
+            version = None if account.version is None else self._model.version(account.version)
+            account.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
+            self._result = self._told()
+        return {"outcome": self.account.outcome, "reason": self.account.reason}
+
+    def close(self) -> None:
+        """Free workers."""
+        self._running.close()
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl retrain --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """What was new, what was rejected, both models' figures, the decision and its reason."""
+        return report_markdown(self._result)
+
+    def summary(self) -> str:
+        """One sentence for a terminal."""
+        return summary_sentence(self._result)
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """One flat row a figure: predictor, metric, value."""
+        return metrics_rows(self._result)
+
+    def _told(self) -> dict[str, Any]:
+        self.account.shards = self.intake.as_json(self._pending)
+        return self.account.as_json()
+
+    def _stop_at(self, bad: Sequence[ShardRecord]) -> None:
+        if self.settings.on_bad == "stop" and bad:
+            remedy = f"learn it anyway: release {bad[0].key}" if learnable(bad[0].findings) else "mend it"
+            raise DataError(
+                f"{bad[0].reason} It is quarantined, and on_bad = stop: nothing was learnt. Take the file away, or "
+                f"{remedy}."
+            )
+
+    def _advance(self, done: int, total: int | None) -> None:
+        self.observer.advance(done, total or 0, {})

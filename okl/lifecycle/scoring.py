@@ -1,0 +1,232 @@
+"""Scores of the champion on new shards before they are learnt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Execution
+from okl.features.predictors import Predictor
+from okl.foundation.errors import DivergedError
+from okl.foundation.telemetry import NullObserver
+from okl.foundation.types import Task
+from okl.lifecycle.champion import Champion, Known, is_online, learn_shards, same_place, solve_window
+from okl.lifecycle.decide import ALL, Doubles, compare
+from okl.lifecycle.drift import Scored, compared, drift_of
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.lineage_checks import without_constraints
+from okl.lifecycle.record import Finding, ShardRecord
+from okl.lifecycle.settings import RetrainSettings
+from okl.runs.evaluate import ConstantPredictor
+
+# New rows through the eyes of the champion, before they are learnt: its errors, and labels that contradict it.
+
+LEAST_AGAINST = 0.05  # of the agreement below chance that counts
+
+
+@dataclass(frozen=True)
+class Progressive:
+    """How a predictor does on rows that it has not learnt.
+
+    error, constant : mistake rate or mean squared error, of it and of the majority class or mean so far
+    wrong : rows of another class, or whose squared error is above a limit
+    agreement : kappa of predicted and true class, or the correlation of prediction and target: 0 as by chance
+    deviations : the agreement in standard deviations of what chance makes
+    """
+
+    rows: int
+    error: float
+    constant: float
+    agreement: float
+    deviations: float
+    wrong: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report."""
+        return asdict(self)
+
+
+def progressive(
+    data: Dataset, known: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
+) -> Progressive:
+    """Score the rows to learn of a shard with a predictor that has not learnt them.
+
+    known : schema with the counts of classes so far, for the constant
+    limit : of regression, the squared error above which a row counts as missed, in squared units of the target
+    """
+    constant = ConstantPredictor(known)
+    above = limit if data.schema.task == "regression" else 0.5
+    pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, (), above)[ALL]
+    n = max(1, pairs.rows)
+    found, deviations = agreement_of(data.schema.task, pairs.agreement)
+    return Progressive(pairs.rows, pairs.first / n, pairs.second / n, found, deviations, pairs.beyond)
+
+
+def contradiction(name: str, kind: Task, found: Progressive, level: float) -> Finding | None:
+    """Labels that say the contrary of all that was learnt: predictions are right less often than by chance.
+
+    A model that no longer fits agrees as often as chance has it, so that a change of what is to be learnt is none.
+    """
+    p_value = float(stats.norm.cdf(found.deviations))
+    if not (found.agreement < -LEAST_AGAINST and p_value < level):
+        return None
+    told = (
+        f"the champion's predictions agree with them less than chance would ({found.agreement:+.2f}, 0 is chance)"
+        if kind != "regression"
+        else f"their correlation with the champion's predictions is {found.agreement:+.2f}"
+    )
+    sentence = f"{name}: its labels contradict all that was learnt: {told}."
+    return Finding("contradiction", sentence, found.as_json() | {"p_value": p_value})
+
+
+def unrelated(name: str, found: Progressive, usual: float, probe: float, deviations: float) -> Finding:
+    """Labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
+
+    Rows that follow another rule than before are not such, as a model that is learnt from them alone foretells them;
+    where a shard is too small to prove that it agrees less than half as well as usual, it is let be.
+
+    Parameters
+    ----------
+    usual : agreement of the champion on rows so far
+    probe, deviations : of a model that learnt this shard alone, on its reserved rows, and in standard deviations
+    """
+    sentence = (
+        f"{name}: its labels have nothing to do with its inputs: the champion agrees with them as chance would "
+        f"({found.agreement:+.2f}, before {usual:+.2f}), and so does a model of this shard alone ({probe:+.2f})."
+    )
+    figures = found.as_json() | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
+    return Finding("unrelated", sentence, figures)
+
+
+def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:
+    """Kappa or correlation, and it in standard deviations under independence.
+
+    Parameters
+    ----------
+    sums : as in Pairs.agreement
+
+    Source: of kappa, Fleiss, Cohen & Everitt, Psychological Bulletin 72, 1969, equation 14 (the standard error where
+    the true kappa is 0); of a correlation, Fisher's transformation.
+    """
+    return _correlation(sums) if task == "regression" else _kappa(sums)
+
+
+def _kappa(counts: Doubles) -> tuple[float, float]:
+    n = float(counts.sum())
+    if n == 0.0:
+        return 0.0, 0.0
+    rows, columns = counts.sum(axis=1) / n, counts.sum(axis=0) / n
+    chance = float(rows @ columns)
+    spread = chance + chance**2 - float((rows * columns) @ (rows + columns))
+    if chance >= 1.0 or spread <= 1e-15:  # one class only, or always the same prediction
+        return 0.0, 0.0
+    found = (float(np.trace(counts)) / n - chance) / (1.0 - chance)
+    return found, found * (1.0 - chance) * math.sqrt(n / spread)
+
+
+def _correlation(sums: Doubles) -> tuple[float, float]:
+    (x, xx, xt), (t, tt, n) = sums
+    if n < 4:
+        return 0.0, 0.0
+    spread = (xx - x * x / n) * (tt - t * t / n)
+    if spread <= 0.0:
+        return 0.0, 0.0
+    found = min(max((xt - x * t / n) / math.sqrt(spread), -1.0 + 1e-15), 1.0 - 1e-15)
+    return float(found), math.atanh(found) * math.sqrt(n - 3.0)
+
+
+# The champion meets new shards before they are learnt: what contradicts it, what is noise, and whether rows change.
+
+CLEAR, BY_CHANCE, SURE = 10.0, 3.0, 2.0  # standard deviations
+LATEST = 3  # shards that the champion's usual agreement is measured on
+
+
+@dataclass(eq=False)
+class Scoring:
+    """The champion's errors on new shards.
+
+    champion, known : of now; told : a row a shard, for the report; scored : by name, for the signal of drift
+    kept, rejected : records, brought up to date
+    """
+
+    settings: RetrainSettings
+    store: ShardStore
+    champion: Champion
+    known: Known
+    execution: Execution
+    told: list[dict[str, Any]] = field(default_factory=list)
+    scored: dict[str, Scored] = field(default_factory=dict)
+    kept: list[ShardRecord] = field(default_factory=list)
+    rejected: list[ShardRecord] = field(default_factory=list)
+
+    def score(self, pending: Sequence[ShardRecord]) -> None:
+        """Score shards in the order of learning; quarantine those whose labels contradict the champion or are noise."""
+        learnt = [one for one in self.known.accepted() if one.sha256 in self.known.learnt]
+        past = [one.scored for one in learnt if one.scored is not None and one.scored.version in self.champion.ancestry]
+        for record in pending:
+            data, schema = self.store.dataset(record), self.champion.model.schema
+            found = progressive(data, schema, self.champion.model.predictor, self.execution, self.champion.limit)
+            against = self._against(record, found)
+            self.told.append({"shard": record.name, **found.as_json(), "contradicts": against is not None})
+            if against is not None and not record.released and self.settings.contradiction:
+                self.rejected.append(self.store.quarantine(record, against))
+                continue
+            if record.scored is None or record.scored.version not in self.champion.ancestry:
+                now = Scored(self.champion.version.number, found.rows, found.wrong, found.error, found.constant)
+                record = self.store.put(
+                    replace(record, scored=compared(past, now))
+                )  # scored again, it is not tested twice
+            assert record.scored is not None, "it was scored now or before"
+            past.append(record.scored)
+            self.scored[record.name] = record.scored
+            self.kept.append(record)
+
+    def drift(self) -> dict[str, Any]:
+        """Whether rows change: found, why, figures; see okl.lifecycle.drift."""
+        return drift_of(self.scored)
+
+    def _against(self, record: ShardRecord, found: Progressive) -> Finding | None:
+        task, level = self.champion.model.schema.task, self.settings.contract.level
+        against = contradiction(record.name, task, found, level)
+        if against is not None or found.deviations >= BY_CHANCE or not self.settings.contradiction:
+            return against
+        rows, usual = self._usual(record)
+        if not rows or usual[1] * math.sqrt(found.rows / rows) < CLEAR:
+            return None  # chance may explain it
+        probe = self._probe(record)
+        if probe is None or probe[0] == 0.0 or not probe[1] < BY_CHANCE:
+            return None  # such as rows that are all of one class
+        highest = probe[0] + SURE * probe[0] / probe[1]  # its standard error added twice
+        return unrelated(record.name, found, usual[0], *probe) if highest < 0.5 * usual[0] else None
+
+    def _usual(self, record: ShardRecord) -> tuple[int, tuple[float, float]]:
+        """The champion's agreement on reserved rows of the latest shards that it learnt: rows, and as agreement_of."""
+        learnt = [one for one in self.known.accepted() if one.sha256 in self.known.learnt and one.test_rows]
+        return self._agreement(learnt[-LATEST:], self.champion.model.predictor)
+
+    def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
+        """How a model that is learnt from this shard alone agrees with its reserved rows; None if nobody can say."""
+        train = without_constraints(same_place(self.settings.train, str(self.store.place)))
+        parts = (self.execution, NullObserver())
+        try:
+            if is_online(train, self.store.dataset(record)):
+                predictor = learn_shards(train, self.store, None, [record], *parts).predictor
+            else:
+                predictor = solve_window(train, self.store, [record], [record], *parts).predictor
+        except DivergedError:
+            return None
+        rows, found = self._agreement([record], predictor)
+        return found if rows else None
+
+    def _agreement(self, records: Sequence[ShardRecord], predictor: Predictor) -> tuple[int, tuple[float, float]]:
+        if not records or not any(record.test_rows for record in records):
+            return 0, (0.0, 0.0)
+        data = self.store.union(list(records))
+        pairs = compare(data, data.split("test"), predictor, predictor, predictor.precision, self.execution)[ALL]
+        return pairs.rows, agreement_of(data.schema.task, pairs.agreement)

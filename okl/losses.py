@@ -1,0 +1,275 @@
+"""Losses of classification and regression: value, derivative, prediction and conjugate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+from scipy.special import xlogy
+
+from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION, SLOPE, VALUE, CompiledLoss, Scalar, compile_loss, evaluate_own
+from okl.foundation import plugins
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, IntArray, Task
+
+# What a solver may ask of a loss.
+
+
+class Loss(Protocol):
+    """What a solver may ask of a loss."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def code(self) -> int: ...
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray: ...
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray: ...
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray: ...
+
+
+# Losses of a regression.
+
+
+@dataclass(frozen=True)
+class ThresholdedHalfSquared:
+    """Half the squared residual where it exceeds epsilon, nothing below: 1/2 (f - y)^2 [|f - y| > epsilon].
+
+    The step of the paper's regression learner is step_size (y - f) z when |y - f| > epsilon, which is this derivative;
+    the factor 1/2 is what makes them agree. Not convex at the threshold for epsilon > 0.
+
+    Parameters
+    ----------
+    epsilon : float >= 0, in units of the (scaled) target
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithm 5 and section 7.4.1, with |y - f| > epsilon for the printed test.
+    """
+
+    epsilon: float = 0.1
+    name: str = "thresholded-half-squared"
+    task: Task = "regression"
+    code: int = 3
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Loss of each row, (rows,), in squared units of the target."""
+        residual = scores - target
+        return np.where(np.abs(residual) > self.epsilon, 0.5 * residual**2, 0.0)
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Derivative by the score, f - y beyond epsilon, (rows,)."""
+        residual = scores - target
+        return np.where(np.abs(residual) > self.epsilon, residual, 0.0)
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """dual y + max(epsilon |dual|, dual^2 / 2 beyond 2 epsilon), (rows,)."""
+        size = np.abs(dual)
+        return dual * target + np.where(size <= 2.0 * self.epsilon, self.epsilon * size, 0.5 * dual**2)
+
+
+# Losses of classes.
+#
+# Targets are -1 or +1 (binary) or class indices 0 .. K - 1 (several classes).
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """The hinge max(0, 1 - y f); its subgradient is -y where y f < 1, and 0 at the kink.
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithm 1 and section 7.2.1.
+    """
+
+    name: str = "hinge"
+    task: Task = "binary"
+    code: int = 0
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Loss of each row, (rows,), in units of the margin."""
+        return np.maximum(0.0, 1.0 - target * scores)
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Derivative by the score, (rows,)."""
+        return np.where(target * scores < 1.0, -target, 0.0)
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """sup_f dual f - value(f): y dual where -1 <= y dual <= 0, infinite elsewhere, (rows,)."""
+        margin = target * dual
+        return np.where((margin >= -1.0) & (margin <= 0.0), margin, np.inf)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """The logistic loss log(1 + exp(-y f)).
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.1 (any convex loss); the conjugate is the negative entropy.
+    """
+
+    name: str = "logistic"
+    task: Task = "binary"
+    code: int = 1
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Loss of each row, (rows,), in nats."""
+        values: FloatArray = np.logaddexp(0.0, -target * scores)
+        return values
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Derivative by the score, -y / (1 + exp(y f)), (rows,)."""
+        # tanh does not overflow for scores of any size, 1 / (1 + exp) does
+        return -target * 0.5 * (1.0 - np.tanh(0.5 * target * scores))
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """p log p + (1 - p) log(1 - p) with p = -y dual in [0, 1], infinite elsewhere, (rows,)."""
+        share = -target * dual
+        inside = (share >= 0.0) & (share <= 1.0)
+        p = np.clip(share, 0.0, 1.0)
+        entropy = xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)  # 0 at both ends
+        return np.where(inside, entropy, np.inf)
+
+
+@dataclass(frozen=True)
+class MulticlassHinge:
+    """The multi-class hinge max(0, 1 - (f_y - max_{k != y} f_k)).
+
+    Its subgradient touches two classes only: -1 for the true one, +1 for the best wrong one (the first on a tie).
+
+    Source: Lu et al., JMLR 17(47), 2016, section 5.1 and Algorithm 3; Crammer & Singer, JMLR 3, 2003.
+    """
+
+    name: str = "multiclass-hinge"
+    task: Task = "multiclass"
+    code: int = 2
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Loss of each row, (rows,); scores (rows, K), target class indices (rows,)."""
+        true, wrong = self._true_and_best_wrong(scores, target)
+        rows = np.arange(len(scores))
+        return np.maximum(0.0, 1.0 - (scores[rows, true] - scores[rows, wrong]))
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Derivative by the scores, (rows, K)."""
+        true, wrong = self._true_and_best_wrong(scores, target)
+        rows = np.arange(len(scores))
+        active = scores[rows, true] - scores[rows, wrong] < 1.0
+        slopes: FloatArray = np.zeros_like(scores)
+        slopes[rows[active], true[active]] = -1.0
+        slopes[rows[active], wrong[active]] = 1.0
+        return slopes
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """dual_y where the dual sums to 0, its wrong entries are >= 0 and sum to at most 1; else infinite, (rows,)."""
+        true = np.asarray(target, dtype=np.int64)
+        rows = np.arange(len(dual))
+        wrong = dual.copy()
+        wrong[rows, true] = 0.0
+        feasible = (np.abs(dual.sum(axis=1)) < 1e-9) & (wrong >= 0.0).all(axis=1) & (wrong.sum(axis=1) <= 1.0 + 1e-9)
+        return np.where(feasible, dual[rows, true], np.inf)
+
+    @staticmethod
+    def _true_and_best_wrong(scores: FloatArray, target: FloatArray) -> tuple[IntArray, IntArray]:
+        true = np.asarray(target, dtype=np.int64)
+        others = np.array(scores, dtype=np.float64)
+        others[np.arange(len(scores)), true] = -np.inf
+        return true, np.argmax(others, axis=1)
+
+
+# Losses that extensions declare: compiled in every process that learns with them.
+
+
+@dataclass(frozen=True)
+class OwnLoss:
+    """What an extension declares: two scalar functions of (score, target), for two classes (-1, +1) or a regression."""
+
+    task: Task
+    value: Scalar
+    derivative: Scalar
+
+
+@dataclass(frozen=True)
+class ExtensionLoss:
+    """A loss of an extension, known by its name and where it is from: every process compiles it for itself.
+
+    It is learnt with by steps along its derivative; there is no conjugate, so that no gap is proved with it.
+    """
+
+    name: str
+    task: Task
+    origin: str
+
+    @property
+    def code(self) -> int:
+        """That of all extensions' losses of the task."""
+        return OWN_REGRESSION if self.task == "regression" else OWN_BINARY
+
+    @property
+    def address(self) -> int:
+        """Of its machine code in this process."""
+        return compiled_loss(self.name, self.origin).address
+
+    def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Loss of each row, (rows,)."""
+        return self._evaluated(VALUE, scores, target)
+
+    def derivative(self, scores: FloatArray, target: FloatArray) -> FloatArray:
+        """Derivative by the score, (rows,)."""
+        return self._evaluated(SLOPE, scores, target)
+
+    def conjugate(self, dual: FloatArray, target: FloatArray) -> FloatArray:
+        """Not known: raises ConfigError."""
+        raise ConfigError(
+            f"The loss {self.name!r} of {self.origin} has no conjugate, so that nothing is proved with it."
+        )
+
+    def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:
+        out = np.empty(len(scores))
+        doubles = (np.ascontiguousarray(values, dtype=np.float64) for values in (scores, target))
+        evaluate_own(out, self.address, which, *doubles)
+        return out
+
+
+@cache
+def compiled_loss(name: str, origin: str) -> CompiledLoss:
+    """A loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
+    own: OwnLoss = plugins.exactly("loss", name, origin)
+    try:
+        return compile_loss(own.value, own.derivative)
+    except TypeError as error:
+        raise ConfigError(
+            f"The loss {name!r} of {origin} cannot be compiled: {error} Use floats, math and NumPy's functions only."
+        ) from None
+
+
+# Losses by their names.
+
+DEFAULT_LOSS: dict[Task, str] = {
+    "binary": "hinge",
+    "multiclass": "multiclass-hinge",
+    "regression": "thresholded-half-squared",
+}
+
+
+def make_loss(name: str, epsilon: float = 0.1) -> Loss:
+    """Make a loss of the table, or of an extension, by its name, or raise ConfigError that lists the names."""
+    if name == "thresholded-half-squared":
+        return ThresholdedHalfSquared(epsilon)
+    losses: dict[str, Loss] = {"hinge": Hinge(), "logistic": Logistic(), "multiclass-hinge": MulticlassHinge()}
+    if name in losses:
+        return losses[name]
+    declared = plugins.find("loss", name)
+    if declared is None:
+        known = [*losses, "thresholded-half-squared", *plugins.names("loss")]
+        raise ConfigError(f"loss = {name!r}, but it takes one of {', '.join(known)}.")
+    loss = ExtensionLoss(name, declared.thing.task, declared.origin)
+    compiled_loss(name, declared.origin)  # what cannot be compiled is refused before anything is read
+    return loss

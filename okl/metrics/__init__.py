@@ -1,0 +1,1 @@
+"""Metrics that merge over blocks, shards and workers."""

@@ -1,0 +1,224 @@
+"""Classification and regression metrics from mergeable counts.
+
+`measure` turns a block of scores and targets into a `Tally`, `merge` adds tallies up, `Tally.report` gives the metrics.
+Counts add up exactly; sums of regression are float64, added in the order given (shard order): the same order gives the
+same bits, and another cut into blocks differs by rounding only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.foundation.errors import DataError, DivergedError
+from okl.foundation.types import FloatArray, IntArray, Task
+from okl.metrics.ranking import (
+    MOST_KEYS,
+    KeyedCounts,
+    average_precision,
+    count_values,
+    lead_counts,
+    merge_counts,
+    reliability,
+    roc_auc,
+)
+from okl.metrics.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
+
+MOST_PARTS = 1
+"""Parts of a split that merge_named holds beside a new one: each may count 2^18 scores, and four were no faster."""
+
+MOST_WAITING = 5 * MOST_KEYS
+"""Cells (8 bytes) that merge holds before it adds up: a full ranking takes three million; about 100 MB at the peak."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What the metrics of a set of rows need; small, picklable, and never written into.
+
+    confusion : (K, K) int64, rows of true class i predicted as class j; None for regression
+    ranking : rows by score, columns (negative, positive); None unless the task is binary
+    leads : rows by the lead of their best score, columns (wrong, right); None unless the task is multiclass
+    residuals : sums and counts of residuals; None unless the task is regression
+    """
+
+    task: Task
+    confusion: NDArray[np.int64] | None = None
+    ranking: KeyedCounts | None = None
+    leads: KeyedCounts | None = None
+    residuals: Residuals | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows measured."""
+        if self.residuals is not None:
+            return self.residuals.rows
+        return 0 if self.confusion is None else int(self.confusion.sum())
+
+    def report(self) -> dict[str, Any]:
+        """Metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
+
+        binary : accuracy, mistake_rate, balanced_accuracy, roc_auc, average_precision, confusion (2 x 2), reliability
+        multiclass : accuracy, mistake_rate, balanced_accuracy, macro_f1, confusion (K x K), reliability
+        regression : squared_loss and mse (the same), mae, r2, residual_histogram, predicted_vs_true (if asked for)
+
+        balanced_accuracy averages over the classes among the targets, macro_f1 over those among targets or predictions.
+        """
+        if self.residuals is not None:
+            return self.residuals.report()
+        assert self.confusion is not None
+        report: dict[str, Any] = _classification(self.confusion)
+        if self.ranking is not None:
+            report |= {"roc_auc": roc_auc(self.ranking), "average_precision": average_precision(self.ranking)}
+        else:
+            report |= {"macro_f1": _macro_f1(self.confusion)}
+        report |= {"confusion": self.confusion.tolist()}
+        counts, of = (self.leads, "lead") if self.ranking is None else (self.ranking, "score")
+        return report if counts is None else report | {"reliability": reliability(counts, of)}
+
+
+def measure(
+    task: Task,
+    scores: FloatArray,
+    targets: FloatArray,
+    n_classes: int = 2,
+    target_range: tuple[float, float] | None = None,
+) -> Tally:
+    """Measure a block of rows.
+
+    Parameters
+    ----------
+    scores : (rows,), or (rows, n_classes) for several classes; before the link. For regression in the target's units
+    targets : (rows,): -1 or +1 (binary), class indices (multiclass), the target itself, unscaled (regression)
+    n_classes : classes of a multiclass task
+    target_range : lowest and highest target to count in the picture of predicted against true; None: no such picture
+
+    Returns
+    -------
+    Tally of these rows
+
+    Raises
+    ------
+    DivergedError : a score is NaN or infinite
+    DataError : a target is not one of the classes
+    """
+    if not np.isfinite(scores).all():
+        raise DivergedError(
+            "The model gives scores that are NaN or infinite: it has diverged. Use a smaller step size."
+        )
+    if task == "regression":
+        return Tally(task, residuals=measure_residuals(scores, targets, target_range))
+    if task == "multiclass":
+        predicted = predicted_classes(scores)
+        leads = lead_counts(scores, predicted == np.asarray(targets))
+        return Tally(task, confusion=_confusion(targets, predicted, n_classes), leads=leads)
+    true = np.asarray(targets) > 0
+    ranking = count_values(scores, true.astype(np.int64), 2)
+    return Tally(task, confusion=_confusion(true, predicted_classes(scores), 2), ranking=ranking)
+
+
+def predicted_classes(scores: FloatArray) -> IntArray:
+    """Class index of each row: the first best of several scores; of one score, 1 from 0 upward and 0 below."""
+    if scores.ndim == 2:
+        best: IntArray = np.argmax(scores, axis=1)
+        return best
+    return (scores >= 0).astype(np.int64)
+
+
+def merge(tallies: Iterable[Tally]) -> Tally:
+    """Add tallies of one task up, in the order given; they are taken one by one, so a generator costs little memory.
+
+    Raises
+    ------
+    ValueError : there are no tallies
+    """
+    waiting: list[Tally] = []
+    cells = 0
+    for tally in tallies:
+        waiting.append(tally)
+        cells += _cells(tally)
+        if cells > MOST_WAITING:  # seldom: a key is sorted a few times at most, however small the blocks are
+            waiting = [_sum(waiting)]
+            cells = _cells(waiting[0])
+    if not waiting:
+        raise ValueError("merge takes at least one tally, got none.")
+    return _sum(waiting)
+
+
+def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
+    """Add tallies up by name, in the order given; a few parts at a time, so that many of them cost little memory.
+
+    Raises
+    ------
+    ValueError : there are no parts
+    """
+    waiting: dict[str, list[Tally]] = {}
+    for part in parts:
+        for name, tally in part.items():
+            waiting.setdefault(name, []).append(tally)
+            if len(waiting[name]) > MOST_PARTS:
+                waiting[name] = [merge(waiting[name])]
+    if not waiting:
+        raise ValueError("merge_named takes at least one part, got none.")
+    return {name: merge(tallies) for name, tallies in waiting.items()}
+
+
+def _sum(tallies: list[Tally]) -> Tally:
+    if len(tallies) == 1:
+        return tallies[0]
+    confusions = [tally.confusion for tally in tallies if tally.confusion is not None]
+    rankings = [tally.ranking for tally in tallies if tally.ranking is not None]
+    leads = [tally.leads for tally in tallies if tally.leads is not None]
+    residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
+    return Tally(
+        tallies[0].task,
+        confusion=reduce(np.add, confusions) if confusions else None,
+        ranking=merge_counts(rankings) if rankings else None,
+        leads=merge_counts(leads) if leads else None,
+        residuals=merge_residuals(residuals) if residuals else None,
+    )
+
+
+def _cells(tally: Tally) -> int:
+    residuals = None if tally.residuals is None else tally.residuals.counts
+    counts = [tally.ranking, tally.leads, residuals]
+    kept = sum(3 * len(part.keys) for part in counts if part is not None)
+    return kept + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
+
+
+def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArray[np.int64]:
+    classes = np.asarray(true).astype(np.int64)
+    if len(classes) and not (classes.min() >= 0 and classes.max() < n_classes):
+        raise DataError(
+            f"Class indices run from {classes.min()} to {classes.max()}, but there are {n_classes} classes."
+        )
+    cells = np.bincount(classes * n_classes + predicted, minlength=n_classes**2)
+    return cells.reshape(n_classes, n_classes).astype(np.int64)
+
+
+def _classification(confusion: NDArray[np.int64]) -> dict[str, float | None]:
+    rows = int(confusion.sum())
+    if rows == 0:
+        return dict.fromkeys(("accuracy", "mistake_rate", "balanced_accuracy"))
+    hits, of_class = confusion.diagonal(), confusion.sum(axis=1)
+    present = of_class > 0
+    right = int(hits.sum())
+    return {
+        "accuracy": right / rows,
+        "mistake_rate": (rows - right) / rows,
+        "balanced_accuracy": math.fsum(hits[present] / of_class[present]) / int(present.sum()),
+    }
+
+
+def _macro_f1(confusion: NDArray[np.int64]) -> float | None:
+    """Mean over classes of 2 hits / (rows of the class + rows predicted as it)."""
+    named = confusion.sum(axis=1) + confusion.sum(axis=0)
+    present = named > 0
+    if not present.any():
+        return None
+    return math.fsum(2.0 * confusion.diagonal()[present] / named[present]) / int(present.sum())

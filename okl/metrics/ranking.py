@@ -1,0 +1,185 @@
+"""ROC AUC, average precision, score histograms and reliability curves from mergeable counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.foundation.types import FloatArray, IntArray
+
+# Counts of float32 values by a sortable key: ROC AUC, average precision and histograms without holding the values.
+#
+# The image of a float32 under `keys_of` is a 32-bit integer that sorts as the float does. Counts by key are exact and
+# merge exactly. Above `MOST_KEYS` distinct keys, low bits are dropped: as few as the total needs. A part never drops
+# more bits than the total does (its keys are among the total's), so the result does not depend on how rows were cut
+# into parts or on the order of merging. With b bits dropped, values that differ by less than 2^(b - 23) of their size
+# may count as tied: if scores fill both signs of sixteen octaves evenly, 2^18 keys still resolve a relative 2^-13.
+
+MOST_KEYS = 1 << 18
+_SIGN = np.uint32(1 << 31)
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def keys_of(values: FloatArray) -> NDArray[np.uint32]:
+    """Integers (rows,) that sort as the float32 values do; values beyond float32 count as its largest, -0 as 0."""
+    inside = np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
+    bits = (inside + np.float32(0)).view(np.uint32)  # -0 + 0 = 0: they are ties
+    keys: NDArray[np.uint32] = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    return keys
+
+
+def values_of(keys: IntArray) -> NDArray[np.float64]:
+    """The float32 values (rows,) whose keys these are, as float64; keys beyond the largest finite value give that."""
+    bounds = keys_of(np.array([-_LARGEST, _LARGEST]))
+    inside = np.clip(keys, int(bounds[0]), int(bounds[1])).astype(np.uint32)
+    bits = np.where(inside & _SIGN, inside & ~_SIGN, ~inside)
+    return bits.view(np.float32).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedCounts:
+    """Rows by the key of their value, in a few columns (for ranking: negative rows, positive rows).
+
+    keys : (n_keys,) uint32, ascending, the low `dropped_bits` all 0
+    counts : (n_keys, n_columns) int64, no row of zeros
+    dropped_bits : 0 while counts are exact
+    """
+
+    keys: NDArray[np.uint32]
+    counts: NDArray[np.int64]
+    dropped_bits: int = 0
+
+    @property
+    def resolution(self) -> float:
+        """Relative difference of values below which they may count as tied; 0 while counts are exact."""
+        return 2.0 ** (self.dropped_bits - 23) if self.dropped_bits else 0.0
+
+
+def count_values(values: FloatArray, column: IntArray, n_columns: int, dropped_bits: int = 0) -> KeyedCounts:
+    """Count values (rows,) by key and by the column (rows,) that each belongs to."""
+    keys, inverse = np.unique(_drop(keys_of(values), dropped_bits), return_inverse=True)
+    cells = np.bincount(inverse * n_columns + column, minlength=len(keys) * n_columns)
+    return _coarsened(KeyedCounts(keys, cells.reshape(len(keys), n_columns).astype(np.int64), dropped_bits), MOST_KEYS)
+
+
+def merge_counts(parts: Sequence[KeyedCounts], most_keys: int = MOST_KEYS) -> KeyedCounts:
+    """Add up counts of the same columns, at the finest level that all have, coarsened if the total needs it."""
+    bits = max(part.dropped_bits for part in parts)
+    keys = np.concatenate([_drop(part.keys, bits) for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    return _coarsened(_sorted_sum(keys, counts, bits), most_keys)
+
+
+def roc_auc(ranking: KeyedCounts) -> float | None:
+    """Chance that a positive row scores above a negative one, ties counting one half; None if one kind is missing.
+
+    ranking has the columns (negative, positive). Equal to the area under the trapezoids of the ROC curve.
+    Source: Hanley & McNeil, Radiology 143, 1982.
+    """
+    negative, positive = ranking.counts.astype(np.float64).T
+    pairs = negative.sum() * positive.sum()
+    if pairs == 0:
+        return None
+    below = np.cumsum(negative) - negative
+    return float(np.sum(positive * (below + 0.5 * negative)) / pairs)
+
+
+def average_precision(ranking: KeyedCounts) -> float | None:
+    """Sum over thresholds of (gain in recall) x precision, without interpolation; None if one kind is missing.
+
+    Source: Zhu, Recall, Precision and Average Precision, 2004; the definition scikit-learn uses.
+    """
+    negative, positive = ranking.counts[::-1].astype(np.float64).T  # from the highest score down
+    if negative.sum() == 0 or positive.sum() == 0:
+        return None
+    hits = np.cumsum(positive)
+    precision = hits / (hits + np.cumsum(negative))
+    return float(np.sum(positive * precision) / hits[-1])
+
+
+def _drop(keys: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    return (keys >> np.uint32(bits)) << np.uint32(bits)
+
+
+def _sorted_sum(keys: NDArray[np.uint32], counts: NDArray[np.int64], bits: int) -> KeyedCounts:
+    if len(keys) == 0:
+        return KeyedCounts(keys, counts, bits)
+    order = np.argsort(keys, kind="stable")  # a merge sort: parts are sorted runs already
+    keys = keys[order]
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return KeyedCounts(keys[first], np.add.reduceat(counts[order], first, axis=0), bits)
+
+
+def _coarsened(counts: KeyedCounts, most_keys: int) -> KeyedCounts:
+    """Drop the fewest low bits that leave at most `most_keys` distinct keys."""
+    if len(counts.keys) <= most_keys:
+        return counts
+    # neighbours stay apart under b dropped bits exactly if they differ in bit b or above
+    apart = counts.keys[1:] ^ counts.keys[:-1]
+    bits = counts.dropped_bits
+    while 1 + np.count_nonzero(apart >> np.uint32(bits)) > most_keys:
+        bits += 1
+    return _sorted_sum(_drop(counts.keys, bits), counts.counts, bits)
+
+
+# How far scores can be trusted: how often rows of about the same score are right, counted while they are measured.
+
+MOST_BINS = 12
+LEAST_ROWS = 25
+"""Rows of a bin, as far as there are so many: a share of fewer says little."""
+
+DROPPED_BITS = 17
+"""Leaves sign, exponent and 6 bits of a lead: it counts as one that is less than a sixty-fourth smaller."""
+
+
+def lead_counts(scores: FloatArray, right: NDArray[np.bool_]) -> KeyedCounts:
+    """Count rows by how far their best score leads the second, in columns (wrong, right).
+
+    scores : (rows, K), K at least 2; right : (rows,), whether the best class is the true one
+    """
+    first_two: FloatArray = np.partition(scores, -2, axis=1)[:, -2:]
+    return count_values(first_two[:, 1] - first_two[:, 0], right.astype(np.int64), 2, DROPPED_BITS)
+
+
+def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
+    """Bins of about equally many rows, from the lowest value up, as JSON.
+
+    Parameters
+    ----------
+    counts : rows by value, in columns (miss, hit): of scores hits are positive rows, of leads those named rightly
+    of : "score" of two classes, or "lead" of the best of several classes over the second
+
+    Returns
+    -------
+    of, and bins: rows, hits, lowest and highest value, mean value; of scores also the mean of 1 / (1 + exp(-score)),
+    which is the probability of a hit if the logistic loss was learnt. Equal values stay in one bin.
+    """
+    rows = counts.counts.sum(axis=1)
+    total = int(rows.sum())
+    if total == 0:
+        return {"of": of, "bins": []}
+    values = values_of(counts.keys.astype(np.int64))
+    n_bins = int(np.clip(total // LEAST_ROWS, 1, MOST_BINS))
+    # a value belongs where the middle one of its rows does
+    numbers = ((np.cumsum(rows) - (rows + 1) // 2) * n_bins) // total
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    lasts = np.append(firsts[1:], len(rows)) - 1
+    of_bins = [np.add.reduceat(column, firsts) for column in (rows, counts.counts[:, 1])]
+    means = {"mean": _means(values, rows, firsts)}
+    if of == "score":
+        # tanh does not overflow for scores of any size
+        means["probability"] = _means(0.5 * (1.0 + np.tanh(0.5 * values)), rows, firsts)
+    names = ("rows", "hits", "lowest", "highest", *means)
+    columns = (*of_bins, values[firsts], values[lasts], *means.values())
+    cells = zip(*(column.tolist() for column in columns), strict=True)
+    return {"of": of, "bins": [dict(zip(names, one, strict=True)) for one in cells]}
+
+
+def _means(values: FloatArray, rows: IntArray, firsts: IntArray) -> NDArray[np.float64]:
+    sums = np.add.reduceat(values * rows, firsts)
+    found: NDArray[np.float64] = sums / np.add.reduceat(rows, firsts)
+    return found

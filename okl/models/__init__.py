@@ -1,0 +1,1 @@
+"""Saved models: file format, inputs, registry and export."""

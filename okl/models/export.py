@@ -1,0 +1,129 @@
+"""Export of a model, verified against okl's own scores."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.ingest.sources import SourceBatch
+from okl.foundation.errors import ConfigError, ModelError
+from okl.foundation.folders import write_whole
+from okl.foundation.locations import place_of
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_choice
+from okl.models.file import Model
+from okl.models.inputs import prepare_rows
+from okl.models.onnx import MATRIX, feeds_of, made_up
+from okl.models.registry import load
+
+Format = Literal["onnx", "skops"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+EXTRAS = {"onnx": ("onnx", "onnxruntime"), "skops": ("skops",)}
+N_CHECKED = 4096  # rows
+TOLERANCE = 1e-5  # of the largest score, at least 1
+Feeds = dict[str, NDArray[Any]]
+Scorer = Callable[[Feeds], FloatArray]
+Location = str | os.PathLike[str]
+
+
+def export(model: Location, out: Location, format: Format = "onnx", registry: Location | None = None) -> dict[str, Any]:
+    """Write a model as one file that other programs score raw rows with: `okl export`.
+
+    Before the file is there, it scores made-up rows, spread as the training rows were, and okl does; scores that are
+    more than 1e-5 of the largest one apart (of 1, if none is larger) are an error.
+
+    Parameters
+    ----------
+    model : folder or URL of a model, or NAME@WHICH of a registry; out : file or URL to make
+    format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
+        scikit-learn's own estimators, as `skops.io.load` opens it)
+    registry : folder or URL of the registry that NAME@WHICH is looked up in; None: OKL_REGISTRY, or okl's home
+
+    Returns
+    -------
+    model, out, format, bytes, rows (checked), largest_difference, rows_per_second (of that file's runtime, one thread)
+
+    Raises
+    ------
+    ConfigError : a package is missing, the file exists, or the format cannot say the model's kernel
+    DataError : the file cannot be written
+    RegistryError : no such model, version or alias; or the version was pruned
+    ModelError : the model cannot be read or said; or scores differ
+    """
+    check_choice("format", format, FORMATS)
+    missing = [name for name in EXTRAS[format] if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"--format {format} needs {' and '.join(missing)}. Install them: pip install 'okl[{format}]'."
+        )
+    place = place_of(os.fspath(out))
+    if place.exists():
+        raise ConfigError(f"{place} exists already, and is not replaced. Remove it, or choose another name.")
+    opened = load(model, registry)
+    content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
+    rows = made_up(opened.schema, N_CHECKED)
+    feeds = feeds_of(opened.schema, rows)
+    begun = time.perf_counter()
+    theirs = scorer(feeds)
+    seconds = time.perf_counter() - begun
+    prepared = prepare_rows(opened.schema, SourceBatch("made-up rows", 0, rows), opened.precision)
+    difference = largest_difference(opened.predictor.scores(prepared.inputs), theirs)
+    if not difference <= TOLERANCE:
+        raise ModelError(
+            f"The exported model's scores are {difference:.2g} of the largest score away from okl's, more than "
+            f"{TOLERANCE:g}; nothing was written. Train with --precision float64, or with --scale standard."
+        )
+    write_whole(place, content)
+    return {
+        "model": os.fspath(model),
+        "out": str(place),
+        "format": format,
+        "bytes": len(content),
+        "rows": rows.num_rows,
+        "largest_difference": difference,
+        "rows_per_second": rows.num_rows / seconds,
+    }
+
+
+def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
+    """Of scores of the same rows, as a share of the largest of ours, or of 1."""
+    apart = np.abs(np.asarray(theirs, dtype=np.float64).reshape(ours.shape) - ours)
+    return float(apart.max() / max(1.0, float(np.abs(ours).max())))
+
+
+def _as_onnx(model: Model) -> tuple[bytes, Scorer]:
+    from onnxruntime import InferenceSession, SessionOptions
+
+    from okl.models.onnx import to_onnx
+
+    content: bytes = to_onnx(model).SerializeToString()
+    options = SessionOptions()
+    options.intra_op_num_threads = 1
+    session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    scores = session.get_outputs()[0].name
+    session.run([scores], feeds_of(model.schema, made_up(model.schema, 1)))  # what it prepares once is not timed
+    return content, lambda feeds: np.asarray(session.run([scores], feeds)[0])
+
+
+def _as_skops(model: Model) -> tuple[bytes, Scorer]:
+    from skops.io import dumps, loads
+
+    from okl.models.sklearn import to_sklearn
+
+    content: bytes = dumps(to_sklearn(model))
+    pipeline = loads(content)  # without any trusted type: the file holds scikit-learn's own only
+    if model.schema.task == "regression":
+        shift, factor = model.schema.target_shift_and_factor
+        return content, lambda feeds: (np.asarray(pipeline.predict(_matrix(feeds))) - shift) * (factor or 1.0)
+    return content, lambda feeds: np.asarray(pipeline.decision_function(_matrix(feeds)))
+
+
+def _matrix(feeds: Feeds) -> NDArray[Any]:
+    """Raw columns beside each other, in the order of schema.source_columns."""
+    return feeds[MATRIX] if MATRIX in feeds else np.stack([*feeds.values()], axis=1)

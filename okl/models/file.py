@@ -1,0 +1,293 @@
+"""The model file: model.json and weights.safetensors, checked when read; reading runs no code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from okl.data.dataset import Encoding, Schema
+from okl.data.values import DATE_PARTS, PARTS
+from okl.features.predictors import Predictor, predictor_from_stored
+from okl.foundation.errors import DataError, DivergedError, ModelError
+from okl.foundation.locations import Place, close_to, place_of, runs_named
+from okl.foundation.types import FloatArray, Precision
+from okl.models.inputs import RawValues, first_without_score, inputs_of, predictions
+
+# The schema of a model as its file tells it: every field of its type, and all of them fitting together.
+
+LONGEST_SHOWN = 60
+
+
+def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
+    """Rebuild a schema from its `as_json`; runs no stored code.
+
+    Raises
+    ------
+    ModelError : a field that is unknown, missing or of another type, or fields that do not fit together
+    """
+    unknown = set(stored) - {field.name for field in fields(Schema)}
+    if unknown:
+        raise _damaged(where, f"{min(unknown)!r} is no field of it")
+    try:
+        schema = _schemas().validate_python(stored)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(map(str, fault["loc"]))
+        if fault["type"] == "missing":
+            raise _damaged(where, f"{name} is missing") from None
+        raise _damaged(where, f"{name} = {shortened(fault['input'])}: {fault['msg'].lower()}") from None
+    for fault_told in _faults(schema):
+        raise _damaged(where, fault_told)
+    return schema
+
+
+def shortened(value: Any) -> str:
+    """A stored value as it may stand in a sentence."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def _damaged(where: str, why: str) -> ModelError:
+    return ModelError(f"{where}: its schema is damaged: {why}. Train the model again.")
+
+
+@cache
+def _schemas() -> TypeAdapter[Schema]:
+    return TypeAdapter(Schema)
+
+
+def _faults(schema: Schema) -> Iterator[str]:
+    """What does not fit together."""
+    n_labels = len(schema.labels)
+    if not schema.features or len(set(schema.features)) < schema.n_features:
+        yield f"it names {schema.n_features} features, {len(set(schema.features))} of them different"
+    if len(schema.feature_statistics) != schema.n_features:
+        yield f"{len(schema.feature_statistics)} columns have statistics, but it names {schema.n_features} features"
+    if {"regression": n_labels > 0, "binary": n_labels != 2, "multiclass": n_labels < 2}[schema.task]:
+        yield f"a {schema.task} task has {n_labels} labels"
+    for name in ("stored_labels", "class_counts"):
+        if len(getattr(schema, name)) not in (0, n_labels):
+            yield f"{name} has {len(getattr(schema, name))} entries for {n_labels} labels"
+    for encoding in schema.encodings:
+        if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != _n_inputs(encoding):
+            yield f"the inputs of column {encoding.column!r} are not those that a {encoding.kind} makes"
+        if len(encoding.fills) not in (0, len(encoding.inputs) - encoding.missing):
+            yield f"column {encoding.column!r} has {len(encoding.fills)} fills for {len(encoding.inputs)} inputs"
+
+
+def _n_inputs(encoding: Encoding) -> int:
+    made = {"number": 1, "category": len(encoding.categories) + encoding.other, "date": len(DATE_PARTS),
+            "timestamp": len(PARTS)}  # fmt: skip
+    return made[encoding.kind] + encoding.missing
+
+
+# A model on disk: `model.json` and `weights.safetensors`, checked byte by byte; reading it runs no code.
+
+FORMAT_VERSION = 2  # a model of columns of numbers alone is written as format 1
+DESCRIPTION = "model.json"
+WEIGHTS = "weights.safetensors"
+WHAT_TO_GIVE = (
+    "Give the folder of a trained model, the name of a run (okl runs lists them), or NAME@champion of a "
+    "registered model (okl models list)."
+)
+MODEL_PARTS = {"predictor": dict, "schema": dict, "configuration": dict, "provenance": dict, "weights_sha256": str}
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A predictor with all that raw rows need to become scores.
+
+    schema : columns in order, scaling, missing-value policy, label names, target inverse
+    predictor : what was learnt; configuration : the settings it was learnt with
+    provenance : digests of the data, code version, seed, kind of processor
+    """
+
+    schema: Schema
+    predictor: Predictor
+    configuration: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def precision(self) -> Precision:
+        """Of its weights, and so of its scores."""
+        return self.predictor.precision
+
+    def prepare(self, values: RawValues) -> FloatArray:
+        """Inputs (rows, n_features) from a table with the model's columns, or from an array of inputs; scaling applied.
+
+        Parameters
+        ----------
+        values : table with the columns of schema.source_columns, in any order, text and dates as they are: pandas,
+            Arrow, or whatever hands out an Arrow stream; or an array (rows, n_features) in the order of schema.features
+
+        Raises
+        ------
+        DataError : a column of a table that is missing or of another kind, or a value that cannot be taken
+        ModelError : an array of another shape or type, or with a value that is not finite; a row that misses a value
+        """
+        return inputs_of(self.schema, values, self.precision)
+
+    def scores(self, values: RawValues, n_threads: int = 1) -> FloatArray:
+        """Scores before the link, (rows,) or (rows, n_classes), of raw rows; see `prepare`."""
+        return self.predictor.scores(self.prepare(values), n_threads)
+
+    def predict(self, values: RawValues, n_threads: int = 1) -> np.ndarray[Any, Any]:
+        """Labels (rows,), or targets in their own unit for regression, of raw rows; see `prepare`.
+
+        Raises
+        ------
+        DivergedError : a score is NaN or infinite, and so says nothing; what `prepare` raises
+        """
+        scores = self.scores(values, n_threads)
+        predicted = predictions(self.schema, scores)
+        if (unfit := first_without_score(self.schema, scores, predicted)) is not None:
+            raise DivergedError(
+                f"The model's score of row {unfit} (counted from 0) is NaN or infinite: the model has diverged, or the "
+                "row's values are far beyond those it learnt from. Train it with a smaller step size, or mend the row."
+            )
+        return predicted
+
+
+def save_model(model: Model, folder: Path) -> str:
+    """Write a model beside its place and rename it into it; returns the sha256 of its weights.
+
+    Raises
+    ------
+    ModelError : the folder exists already
+    """
+    if folder.exists():
+        raise ModelError(f"{folder} exists already; a model is never overwritten. Choose another folder.")
+    arrays = {name: np.ascontiguousarray(array) for name, array in model.predictor.arrays().items()}
+    weights = save_tensors(arrays)
+    digest = hashlib.sha256(weights).hexdigest()
+    description = {
+        "format_version": model.schema.format_version,
+        "predictor": model.predictor.describe(),
+        "schema": model.schema.as_json(),
+        "configuration": model.configuration,
+        "provenance": model.provenance,
+        "weights_sha256": digest,
+    }
+    beside = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    try:
+        beside.mkdir(parents=True)
+        (beside / WEIGHTS).write_bytes(weights)
+        (beside / DESCRIPTION).write_bytes(_render(description))
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return digest
+
+
+def load_model(folder: str | Place) -> Model:
+    """Open a model directory; every byte is checked against its digests, and no stored code is run.
+
+    Raises
+    ------
+    ModelError : missing, damaged, incomplete, or written by a later okl
+    """
+    folder = place_of(folder)
+    description = _read_description(folder)
+    try:
+        weights = (folder / WEIGHTS).read_bytes()
+    except DataError as error:
+        raise ModelError(f"{error} The model is incomplete.") from None
+    except OSError as error:
+        raise ModelError(f"{folder / WEIGHTS} cannot be read ({error.strerror}). The model is incomplete.") from None
+    if hashlib.sha256(weights).hexdigest() != description["weights_sha256"]:
+        raise ModelError(
+            f"{folder / WEIGHTS}: its bytes do not have the sha256 that {DESCRIPTION} states. It is damaged."
+        )
+    try:
+        arrays = load_tensors(weights)
+        schema = schema_from_stored(description["schema"], str(folder))
+        predictor = predictor_from_stored(description["predictor"], arrays, str(folder))
+    except (ArithmeticError, KeyError, TypeError, SafetensorError) as error:
+        raise ModelError(f"{folder}: not a complete okl model ({error}). Train it again.") from None
+    if (predictor.n_inputs, predictor.n_outputs) != (schema.n_features, schema.n_outputs):
+        raise ModelError(
+            f"{folder}: its predictor makes {predictor.n_outputs} scores of {predictor.n_inputs} inputs, but its "
+            f"schema has {schema.n_features} inputs and takes {schema.n_outputs}. The model is damaged; train it again."
+        )
+    return Model(schema, predictor, description["configuration"], description["provenance"])
+
+
+def weights_digest(folder: Place) -> str:
+    """The sha256 of the weights of a stored model."""
+    digest: str = _read_description(folder)["weights_sha256"]
+    return digest
+
+
+def _advice(folder: Place) -> str:
+    """What to give in place of a folder where no model is: perhaps its name is that of a run."""
+    if not folder.exists():
+        runs = runs_named(folder.name)
+        if not runs:
+            return f"{close_to(folder.name)} {WHAT_TO_GIVE}".strip()
+        told = f" The newest run named {folder.name} is {runs[0]}; its model is in model/ there."
+    elif isinstance(folder, Path) and folder.is_file():
+        told = " This is a file: the model comes first, then the rows."
+    else:
+        told = f" That of this run is {folder / 'model'}." if (folder / "model" / DESCRIPTION).is_file() else ""
+    return f"Give the folder of a trained model.{told}"
+
+
+def _read_description(folder: Place) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    try:
+        stored = path.read_bytes()
+    except DataError as error:
+        raise ModelError(str(error)) from None
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read ({error.strerror}). {_advice(folder)}") from None
+    try:
+        description = json.loads(stored)
+    except (ValueError, RecursionError):
+        raise ModelError(f"{path}: not JSON. The file is damaged; use another copy of the model.") from None
+    if not isinstance(description, dict) or not isinstance(description.get("format_version"), int):
+        raise ModelError(f"{path}: it states no format_version, so it is not an okl model.")
+    if description["format_version"] > FORMAT_VERSION:
+        raise ModelError(
+            f"{path}: format {description['format_version']} comes from a later okl; this one reads up to "
+            f"{FORMAT_VERSION}. Upgrade okl."
+        )
+    stated = description.pop("description_sha256", None)
+    if stated is None or not _renders_to(description, stored):
+        raise ModelError(f"{path}: its bytes do not have the sha256 that it states. It is damaged or was edited.")
+    for name, kind in MODEL_PARTS.items():
+        if not isinstance(description.get(name), kind):
+            raise ModelError(
+                f"{path}: {name} = {shortened(description.get(name))}, but an okl model has "
+                f"{'a text' if kind is str else 'keys and values'} there. Train it again."
+            )
+    return description
+
+
+def _renders_to(description: dict[str, Any], stored: bytes) -> bool:
+    """Whether a description is stored in these bytes; one that holds infinities or half a character never is."""
+    try:
+        return _render(description) == stored
+    except (ValueError, RecursionError):
+        return False
+
+
+def _render(description: dict[str, Any]) -> bytes:
+    """JSON with its own digest: any changed byte, white space included, no longer renders to itself."""
+    body = json.dumps(description, indent=1, ensure_ascii=False, allow_nan=False)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return json.dumps(
+        {**json.loads(body), "description_sha256": digest}, indent=1, ensure_ascii=False, allow_nan=False
+    ).encode()

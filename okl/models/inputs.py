@@ -1,0 +1,302 @@
+"""Raw rows prepared for a model: columns matched by name, missing values, scaling, predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from okl.data.dataset import Dataset, Schema
+from okl.data.encoder import check_kinds, encoder_of
+from okl.data.ingest.columns import values_hint
+from okl.data.ingest.files import list_files
+from okl.data.ingest.sources import SourceBatch
+from okl.data.ingest.targets import stored_index
+from okl.data.values import Mask, is_number, is_text, missing_target, numbers, settle_inputs
+from okl.foundation.errors import DataError, ModelError
+from okl.foundation.locations import combined_digest, file_digest, place_of
+from okl.foundation.types import FloatArray, Precision
+
+# Rows seen from a model: its columns in its order, its scaling, its labels; and whether it learnt from these rows.
+
+
+def read_as(data: Dataset, schema: Schema) -> Dataset:
+    """The same shards, to be read with the schema of a model that was trained on other rows.
+
+    Raises
+    ------
+    DataError : a column of the model is no input here, the target is another one, or has a label never seen in training
+    """
+    check_encodings(data, schema)
+    missing = [name for name in schema.features if name not in data.schema.features]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise DataError(f"{data.folder}: the model needs input columns that the data set has not: {shown}.")
+    if data.schema.target != schema.target or (data.schema.task == "regression") != (schema.task == "regression"):
+        raise DataError(
+            f"{data.folder}: its target {data.schema.target!r} ({data.schema.task}) is not the model's, "
+            f"{schema.target!r} ({schema.task}). Ingest the rows with --target {schema.target} --task {schema.task}."
+        )
+    stored = dict(zip(data.schema.labels, data.schema.stored_labels, strict=True))
+    if unknown := [label for label in stored if label not in schema.labels]:
+        shown = ", ".join(map(repr, schema.labels[:8]))
+        raise DataError(
+            f"{data.folder}: target {schema.target!r} has the label {unknown[0]!r}, never seen in training, which had "
+            f"{shown}. Leave such rows out, or train again with them."
+        )
+    # not a number: it equals no stored value, as no row here has such a label
+    values = tuple(stored.get(label, float("nan")) for label in schema.labels)
+    return replace(data, schema=replace(schema, stored_labels=values))
+
+
+def check_encodings(data: Dataset, schema: Schema) -> None:
+    """Raise DataError if inputs of a data set were made in another way than the model makes them.
+
+    Values that have an input of their own, means that stand for missing values: both are learnt from training rows.
+    """
+    if schema.encodings and data.schema.encodings != schema.encodings:
+        raise DataError(
+            f"{data.folder}: its text, dates or missing values were made into inputs in another way than the model's. "
+            "Give the source that it was made from: the model makes its own inputs of that."
+        )
+
+
+def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all") -> int:
+    """Rows that a model learnt from where these are the very files or data set that it comes from; 0 for others.
+
+    provenance : of the model; data : the data set at the source, None where raw rows are there
+    """
+    if split == "test":
+        return 0
+    files = list_files(place_of(source)) if data is None else []
+    here = combined_digest(files, map(file_digest, files)) if data is None else data.sha256
+    known = provenance.get("source_sha256" if data is None else "data_sha256")
+    return int(provenance.get("train_rows") or 0) if here == known else 0
+
+
+# Raw rows made ready for a model: columns by name, missing values settled, scaled; as in a data set, bit for bit.
+#
+# Under the policy "drop" no row is lost here: a row that misses a value keeps its place and is marked, so that
+# whoever writes predictions can leave them empty and keep the order of rows.
+
+
+class RawRows(NamedTuple):
+    """Inputs (rows, n_features), scaled; targets (rows,) as in `Rows`, or None where none were asked for.
+
+    complete : which rows hold all their values, (rows,); None for all. The others have inputs and targets of 0.
+    """
+
+    inputs: FloatArray
+    targets: NDArray[np.float64] | None
+    complete: Mask | None
+
+
+def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: bool = False) -> None:
+    """Find what is wrong with raw columns before rows are read; their order and further columns do not matter.
+
+    Raises
+    ------
+    DataError : columns that the model needs are missing (with similar names that are there), or are of another kind
+    """
+    needed = [*schema.source_columns, *([schema.target] if with_targets else [])]
+    if missing := [name for name in needed if name not in columns.names]:
+        shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        close = [match for name in missing[:5] for match in get_close_matches(name, set(columns.names), 1, 0.75)]
+        hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+        if missing == [schema.target]:
+            raise DataError(
+                f"{where} has no target column {schema.target!r}: measuring needs the true value of each row.{hint} "
+                f"The model's {len(needed) - 1} other columns are there: okl predict takes the rows as they are."
+            )
+        told = values_hint(columns.names)
+        unnamed = f" Its columns are {', '.join(columns.names[:5])}.{told}" if told else ""
+        raise DataError(
+            f"{where}: the model needs {len(needed)} columns, and {len(missing)} of them "
+            f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}{unnamed}"
+        )
+    check_kinds(schema, columns, where)
+    if with_targets:
+        _check_target(schema, columns.field(schema.target).type, where)
+
+
+def _check_target(schema: Schema, kind: pa.DataType, where: str) -> None:
+    text = bool(schema.labels) and isinstance(schema.labels[0], str)
+    if text != is_text(kind) or not (text or is_number(kind)):
+        raise DataError(
+            f"{where}: target {schema.target!r} is of type {kind}, but the model learnt "
+            f"{'text labels' if text else 'numbers'}."
+        )
+
+
+def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_targets: bool = False) -> RawRows:
+    """Inputs, and targets if asked for, from a batch that passed `check_columns`.
+
+    Values become float32 as in a data set, then are scaled. A missing input is an error, 0, or makes its row
+    incomplete, as the schema's policy says; a missing target is an error unless the policy is "drop".
+
+    Raises
+    ------
+    DataError : a missing value, an infinity, or a label never seen in training: names file, column and first row
+    """
+    from okl.compiled.columns import scatter_columns  # numba: not needed to look at columns
+
+    n = rows.batch.num_rows
+    values = np.empty((schema.n_features, n), dtype=np.float32)
+    encoder = encoder_of(schema)
+    encoder.fill(values, rows.batch, schema.missing)
+    complete = settle_inputs(values, encoder.origins, schema.missing, rows.file, rows.first_row)
+    targets = None
+    if with_targets:
+        targets, present = _targets(schema, rows)
+        complete = present if complete is None else complete if present is None else complete & present
+    inputs = np.empty((n, schema.n_features), dtype=precision)
+    addresses = values.ctypes.data + np.arange(schema.n_features, dtype=np.int64) * values.strides[0]
+    scatter_columns(inputs, addresses, np.arange(n), *schema.shift_and_factor)
+    if complete is not None:
+        inputs[~complete] = 0.0
+        if targets is not None:
+            targets[~complete] = 0.0
+    return RawRows(inputs, targets, complete)
+
+
+def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Mask | None]:
+    """Targets (rows,), and which rows have one (None: all)."""
+    column = rows.batch.column(schema.target)
+    if is_text(column.type):
+        index = _text_index(column, schema.labels)
+        absent = pc.or_kleene(pc.is_null(column), pc.equal(column.cast(pa.string()), "")).to_numpy(zero_copy_only=False)
+        absent = absent.astype(bool)
+    else:
+        values = numbers(column).astype(np.float64)
+        absent = np.isnan(values)
+        index = stored_index(values, schema.stored_labels) if schema.labels else np.zeros(len(values), dtype=np.int64)
+    if absent.any() and schema.missing != "drop":
+        raise DataError(missing_target(rows.file, schema.target, absent, rows.first_row))
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        targets = (values - shift) * factor
+        unusable = np.isinf(values)
+    else:
+        targets = np.where(index == 1, 1.0, -1.0) if schema.task == "binary" else index.astype(np.float64)
+        unusable = (index < 0) & ~absent
+    if unusable.any():
+        raise _unknown(schema, rows, int(unusable.argmax()))
+    return targets, ~absent if absent.any() else None
+
+
+def _text_index(column: pa.Array, labels: Sequence[object]) -> NDArray[np.int64]:
+    """Class index (rows,) of text labels; -1 for one that is none of them."""
+    found = pc.index_in(column.cast(pa.string()), value_set=pa.array(labels, pa.string()))
+    index: NDArray[np.int64] = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return index
+
+
+def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
+    value = rows.batch.column(schema.target)[row].as_py()
+    if schema.task == "regression":
+        expected = "expected a finite number."
+    else:
+        shown = ", ".join([repr(label) for label in schema.labels[:8]] + ["..."] * (len(schema.labels) > 8))
+        expected = f"a label never seen in training, which had {shown}. Leave the row out, or train again with it."
+    where = f"{rows.file}: target {schema.target!r} is {value!r} in row {rows.first_row + row} (counted from 0)"
+    return DataError(f"{where}, {expected}")
+
+
+# What a model in memory takes: a table with its columns, by name, or an array of its inputs, in their order.
+
+RawValues: TypeAlias = Any
+"""A table (pandas, Arrow, whatever hands out an Arrow stream), or an array or list of rows."""
+
+
+def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> FloatArray:
+    """Inputs (rows, n_features), rounded to float32 as in a data set, then scaled; raises as `Model.prepare` says."""
+    if isinstance(values, np.ndarray | list | tuple):
+        try:
+            array = np.asarray(values)
+        except ValueError as error:
+            raise ModelError(f"The model takes rows of {schema.n_features} columns each: {error}") from None
+        return _of_array(schema, array, precision)
+    return _of_table(schema, values, precision)
+
+
+def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
+    """By the code that prepares the rows of a file."""
+    try:
+        table = pa.table(values)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        why = (str(error).splitlines() or [""])[0].rstrip(". ")
+        raise ModelError(f"The model takes a table or an array, but {type(values).__name__} came: {why}.") from None
+    check_columns(schema, table.schema, "table")
+    columns = list(schema.source_columns)
+    batch = pa.RecordBatch.from_arrays([_joined(table.column(name)) for name in columns], names=columns)
+    raw = prepare_rows(schema, SourceBatch("table", 0, batch), precision)
+    if raw.complete is not None:
+        row = int(raw.complete.argmin())
+        raise ModelError(f"Row {row} of the table misses a value, but the model takes whole rows. Drop such rows.")
+    return raw.inputs
+
+
+def _joined(column: pa.ChunkedArray) -> pa.Array:
+    """One array of a column; dictionaries that differ between chunks become one."""
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision) -> FloatArray:
+    n = schema.n_features
+    if values.ndim != 2 or values.shape[1] != n or values.dtype.kind not in "fiub":
+        shown = ", ".join([*schema.source_columns[:8], *(["..."] if len(schema.source_columns) > 8 else [])])
+        what = f"shape {values.shape}" if values.dtype.kind in "fiub" else f"type {values.dtype}"
+        raise ModelError(
+            f"The model takes rows of {n} columns, but values of {what} came. Give an array (rows, {n}) in the order "
+            f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns {shown}."
+        )
+    with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
+        rounded = values.astype(np.float32)  # as data sets hold inputs: the model learnt from these
+    if schema.missing == "zero":
+        rounded[np.isnan(rounded)] = 0.0
+    if not np.isfinite(rounded).all():
+        row, column = np.argwhere(~np.isfinite(rounded))[0]
+        raise ModelError(
+            f"Column {schema.features[column]!r} holds {values[row, column]} in row {row}, but the model takes finite "
+            "numbers within float32 (3.4e38) only. Fill or drop such rows."
+        )
+    shift, factor = schema.shift_and_factor  # of float64, as the arithmetic with them is
+    return np.ascontiguousarray((rounded - shift) * factor, dtype=precision)
+
+
+# What scores say: labels or targets in their own unit, and which of them say nothing.
+
+
+def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:
+    """What scores say: labels (a score of 0 is the second of two classes), or targets with their scaling undone."""
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        return np.asarray(scores, dtype=np.float64) / (factor or 1.0) + shift
+    labels = np.array(schema.labels)
+    chosen = np.argmax(scores, axis=1) if schema.task == "multiclass" else (scores >= 0).astype(np.int64)
+    named: NDArray[Any] = labels[chosen]
+    return named
+
+
+def first_without_score(
+    schema: Schema, scores: FloatArray, predicted: NDArray[Any], absent: Mask | None = None
+) -> int | None:
+    """The first row whose score, or predicted target, is NaN or infinite and which is not `absent` (rows,), or None.
+
+    Parameters
+    ----------
+    scores : (rows,), or (rows, n_classes); predicted : (rows,), what `predictions` makes of them
+    """
+    told = predicted if schema.task == "regression" else scores
+    unfit = ~np.isfinite(told) if told.ndim == 1 else ~np.isfinite(told).all(axis=1)
+    if absent is not None:
+        unfit &= ~absent
+    return int(unfit.argmax()) if unfit.any() else None

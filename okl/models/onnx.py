@@ -1,0 +1,605 @@
+"""Models as ONNX graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, helper, numpy_helper
+
+from okl.data.dataset import Encoding, Schema
+from okl.data.values import PARTS, YEAR_DAYS, date_parts
+from okl.features.base import FeatureMap
+from okl.features.fourier import FourierFeatures, StructuredFeatures
+from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import NystromFeatures
+from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
+from okl.foundation.errors import ConfigError, ModelError
+from okl.foundation.types import FloatArray
+from okl.kernels import KERNELS, Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52, Polynomial
+from okl.models.file import Model
+
+# An ONNX graph in the making: nodes in order, constants, and names that are never taken twice.
+
+ROWS = "n_rows"  # the size of every first axis that is free
+
+
+@dataclass(eq=False)
+class Graph:
+    """Adds nodes of ONNX's own operators; every one of them gives one value, known by its name.
+
+    taken : names that others have given already: those of the inputs, which are a table's columns
+    """
+
+    taken: set[str] = field(default_factory=set)
+    _nodes: list[NodeProto] = field(default_factory=list)
+    _constants: list[TensorProto] = field(default_factory=list)
+
+    def add(self, operator: str, *inputs: str, name: str | None = None, n_outputs: int = 1, **attributes: Any) -> str:
+        """Add a node; returns the name of its (last) value, which is `name`, or what `free` makes of it, where given.
+
+        n_outputs : values of the operator, all but the last of them unused
+        """
+        name = self.free(name or f"{operator.lower()}_{len(self._nodes)}")
+        unused = [self.free(f"{name}_unused_{number}") for number in range(n_outputs - 1)]
+        self._nodes.append(helper.make_node(operator, list(inputs), [*unused, name], name=f"make_{name}", **attributes))
+        return name
+
+    def constant(self, values: NDArray[Any] | list[Any]) -> str:
+        """Add an array that the graph holds; returns its name."""
+        name = self.free(f"constant_{len(self._constants)}")
+        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def free(self, name: str) -> str:
+        """The name, with underscores behind it as long as it is taken; now it is."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def cast(self, value: str, dtype: Any) -> str:
+        """The value in another type."""
+        return self.add("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def finished(self, name: str, inputs: list[ValueInfoProto], outputs: list[ValueInfoProto]) -> GraphProto:
+        """The graph, of these inputs and outputs."""
+        return helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
+
+
+def values_of(name: str, dtype: Any, shape: list[str | int]) -> ValueInfoProto:
+    """An input or output of a graph."""
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+
+
+# Made-up raw rows that look like those a model was trained on, to hold an exported file against okl itself.
+
+MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
+UNSEEN = "a value that was never seen in training"
+DAY_SECONDS = 86_400
+
+
+def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
+    """Raw rows: numbers of double precision, normal about the training mean and within the training range.
+
+    They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,
+    one never seen, and none; dates are of four decades; where the model settles missing values, one in eight numbers
+    is missing.
+    """
+    random = np.random.default_rng(seed)
+    statistics = dict(zip(schema.features, schema.feature_statistics, strict=True))
+    by_column = {encoding.column: encoding for encoding in schema.encodings}
+    arrays = {}
+    for column in schema.source_columns:
+        encoding = by_column.get(column)
+        if encoding is not None and encoding.kind == "category":
+            words = pa.array([*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])], pa.string())
+            arrays[column] = words.take(pa.array(random.integers(len(words), size=n_rows)))
+        elif encoding is not None and encoding.kind != "number":
+            arrays[column] = _dates(encoding, n_rows, random)
+        else:
+            one = statistics[column if encoding is None else encoding.inputs[0]]
+            drawn = one.mean + one.standard_deviation * random.standard_normal(n_rows)
+            values = np.clip(drawn, one.minimum, one.maximum)
+            settled = schema.missing == "zero" or (encoding is not None and encoding.fills)
+            absent = random.random(n_rows) < 0.125 if settled else np.zeros(n_rows, dtype=bool)
+            arrays[column] = pa.array(values, mask=absent)
+    return pa.record_batch(arrays)
+
+
+def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
+    """What a graph of `input_nodes` takes, of raw rows: a matrix, or a tensor for each column or part of a date."""
+    if not schema.encodings:
+        columns = [_numbers(batch.column(name)) for name in schema.features]
+        return {MATRIX: np.stack(columns, axis=1)}
+    by_column = {encoding.column: encoding for encoding in schema.encodings}
+    feeds: dict[str, NDArray[Any]] = {}
+    for name in schema.source_columns:
+        encoding, column = by_column.get(name), batch.column(name)
+        if encoding is None or encoding.kind == "number":
+            feeds[name] = _numbers(column)
+        elif encoding.kind == "category":
+            feeds[name] = column.fill_null("").to_numpy(zero_copy_only=False)
+        else:
+            parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone)
+            feeds |= dict(zip(encoding.inputs, parts, strict=False))  # the input of missing dates is made in the graph
+    return feeds
+
+
+def _numbers(column: pa.Array) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.Array:
+    seconds = random.integers(0, 40 * 365 * DAY_SECONDS, size=n_rows)
+    if encoding.kind == "date":
+        return pa.array((seconds // DAY_SECONDS).astype(np.int32)).cast(pa.date32())
+    return pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))
+
+
+# Kernel values of rows with fixed vectors, as ONNX nodes.
+
+
+def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray) -> str:
+    """Values k(x, v): (rows, n_vectors), of inputs (rows, n_inputs) with vectors (n_vectors, n_inputs).
+
+    Distances are made in double precision: in single precision those of near rows would be lost in the squares.
+
+    Raises
+    ------
+    ConfigError : the kernel is a function of the user's own
+    """
+    nodes = _NODES.get(type(kernel))
+    if nodes is None:
+        raise ConfigError(
+            f"The kernel {kernel.name!r} is a function of your own, which ONNX cannot hold. Train with one of "
+            f"{', '.join(KERNELS)}."
+        )
+    return nodes(graph, kernel, inputs, vectors)
+
+
+def _gaussian(graph: Graph, kernel: Gaussian, inputs: str, vectors: FloatArray) -> str:
+    scaled = _times(graph, _squared_distances(graph, inputs, vectors), -0.5 / kernel.bandwidth**2, np.float64)
+    return graph.add("Exp", graph.cast(scaled, vectors.dtype))
+
+
+def _matern32(graph: Graph, kernel: Matern32, inputs: str, vectors: FloatArray) -> str:
+    s = _scaled_distances(graph, inputs, vectors, 3.0**0.5 / kernel.bandwidth)
+    return graph.add("Mul", _plus(graph, s, 1.0, vectors.dtype), graph.add("Exp", graph.add("Neg", s)))
+
+
+def _matern52(graph: Graph, kernel: Matern52, inputs: str, vectors: FloatArray) -> str:
+    s = _scaled_distances(graph, inputs, vectors, 5.0**0.5 / kernel.bandwidth)
+    third = _times(graph, graph.add("Mul", s, s), 1.0 / 3.0, vectors.dtype)
+    polynomial = graph.add("Add", _plus(graph, s, 1.0, vectors.dtype), third)
+    return graph.add("Mul", polynomial, graph.add("Exp", graph.add("Neg", s)))
+
+
+def _laplacian(graph: Graph, kernel: Laplacian, inputs: str, vectors: FloatArray) -> str:
+    """The sum over inputs is a loop of the graph: all differences at once would take n_inputs times the memory."""
+    dtype = vectors.dtype
+    n_rows = graph.add("Shape", inputs, start=0, end=1)
+    shape = graph.add("Concat", n_rows, graph.constant(np.array([len(vectors)])), axis=0)
+    zeros = graph.add("ConstantOfShape", shape, value=helper.make_tensor("zero", _kind(dtype), [1], [0.0]))
+    columns = graph.add("Transpose", inputs, perm=[1, 0])
+    total, column, entries, more = (graph.free(name) for name in ("sum", "column", "entries", "more"))
+    standing, lying, difference, size = (graph.free(name) for name in ("standing", "lying", "difference", "size"))
+    last, first = graph.free("last"), graph.free("first")
+    body = helper.make_graph(
+        [
+            _node("Unsqueeze", [column, last], standing),
+            _node("Unsqueeze", [entries, first], lying),
+            _node("Sub", [standing, lying], difference),
+            _node("Abs", [difference], size),
+            _node("Add", [total, size], more),
+        ],
+        "one_input",
+        [
+            values_of(total, dtype, ["rows_here", len(vectors)]),
+            values_of(column, dtype, ["rows_here"]),
+            values_of(entries, dtype, [len(vectors)]),
+        ],
+        [values_of(more, dtype, ["rows_here", len(vectors)])],
+        [helper.make_tensor(last, _kind(np.int64), [1], [1]), helper.make_tensor(first, _kind(np.int64), [1], [0])],
+    )
+    sums = graph.add("Scan", zeros, columns, graph.constant(vectors.T), body=body, num_scan_inputs=2)
+    return graph.add("Exp", _times(graph, sums, -1.0 / kernel.bandwidth, dtype))
+
+
+def _polynomial(graph: Graph, kernel: Polynomial, inputs: str, vectors: FloatArray) -> str:
+    products = _times(graph, _products(graph, inputs, vectors), kernel.scale, vectors.dtype)
+    base = power = _plus(graph, products, kernel.offset, vectors.dtype)
+    for _ in range(kernel.degree - 1):  # Pow rounds to single precision in some runtimes
+        power = graph.add("Mul", power, base)
+    return power
+
+
+def _linear(graph: Graph, kernel: Linear, inputs: str, vectors: FloatArray) -> str:
+    return _products(graph, inputs, vectors)
+
+
+_NODES: dict[type, Callable[[Graph, Any, str, FloatArray], str]] = {
+    Gaussian: _gaussian,
+    Laplacian: _laplacian,
+    Matern32: _matern32,
+    Matern52: _matern52,
+    Polynomial: _polynomial,
+    Linear: _linear,
+}
+
+
+def _products(graph: Graph, inputs: str, vectors: FloatArray) -> str:
+    return graph.add("MatMul", inputs, graph.constant(vectors.T))
+
+
+def _squared_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
+    """||x - v||^2, at least 0, in double precision."""
+    wide = vectors.astype(np.float64)
+    x = graph.cast(inputs, np.float64)
+    own = graph.add("ReduceSumSquare", x, graph.constant(np.array([1])), keepdims=1)
+    theirs = graph.constant((wide * wide).sum(axis=1)[None, :])
+    products = _times(graph, _products(graph, x, wide), -2.0, np.float64)
+    squares = graph.add("Add", graph.add("Add", own, theirs), products)
+    return graph.add("Max", squares, graph.constant(np.array(0.0)))
+
+
+def _scaled_distances(graph: Graph, inputs: str, vectors: FloatArray, factor: float) -> str:
+    roots = graph.add("Sqrt", _squared_distances(graph, inputs, vectors))
+    return graph.cast(_times(graph, roots, factor, np.float64), vectors.dtype)
+
+
+def _times(graph: Graph, value: str, factor: float, dtype: Any) -> str:
+    return graph.add("Mul", value, graph.constant(np.array(factor, dtype=dtype)))
+
+
+def _plus(graph: Graph, value: str, term: float, dtype: Any) -> str:
+    return graph.add("Add", value, graph.constant(np.array(term, dtype=dtype)))
+
+
+def _node(operator: str, inputs: list[str], output: str) -> NodeProto:
+    return helper.make_node(operator, inputs, [output])
+
+
+def _kind(dtype: Any) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+# Feature maps and predictors as ONNX nodes: inputs (rows, n_inputs) in, scores (rows, n_outputs) out.
+
+MOST_SINGLE = 100.0  # sum of the sizes of weights beyond which kernel values of single precision move scores by 1e-5
+
+
+def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
+    """Scores (rows, n_outputs) of inputs, in the predictor's precision.
+
+    Raises
+    ------
+    ModelError : ONNX nodes for such a predictor or map are not known
+    ConfigError : its kernel is a function of the user's own
+    """
+    if isinstance(predictor, KernelExpansion):
+        if predictor.n_supports == 0:
+            sums = graph.add("MatMul", inputs, graph.constant(_no_weights(predictor)))
+        else:
+            sums = _expansion_sums(graph, predictor, inputs)
+        return _with_offsets(graph, sums, predictor.offsets)
+    if not isinstance(predictor, LinearPredictor):
+        raise ModelError(f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX.")
+    scores = _linear_scores(graph, predictor.feature_map, predictor.weights, inputs)
+    return _with_offsets(graph, scores, predictor.offsets)
+
+
+def _expansion_sums(graph: Graph, predictor: KernelExpansion, inputs: str) -> str:
+    """Weighted sums of kernel values, in double precision where large weights cancel."""
+    supports, weights = predictor.supports, predictor.coefficients.T
+    wide = weights.dtype == np.float32 and float(np.abs(weights).sum(axis=0).max()) > MOST_SINGLE
+    if wide:
+        inputs, supports, weights = graph.cast(inputs, np.float64), supports.astype(np.float64), weights.astype(float)
+    values = kernel_nodes(graph, predictor.kernel, inputs, supports)
+    sums = graph.add("MatMul", values, graph.constant(weights))
+    return graph.cast(sums, np.float32) if wide else sums
+
+
+def _with_offsets(graph: Graph, scores: str, offsets: FloatArray | None) -> str:
+    return scores if offsets is None else graph.add("Add", scores, graph.constant(offsets[None, :]))
+
+
+def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, inputs: str) -> str:
+    if isinstance(feature_map, FourierFeatures):
+        return _wave_scores(graph, feature_map.frequencies, weights, inputs)
+    if isinstance(feature_map, StructuredFeatures):
+        return _wave_scores(graph, dense_frequencies(feature_map), weights, inputs)
+    if isinstance(feature_map, NystromFeatures):
+        values = kernel_nodes(graph, feature_map.kernel, inputs, feature_map.landmarks)
+        features = graph.add("MatMul", values, graph.constant(feature_map.projection))
+        return graph.add("MatMul", features, graph.constant(weights.T))
+    if isinstance(feature_map, StandardisedLinear):
+        shifted = graph.add("Sub", inputs, graph.constant(feature_map.shift[None, :]))
+        slopes = (weights[:, :-1] * feature_map.factor).astype(weights.dtype)  # one pass over the rows less
+        scores = graph.add("MatMul", shifted, graph.constant(slopes.T))
+        constant = (weights[:, -1:].T * weights.dtype.type(feature_map.constant)).astype(weights.dtype)
+        return graph.add("Add", scores, graph.constant(constant))
+    raise ModelError(f"A feature map of kind {feature_map.describe().get('kind')!r} cannot be exported to ONNX.")
+
+
+def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inputs: str) -> str:
+    """Sums of sines and cosines of x @ frequencies; both halves of the weights hold the map's own factor."""
+    n_frequencies = frequencies.shape[1]
+    scaled = (weights * n_frequencies**-0.5).astype(weights.dtype)
+    angles = graph.add("MatMul", inputs, graph.constant(frequencies))
+    halves = [
+        graph.add("MatMul", graph.add(wave, angles), graph.constant(part.T))
+        for wave, part in (("Sin", scaled[:, :n_frequencies]), ("Cos", scaled[:, n_frequencies:]))
+    ]
+    return graph.add("Add", *halves)
+
+
+def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
+    """The frequencies (n_inputs, n_frequencies) that the rotations of a structured map amount to."""
+    size = structured.signs.shape[2]
+    hadamard = np.ones((1, 1))
+    while len(hadamard) < size:
+        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    blocks = []
+    for first, second, third in structured.signs.astype(np.float64):
+        turned = hadamard * first @ (hadamard * second) @ (hadamard * third)  # H D1 H D2 H D3: rows are directions
+        blocks.append(turned / size**1.5)
+    directions = np.concatenate(blocks)[: structured.n_frequencies, : structured.n_inputs]
+    radii = structured.radii.astype(np.float64)
+    return np.ascontiguousarray((directions * radii[:, None]).T, dtype=structured.radii.dtype)
+
+
+def _no_weights(predictor: KernelExpansion) -> FloatArray:
+    """Zeros (n_inputs, n_outputs): all scores of no supports are 0."""
+    return np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
+
+
+# What a graph says of its inputs: how the parts of dates are computed, and what stands for a missing value.
+
+_DATES = ("date", "timestamp")
+PART_FORMULAS = {
+    "years": f"days / {YEAR_DAYS}",
+    "year_sin": "sin(2 * pi * day_of_year / days_of_year)",
+    "year_cos": "cos(2 * pi * day_of_year / days_of_year)",
+    "week_sin": "sin(2 * pi * weekday / 7)",
+    "week_cos": "cos(2 * pi * weekday / 7)",
+    "day_sin": "sin(2 * pi * share_of_day)",
+    "day_cos": "cos(2 * pi * share_of_day)",
+}
+"""Each of PARTS, see `okl.data.values.date_parts`, as a Python expression of what `_TERMS` names."""
+_TERMS = (
+    "days is the time since 2000-01-01 in days (whole ones where a column has no parts of the day), day_of_year counts "
+    "from 0, days_of_year is 365 or 366, weekday is 0 on Mondays, and share_of_day is 0 at midnight and 0.5 at noon"
+)
+
+
+def date_formulas(schema: Schema) -> dict[str, str]:
+    """How each input that is a part of a date is computed, by its name; {} for models without dates."""
+    of_dates = [encoding for encoding in schema.encodings if encoding.kind in _DATES]
+    return {
+        name: PART_FORMULAS[part] for encoding in of_dates for name, part in zip(encoding.inputs, PARTS, strict=False)
+    }
+
+
+def input_sentences(schema: Schema) -> str:
+    """What stands for a missing value and what becomes of it, and what parts of dates are."""
+    kinds = {encoding.kind for encoding in schema.encodings}
+    filled = {"mean": "the mean of the training rows", "zero": "0"}.get(schema.missing)
+    numbers = "number or part of a date" if kinds.intersection(_DATES) else "number"
+    if filled is None or (schema.missing == "mean" and not schema.encodings):
+        said = ["Expected are finite numbers: of a row with a NaN the scores are NaN."]
+    else:
+        said = [f"NaN stands for a missing {numbers}, which becomes {filled}; others are expected to be finite."]
+    if "category" in kinds:
+        dropped = ", and the scores of its row are NaN" if schema.missing == "drop" else ""
+        said.append(f'"" stands for missing text{dropped}.')
+    if kinds.intersection(_DATES):
+        zones = {one.column: one.time_zone for one in schema.encodings if one.time_zone}
+        clocks = "".join(f"; {column!r} is told by the clock of {zone}" for column, zone in zones.items())
+        said.append(f"Parts of dates are computed as the property 'dates' says, where {_TERMS}{clocks}.")
+    return " ".join(said)
+
+
+# How raw columns become inputs, as ONNX nodes: numbers in one matrix, or a tensor for each column of a mixed table.
+
+LABELS_DOMAIN = "ai.onnx.ml"
+_OF_COLUMNS = ("number", "category")  # encodings whose tensor has the name of their column
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """value : raw inputs (rows, n_features), as float32 in double, before scaling; given : what the graph takes"""
+
+    value: str
+    given: list[ValueInfoProto]
+
+
+def input_names(schema: Schema) -> set[str]:
+    """Names of the tensors that a graph takes; see `input_nodes`."""
+    if not schema.encodings:
+        return {MATRIX}
+    parts = {name for encoding in schema.encodings for name in encoding.inputs if encoding.kind not in _OF_COLUMNS}
+    return {*schema.source_columns, *parts}
+
+
+def input_nodes(graph: Graph, schema: Schema) -> Inputs:
+    """Raw inputs in the order of schema.features.
+
+    Columns of numbers alone are one matrix, `rows`. In a mixed table every source column is a tensor (rows,) of its
+    name: double, or text for categories, where "" is missing. Numbers that are categories are text, too, spelt as in
+    training, as the model's property `categories` has them. ONNX has no dates: each part of one is a tensor,
+    computed as the model's property `dates` says.
+
+    Raises
+    ------
+    ConfigError : the columns are folded svmlight indices
+    """
+    if schema.svmlight is not None and schema.svmlight.hashed:
+        raise ConfigError(
+            "The model takes svmlight indices that are folded by a hash, which ONNX cannot say. Leave out hash_columns."
+        )
+    if not schema.encodings:
+        value = MATRIX
+        if schema.missing == "zero":
+            value = graph.add("Where", graph.add("IsNaN", value), graph.constant(np.array(0.0)), value)
+        return Inputs(_rounded(graph, value), [values_of(MATRIX, np.float64, [ROWS, schema.n_features])])
+    by_column = {encoding.column: encoding for encoding in schema.encodings}
+    blocks: list[str] = []
+    names: list[str] = []
+    given: list[ValueInfoProto] = []
+    for column in schema.source_columns:
+        encoding = by_column.get(column, Encoding(column, "number", (column,)))
+        taken, block = _block(graph, encoding, schema)
+        given += taken
+        blocks.append(block)
+        names += encoding.inputs
+    every = graph.add("Concat", *blocks, axis=1)
+    places = [names.index(name) for name in schema.features]
+    chosen = graph.add("Gather", every, graph.constant(np.array(places)), axis=1)
+    return Inputs(_rounded(graph, chosen), given)
+
+
+def _rounded(graph: Graph, value: str) -> str:
+    """The nearest float32, as data sets hold every input: what was learnt is what is scored."""
+    return graph.cast(graph.cast(value, np.float32), np.float64)
+
+
+def _block(graph: Graph, encoding: Encoding, schema: Schema) -> tuple[list[ValueInfoProto], str]:
+    if encoding.kind == "category":
+        return [values_of(encoding.column, np.object_, [ROWS])], _categories(graph, encoding, schema.missing == "drop")
+    names = encoding.inputs[:-1] if encoding.missing else encoding.inputs
+    taken = (encoding.column,) if encoding.kind == "number" else names
+    columns = [graph.add("Unsqueeze", name, graph.constant(np.array([1]))) for name in taken]
+    given = [values_of(name, np.float64, [ROWS]) for name in taken]
+    block = columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
+    if encoding.fills or schema.missing == "zero":
+        fills = np.array(encoding.fills or [0.0] * len(names))[None, :]
+        absent = graph.add("IsNaN", block)
+        filled = graph.add("Where", absent, graph.constant(fills), block)
+        if not encoding.missing:
+            return given, filled
+        first = graph.add("Gather", absent, graph.constant(np.array([0])), axis=1)
+        block = graph.add("Concat", filled, graph.cast(first, np.float64), axis=1)
+    return given, block
+
+
+def _categories(graph: Graph, encoding: Encoding, drops: bool) -> str:
+    """1 where the row has a value, else 0: (rows, inputs). A code past the last input stands for none of them."""
+    n, known = len(encoding.inputs), len(encoding.categories)
+    other, absent = known if encoding.other else n, n - 1 if encoding.missing else n
+    codes = _codes(graph, encoding.column, [*encoding.categories, ""], [*range(known), absent], other)
+    column = graph.add("Unsqueeze", codes, graph.constant(np.array([1])))
+    block = graph.cast(graph.add("Equal", column, graph.constant(np.arange(n)[None, :])), np.float64)
+    if not drops:
+        return block
+    missing = _codes(graph, encoding.column, [""], [1], 0)
+    absent_rows = graph.add("Unsqueeze", graph.cast(missing, np.bool_), graph.constant(np.array([1])))
+    return graph.add("Where", absent_rows, graph.constant(np.array(np.nan)), block)
+
+
+def _codes(graph: Graph, column: str, words: list[str], codes: list[int], otherwise: int) -> str:
+    return graph.add(
+        "LabelEncoder", column, domain=LABELS_DOMAIN, keys_strings=words, values_int64s=codes, default_int64=otherwise
+    )
+
+
+# A model as ONNX: raw rows in, scores and what they say out, with the scaling and the labels inside.
+
+OPSET = 18
+IR_VERSION = 8  # of the oldest runtimes that know the opset
+ML_OPSET = 3  # of operators on text
+SCORES, LABELS, PREDICTIONS = "scores", "labels", "predictions"
+
+
+def to_onnx(model: Model) -> ModelProto:
+    """The model as an ONNX graph of standard operators, which scores rows as okl does, up to rounding.
+
+    Its input `rows` is (n, n_features), double, raw values in the order of schema.features; for mixed tables, see
+    `okl.models.onnx`. Rounding to float32, scaling and encoding are done inside. Its outputs are `scores` before
+    the link, (n,) or (n, n_classes) in the model's precision, and `labels` (n,), or for regression `predictions` (n,),
+    double, in the target's own unit; where a column of a mixed table has that name, the output has an underscore more.
+    A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers, but a missing
+    one that the model settles. What stands for missing values, and how parts of dates are computed, the file says.
+
+    Raises
+    ------
+    ModelError, ConfigError : ONNX has no way to say what the model computes
+    """
+    schema = model.schema
+    if model.predictor.n_inputs != schema.n_features:
+        raise ModelError(f"The model scores {model.predictor.n_inputs} inputs, but its schema has {schema.n_features}.")
+    graph = Graph(input_names(schema))
+    raw = input_nodes(graph, schema)
+    scores = score_nodes(graph, model.predictor, _scaled(graph, schema, raw.value, model.precision))
+    single = model.predictor.n_outputs == 1
+    if single:
+        scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
+    scores = graph.add("Identity", scores, name=SCORES)
+    told = _said(graph, schema, scores)
+    shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
+    finished = graph.finished(
+        "okl",
+        raw.given,
+        [values_of(scores, model.precision, shape), told],
+    )
+    return _sealed(finished, model)
+
+
+def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
+    """Inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
+    shift, factor = schema.shift_and_factor
+    if schema.scale != "none":
+        values = graph.add("Sub", values, graph.constant(shift[None, :]))
+        values = graph.add("Mul", values, graph.constant(factor[None, :]))
+    return graph.cast(values, precision)
+
+
+def _said(graph: Graph, schema: Schema, scores: str) -> Any:
+    """What scores say, as `okl.models.file.predictions` has it."""
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        wide = graph.cast(scores, np.float64)
+        own = graph.add("Div", wide, graph.constant(np.array(factor or 1.0)))
+        told = graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
+        return values_of(told, np.float64, [ROWS])
+    if schema.task == "multiclass":
+        chosen = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    else:
+        zero = graph.add("CastLike", graph.constant(np.array(0.0)), scores)
+        chosen = graph.cast(graph.add("Not", graph.add("Less", scores, zero)), np.int64)
+    labels = np.array(schema.labels)
+    if labels.dtype.kind == "U":
+        labels = labels.astype(object)
+    told = graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
+    return values_of(told, labels.dtype, [ROWS])
+
+
+def _sealed(graph: Any, model: Model) -> ModelProto:
+    """With what people want to know of it, and looked at by ONNX's own checker."""
+    schema = model.schema
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(LABELS_DOMAIN, ML_OPSET)]
+    made = helper.make_model(graph, opset_imports=opsets, producer_name="okl")
+    made.ir_version = IR_VERSION
+    made.doc_string = (
+        f"{schema.task} of {schema.target!r} from {len(schema.source_columns)} raw columns; a matrix has them in the "
+        f"order of the property 'columns'. {input_sentences(schema)}"
+    )
+    told = {
+        "columns": json.dumps(schema.source_columns),
+        "target": schema.target,
+        "task": schema.task,
+        "labels": json.dumps(schema.labels),
+        "categories": json.dumps({one.column: one.categories for one in schema.encodings if one.kind == "category"}),
+        "provenance": json.dumps(model.provenance),
+    }
+    if dates := date_formulas(schema):
+        told["dates"] = json.dumps(dates)
+    helper.set_model_props(made, told)
+    checker.check_model(made, full_check=True)
+    return made

@@ -1,0 +1,253 @@
+"""Scoring of a source piece by piece."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from okl.data.dataset import Dataset, Schema
+from okl.data.encoder import unfit
+from okl.data.ingest.csv import first_word
+from okl.data.ingest.files import Kind, inspect
+from okl.data.ingest.reference import open_by, told_types
+from okl.data.ingest.sources import Piece, SourceBatch, looked_through, open_source, read_piece
+from okl.data.ingest.targets import stored_index
+from okl.data.manifest import is_dataset, open_dataset
+from okl.data.values import is_text
+from okl.foundation.errors import DataError, DivergedError
+from okl.foundation.folders import file_beside
+from okl.foundation.locations import Place, place_of
+from okl.foundation.types import FloatArray
+from okl.models.file import Model
+from okl.models.inputs import check_columns, check_encodings, first_without_score, predictions, prepare_rows
+
+# What there is to score, in pieces to read in parallel: raw rows, or the rows of a data set with their labels.
+
+PIECE_ROWS = 131072
+
+
+@dataclass(frozen=True)
+class TablePiece:
+    """Consecutive rows that can be read by themselves; small and picklable.
+
+    index : its place among the pieces; piece : where the rows are; schema : the columns that `read_table` gives
+    labels, stored_labels : of a data set with text labels, whose target column is given as text again; else empty
+    encoded : whether it is of a data set, whose columns are inputs already
+    """
+
+    index: int
+    piece: Piece
+    schema: pa.Schema
+    target: str = ""
+    labels: tuple[str, ...] = ()
+    stored_labels: tuple[float, ...] = ()
+    encoded: bool = False
+
+    def seen_by(self, schema: Schema) -> Schema:
+        """The schema of a model for the columns that are here: inputs of a data set are not made again."""
+        return replace(schema, encodings=()) if self.encoded else schema
+
+    @property
+    def rows(self) -> int | None:
+        """Rows of the piece; None if only reading tells."""
+        return self.piece.rows
+
+    @property
+    def kind(self) -> Kind:
+        """Kind of file."""
+        return self.piece.kind
+
+
+def table_pieces(
+    source: str | Place | Dataset, model: Schema | None = None, look: bool = True, exact: Collection[str] = ()
+) -> tuple[TablePiece, ...]:
+    """Lay out a source, or a data set in the order of its shards, as pieces of about 131072 rows.
+
+    A long CSV file is cut at line ends every 32 MiB; a svmlight file is one piece, and so is a Parquet row group,
+    however large it is.
+
+    Parameters
+    ----------
+    source : anything `open_source` takes, a data set, or the folder of one
+    model : schema of the model that the rows are for, which tells what text files leave open
+    look : go through long CSV files first, to find types that fit all their values; without, their first rows decide
+    exact : columns of CSV files that are to come back as they are written; see `looked_through`
+
+    Raises
+    ------
+    DataError : what `open_source` or `open_dataset` raise; a data set whose inputs were made in another way
+    """
+    if not isinstance(source, Dataset) and is_dataset(source):
+        source = open_dataset(source)
+    if not isinstance(source, Dataset):
+        opened, types = (open_source(source), {}) if model is None else (open_by(model, source), told_types(model))
+        parts = _joined((looked_through(opened, None, types, exact) if look else opened).pieces())
+        return tuple(TablePiece(index, piece, piece.schema) for index, piece in enumerate(parts))
+    if model is not None:
+        check_encodings(source, model)
+    schema, labels = source.schema, source.schema.labels
+    columns, parts = _dataset_pieces(source)
+    named = tuple(label for label in labels if isinstance(label, str))
+    if not named:
+        return tuple(TablePiece(index, piece, columns, encoded=True) for index, piece in enumerate(parts))
+    shown = columns.set(columns.get_field_index(schema.target), pa.field(schema.target, pa.string()))
+    return tuple(
+        TablePiece(index, piece, shown, schema.target, named, schema.stored_labels, encoded=True)
+        for index, piece in enumerate(parts)
+    )
+
+
+def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_targets: bool = False) -> None:
+    """As `check_columns`, of pieces; the error names the first word among the numbers of a CSV file.
+
+    Raises
+    ------
+    DataError : columns that the model needs are missing, or are of another kind
+    """
+    seen, columns = pieces[0].seen_by(schema), pieces[0].schema
+    if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
+        files = {place_of(one.piece.path): one.piece.dialect for one in pieces}
+        kinds = {name: columns.field(name).type for name in seen.source_columns}
+        worded = (name for name, kind in kinds.items() if is_text(kind) and unfit(seen, name, kind) == "a number")
+        for name in worded:
+            if word := first_word(files, columns, name):
+                raise DataError(
+                    f"{word}, but the model takes a number there. Write numbers plainly, such as 1234.5, and leave "
+                    "missing ones empty."
+                )
+    check_columns(seen, columns, where, with_targets)
+
+
+def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
+    any_shard = data.shards[0]
+    columns, _ = inspect(data.path(any_shard), any_shard.size_bytes, any_shard.sha256)
+    pieces = []
+    for shard in data.shards:
+        first = 0
+        for group, rows in enumerate(shard.row_groups):
+            path, size, digest = str(data.path(shard)), shard.size_bytes, shard.sha256
+            pieces.append(Piece(path, "parquet", columns, first, rows, (group,), size_bytes=size, sha256=digest))
+            first += rows
+    return columns, _joined(pieces)
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """Neighbouring row groups of one file as one piece, up to PIECE_ROWS rows."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if (
+            last is None
+            or last.path != piece.path
+            or not piece.row_groups
+            or ((last.rows or 0) + (piece.rows or 0) > PIECE_ROWS)
+        ):
+            joined.append(piece)
+        else:
+            rows = (last.rows or 0) + (piece.rows or 0)
+            joined[-1] = replace(last, rows=rows, row_groups=last.row_groups + piece.row_groups)
+    return joined
+
+
+def read_table(
+    piece: TablePiece,
+    columns: Sequence[str] | None = None,
+    batch_rows: int | None = None,
+    exact: Collection[str] = (),
+) -> Iterator[SourceBatch]:
+    """Read one piece in order, as batches of bounded size; see `okl.data.ingest.sources.read_piece`."""
+    for rows in read_piece(piece.piece, columns, batch_rows, exact):
+        place = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
+        yield rows if place < 0 else rows._replace(batch=_with_words(piece, rows.batch, place))
+
+
+def _with_words(piece: TablePiece, batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    index = stored_index(batch.column(place).to_numpy(), piece.stored_labels)
+    words = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
+    return batch.set_column(place, pa.field(piece.target, pa.string()), words)
+
+
+# Work of scoring on one piece of a source: its keys, scores and predictions, in the order of its rows.
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePiece:
+    """Work on one piece: score its rows and write them as one Parquet file, beside its place and renamed."""
+
+    model: Model
+    keys: tuple[str, ...]
+    folder: Place
+
+    def __call__(self, piece: TablePiece) -> dict[str, Any]:
+        """Rows, those that have a score, and how often each label was predicted (or the sum of the predictions)."""
+        counts: Counter[Any] = Counter()
+        rows, scored, total = 0, 0, 0.0
+        with (
+            file_beside(self.folder / f"part-{piece.index:05d}.parquet") as beside,
+            pq.ParquetWriter(beside, self.output_schema(piece), compression="zstd") as writer,
+        ):
+            for batch, predicted in self.batches(piece):
+                if self.model.schema.task == "regression":
+                    total += float(predicted.sum())
+                else:
+                    counts.update(predicted.tolist())
+                writer.write_batch(batch)
+                rows, scored = rows + batch.num_rows, scored + len(predicted)
+        return {"rows": rows, "scored": scored, "counts": counts, "total": total}
+
+    def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
+        """Keys, scores and predictions of some rows, and again the predictions of those that hold all their values.
+
+        Raises
+        ------
+        DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
+        """
+        schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
+        columns = [*model.source_columns, *self.keys]
+        for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
+            raw = prepare_rows(model, source, self.model.precision)
+            scores = self.model.predictor.scores(raw.inputs)
+            predicted = predictions(self.model.schema, scores)
+            absent = None if raw.complete is None else ~raw.complete
+            if (unfit := first_without_score(model, scores, predicted, absent)) is not None:
+                raise _says_nothing(source.file, source.first_row + unfit)
+            arrays = [source.batch.column(name) for name in self.keys]
+            arrays += [pa.array(column, mask=absent) for column in _score_columns(scores)]
+            arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
+            yield pa.record_batch(arrays, schema=schema), predicted if absent is None else predicted[~absent]
+
+    def output_schema(self, piece: TablePiece) -> pa.Schema:
+        """Key columns as they came, score (one a class for several classes), prediction."""
+        model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
+        fields = [piece.schema.field(name) for name in self.keys]
+        *names, last = output_names(model)
+        fields += [pa.field(name, precision) for name in names]
+        return pa.schema([*fields, pa.field(last, pa.array(predictions(model, _no_scores(model.n_outputs))).type)])
+
+
+def output_names(schema: Schema) -> list[str]:
+    """Columns that scoring adds to the keys: a score (one a class for several classes), then the prediction."""
+    scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
+    return [*scores, "prediction"]
+
+
+def _says_nothing(file: str, row: int) -> DivergedError:
+    return DivergedError(
+        f"{file}: the model's score of row {row} (counted from 0) is NaN or infinite: the model has diverged, or the "
+        "row's values are far beyond those it learnt from. Train it with a smaller step size, or mend the row."
+    )
+
+
+def _score_columns(scores: FloatArray) -> list[FloatArray]:
+    return [scores] if scores.ndim == 1 else [np.ascontiguousarray(column) for column in scores.T]
+
+
+def _no_scores(n_outputs: int) -> FloatArray:
+    return np.zeros((1, n_outputs)) if n_outputs > 1 else np.zeros(1)

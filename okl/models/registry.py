@@ -1,0 +1,1400 @@
+"""The model registry: versions, aliases moved by compare-and-swap, lineage and pruning."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from okl.foundation.errors import ConfigError, ConflictError, DataError, ModelError, OklError, RegistryError
+from okl.foundation.folders import PLACE_FAULTS, UPLOADS, RunFolder, local_folder, sync
+from okl.foundation.locations import (
+    EXTRAS,
+    Place,
+    RemotePath,
+    absolute_location,
+    close_to,
+    file_digest,
+    file_sha256,
+    file_system,
+    okl_home,
+    persistently,
+    place_of,
+    runs_named,
+    status_of,
+)
+from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
+
+# JSON that states its own digest: a changed byte, white space included, is noticed by whoever reads it.
+
+FORMAT_VERSION = 1
+SEAL = "sha256"
+
+
+def seal(content: Mapping[str, Any]) -> bytes:
+    """The bytes of a file, with the version of its format in front and its digest at the end."""
+    body = {"format_version": FORMAT_VERSION, **{name: value for name, value in content.items() if name != SEAL}}
+    return _text({**body, SEAL: hashlib.sha256(_text(body)).hexdigest()})
+
+
+def read_sealed(place: Place, advice: str) -> dict[str, Any]:
+    """What a sealed file holds, its digest included.
+
+    advice : what to do if it is missing or damaged: a sentence
+
+    Raises
+    ------
+    RegistryError : it is missing, damaged, or written by a later okl
+    """
+    try:
+        stored = place.read_bytes()
+    except DataError as error:
+        raise RegistryError(f"{error} {advice}") from None
+    except OSError as error:
+        raise RegistryError(f"{place} cannot be read ({error.strerror}). {advice}") from None
+    try:
+        content = json.loads(stored)
+        version = content["format_version"]
+    except (ValueError, KeyError, TypeError):
+        raise RegistryError(f"{place} is damaged: it is no JSON of a registry. {advice}") from None
+    if version > FORMAT_VERSION:
+        raise RegistryError(
+            f"{place} has format {version}, of a later okl; this one reads up to {FORMAT_VERSION}. Upgrade okl."
+        )
+    if seal(content) != stored:
+        raise RegistryError(f"{place} is damaged: its bytes do not have the sha256 that they state. {advice}")
+    result: dict[str, Any] = content
+    return result
+
+
+def digest_of(content: Any) -> str:
+    """The sha256 of what JSON can hold, whatever the order of names in it."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode()
+
+
+# Files that are made once, by one of many who try at once; what the registry's guarantees stand on.
+#
+# On this machine the content is written and synced under another name and then linked to its own: linking fails where
+# a file is, and what it makes is whole. An object store is asked for a put that fails where an object is (S3: If-
+# None-Match; Google: ifGenerationMatch=0; Azure: If-None-Match). Contents are to be unlike, by a random token: so
+# whoever does not hear that it won, as the answer was lost, finds its own content there.
+
+CREATING = (*EXTRAS, "memory")  # kinds of stores that make a file only where none is, in one step
+TAKEN, CONTESTED = 412, 409  # HTTP: an object is there; another one is being made at this moment
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def create(place: Place, content: bytes) -> bool:
+    """Make a file where none is, whole or not at all; whether the file that is there now holds this content.
+
+    Raises
+    ------
+    RegistryError : the place cannot be written to, or is of a kind where two writers could both win
+    DataError : an object store that does not answer, or refuses; whether the file was made is not known then
+    """
+    return _create_remote(place, content) if isinstance(place, RemotePath) else _create_here(place, content)
+
+
+def folders(place: Place) -> list[Place]:
+    """Folders in a folder, by name; none where there is no folder."""
+    if isinstance(place, RemotePath):
+        return [place / name for name in persistently(lambda: _remote_folders(place), f"{place} cannot be listed")]
+    if not place.is_dir():
+        return []
+    return [folder for folder in sorted(place.iterdir()) if folder.is_dir() and folder.name[0] != "."]
+
+
+def unwritable(place: Place, error: OSError) -> RegistryError:
+    """The sentence for what this machine's system refused."""
+    return RegistryError(
+        f"{place} cannot be written: {error.strerror}. Nothing was changed; make room or give permission, then again."
+    )
+
+
+def _create_here(path: Path, content: bytes) -> bool:
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(beside, "xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        try:
+            os.link(beside, path)
+        except FileExistsError:  # on a network's file system perhaps our own, made by a call whose answer was lost
+            return path.read_bytes() == content
+        for folder in (path.parent, path.parent.parent):
+            sync(folder)
+        return True
+    except OSError as error:
+        if error.errno in NO_LINKS and beside.exists():
+            raise RegistryError(
+                f"{path.parent} is on a file system without hard links ({error.strerror}), where two writers at once "
+                "could both win. Keep the registry on another one, or under s3://, gs:// or abfs://."
+            ) from None
+        raise unwritable(path, error) from None
+    finally:
+        with suppress(OSError):  # it was never made
+            beside.unlink()
+
+
+def _create_remote(place: RemotePath, content: bytes) -> bool:
+    kind = place.url.partition("://")[0].lower()
+    if kind not in CREATING:
+        raise RegistryError(
+            f"{kind}:// cannot make a file only where none is, so two writers at once could both win. Keep the "
+            "registry in a folder of this machine, or under s3://, gs:// or abfs://."
+        )
+    fs, path = file_system(place.url)
+
+    def put() -> bool:
+        try:
+            fs.pipe_file(path, content, mode="create")
+        except Exception as error:  # of whatever kind: each store has a family of its own
+            if status_of(error) == CONTESTED:
+                raise ConnectionError("another file of this name is being made") from None
+            if not isinstance(error, FileExistsError) and status_of(error) != TAKEN:
+                raise
+            there: bytes = fs.cat_file(path)
+            return there == content
+        return True
+
+    return persistently(put, f"{place} cannot be written")
+
+
+def _remote_folders(place: RemotePath) -> list[str]:
+    fs, path = file_system(place.url)
+    fs.invalidate_cache()
+    try:
+        entries: list[dict[str, Any]] = fs.ls(path, detail=True)
+    except FileNotFoundError:
+        return []
+    names = (str(entry["name"]).rstrip("/") for entry in entries if entry["type"] == "directory")
+    return sorted(name.rpartition("/")[2] for name in names)
+
+
+# Where a version comes from: its parent, what it learnt, how, and why it was published.
+
+WINDOW_ROWS = "window_rows"  # in the environment of what was solved anew: rows of the shards that were read
+
+
+def is_of_retraining(result: Mapping[str, Any]) -> bool:
+    """Whether a result.json beside a model is a retraining's: its names mean other things than a run's.
+
+    Its `progressive` is a list of shards, and its `metrics` are those of champion and challenger on reserved rows.
+    """
+    return "judged_on" in result
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Of one version; that of its ancestors stands with them. All of it is kept as JSON, and outlasts pruning.
+
+    parent : number of the version that it went on from; None: it began anew
+    shards : what this version learnt and its parent had not, in order: sha256, name, rows and what else is known
+    settings : those that decide its bits, and what else makes learning the same shards again another thing
+    environment : code, packages, processor; metrics : measured figures; decision : what was decided, and why
+    """
+
+    parent: int | None = None
+    shards: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    decision: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Keep everything as JSON gives it back; raises RegistryError for what JSON does not hold."""
+        try:
+            for name, value in asdict(self).items():
+                kept = json.loads(json.dumps(value, allow_nan=False))
+                object.__setattr__(self, name, tuple(kept) if name == "shards" else kept)
+        except (TypeError, ValueError) as error:
+            raise RegistryError(f"A lineage holds what JSON does not ({error}). Give plain, finite values.") from None
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Lineage:
+        """Of what `as_json` gave."""
+        return cls(**stored)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the log."""
+        return asdict(self)
+
+    def identity(self, parent_identity: str | None) -> str:
+        """The digest of what decides a version: its parent, its shards in their order, its settings.
+
+        Code, packages and figures are left out: a window that was learnt is not learnt again after an upgrade.
+        """
+        shards = [shard["sha256"] for shard in self.shards]
+        return digest_of({"parent": parent_identity, "shards": shards, "settings": dict(self.settings)})
+
+
+# An entry of a model's log: what happened, and the whole state after it.
+
+Kind = Literal["publish", "promote", "rollback", "move", "prune"]
+CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A version, as the entry that published it tells.
+
+    version : number, from 1; folder : its name in the model's folder `versions`
+    identity : digest of what decided it; files : bytes and sha256 of each, by path in the folder
+    former_entry : number of the entry that published the version before; 0: none
+    """
+
+    version: int
+    folder: str
+    identity: str
+    files: dict[str, dict[str, Any]]
+    lineage: Lineage
+    former_entry: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its files."""
+        return sum(int(file["bytes"]) for file in self.files.values())
+
+
+@dataclass(frozen=True)
+class State:
+    """All that readers ask for first, after an entry.
+
+    aliases : versions by alias; entries : numbers of the entries that published those versions, and former ones
+    former : champions before this one, the last of them is the alias `previous`
+    latest, latest_entry : number of the newest version, and of the entry that published it
+    pruned_through, kept : versions up to that number have lost their files, but for those kept
+    """
+
+    aliases: Mapping[str, int] = field(default_factory=dict)
+    entries: Mapping[str, int] = field(default_factory=dict)
+    former: tuple[int, ...] = ()
+    latest: int = 0
+    latest_entry: int = 0
+    pruned_through: int = 0
+    kept: tuple[int, ...] = ()
+
+    @property
+    def champion(self) -> int | None:
+        """The version that the alias names."""
+        return self.aliases.get(CHAMPION)
+
+    def is_pruned(self, version: int) -> bool:
+        """Whether a version has lost its files."""
+        return version <= self.pruned_through and version not in self.kept
+
+    def with_champion(self, version: int, former: tuple[int, ...]) -> State:
+        """With another champion and those before it; a candidate that became champion is none any more."""
+        aliases = {name: one for name, one in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
+        if aliases.get(CANDIDATE) == version:
+            del aliases[CANDIDATE]
+        aliases[CHAMPION] = version
+        if former:
+            aliases[PREVIOUS] = former[-1]
+        return replace(self, aliases=aliases, former=former)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the log; number orders entries, `at` only informs.
+
+    number : from 1, without gaps; state : after it; published : by kind publish; discarded : folders, by kind prune
+    why, by, at : for people; before_sha256 : seal of the entry before; token : unlike any other's
+    """
+
+    number: int
+    kind: Kind
+    state: State
+    published: Publication | None = None
+    discarded: tuple[str, ...] = ()
+    why: str = ""
+    before_sha256: str = ""
+    by: str = field(default_factory=lambda: _whoever())
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    sha256: str = ""
+
+    def stored(self) -> bytes:
+        """The bytes of its file."""
+        return seal(asdict(self))
+
+    @classmethod
+    def from_stored(cls, content: Mapping[str, Any]) -> Entry:
+        """Of what a sealed file holds; raises KeyError or TypeError if that is no entry."""
+        given = {name: value for name, value in content.items() if name != "format_version"}
+        state, published = given.pop("state"), given.pop("published")
+        if published is not None:
+            published = Publication(**{**published, "lineage": Lineage.from_stored(published["lineage"])})
+        state = State(**{**state, "former": tuple(state["former"]), "kept": tuple(state["kept"])})
+        return cls(**{**given, "state": state, "published": published, "discarded": tuple(given["discarded"])})
+
+
+def _whoever() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
+    return f"{user}@{platform.node()}:{os.getpid()}"
+
+
+# The log of a model: numbered files that are made once and never changed; the highest one holds the state.
+#
+# Writing the next number is the compare-and-swap: of those who try, one makes the file. Nobody's clock matters. Each
+# entry states the seal of the one before, so that an entry that was changed or exchanged later is found.
+
+NAMED = re.compile(r"([0-9]{8})\.json")
+BESIDE = re.compile(r"\.([0-9]{8})\.json\.[0-9a-f]{8}")
+EMPTY = Entry(0, "move", State(), by="", at="", token="")
+READERS = 8  # at a time: an object store takes some 30 ms for each entry
+MOST_TRIES = 10_000
+ADVICE = "Bring the file back from a backup of the registry."
+
+
+class Log:
+    """Reads and appends entries; those that were read are remembered, as they never change.
+
+    Parameters
+    ----------
+    folder : where the entries are
+    """
+
+    def __init__(self, folder: Place) -> None:
+        self.folder = folder
+        self._known: dict[int, Entry] = {}
+
+    def head(self) -> Entry:
+        """The newest entry; one with number 0 if there is none yet.
+
+        Raises
+        ------
+        RegistryError : it is damaged; DataError : the store does not answer
+        """
+        numbers = self._numbers()
+        if not numbers:
+            return EMPTY
+        if numbers[-1] != len(numbers):
+            # a folder that grows while it is listed may show a later name and not an earlier one
+            for missing in sorted({*range(1, numbers[-1])}.difference(numbers)):
+                self.read(missing)
+        return self.read(numbers[-1])
+
+    def read(self, number: int) -> Entry:
+        """An entry by its number; 0 is what a log begins with.
+
+        Raises
+        ------
+        RegistryError : it is missing or damaged
+        """
+        if number == 0:
+            return EMPTY
+        if number not in self._known:
+            place = self._place(number)
+            content = read_sealed(place, ADVICE)
+            try:
+                entry = Entry.from_stored(content)
+            except (KeyError, TypeError) as error:
+                raise RegistryError(f"{place} is no entry of a log ({error}). {ADVICE}") from None
+            if entry.number != number:
+                raise RegistryError(f"{place} is damaged: it says that it is entry {entry.number}. {ADVICE}")
+            self._known[number] = entry
+        return self._known[number]
+
+    def entries(self) -> list[Entry]:
+        """All of them, oldest first, each held against the one before.
+
+        Raises
+        ------
+        RegistryError : one is damaged, missing, or does not follow the one before it
+        """
+        last = self.head().number
+        with ThreadPoolExecutor(READERS) as pool:
+            found = list(pool.map(self.read, range(1, last + 1)))
+        for before, entry in zip([EMPTY, *found], found, strict=False):
+            if entry.before_sha256 != before.sha256:
+                raise RegistryError(
+                    f"{self._place(entry.number)} does not follow {self._place(before.number).name}: one of them was "
+                    "exchanged. Bring both back from a backup of the registry."
+                )
+        return found
+
+    def append(self, change: Callable[[Entry], Entry | None]) -> Entry:
+        """Append what follows from the newest entry, which is looked at again whenever another writer was faster.
+
+        Parameters
+        ----------
+        change : the next entry (its number and seals are filled in) after the newest one, or None: nothing to do;
+            raises ConflictError where what it is based on does not hold any more
+
+        Returns
+        -------
+        the entry that was appended, or the newest one if there was nothing to do
+        """
+        for _ in range(MOST_TRIES):
+            head = self.head()
+            proposed = change(head)
+            if proposed is None:
+                return head
+            entry = self._following(head, proposed)
+            if create(self._place(entry.number), entry.stored()):
+                return self.read(entry.number)
+        raise RegistryError(
+            f"{self.folder} names no entry that another writer does not have already. Look at its list."
+        )
+
+    def publication(self, version: int, head: Entry) -> Publication:
+        """A version's; the entry is known of those that aliases name, and found by bisection of others."""
+        number = self._number_of(version, head)
+        published = self.read(number).published
+        if published is None or published.version != version:
+            raise RegistryError(
+                f"{self._place(number)} does not publish version {version}. Bring the log back from a backup."
+            )
+        return published
+
+    def publications(self, head: Entry) -> Iterator[Publication]:
+        """Of all versions, the newest first."""
+        number = head.state.latest_entry
+        while published := self.read(number).published:
+            yield published
+            number = published.former_entry
+
+    def leftovers(self, before: int) -> list[Path]:
+        """What killed writers left beside entries with numbers up to one; on this machine only."""
+        if not isinstance(self.folder, Path) or not self.folder.is_dir():
+            return []
+        found = ((BESIDE.fullmatch(path.name), path) for path in self.folder.iterdir())
+        return sorted(path for match, path in found if match and int(match[1]) <= before)
+
+    def _following(self, head: Entry, proposed: Entry) -> Entry:
+        """What was proposed, with all that its place in the log decides."""
+        number, state = head.number + 1, proposed.state
+        if proposed.published is not None:
+            state = replace(state, latest=proposed.published.version, latest_entry=number)
+        named = sorted({*state.aliases.values(), *state.former})
+        after = replace(head, state=replace(head.state, latest=state.latest, latest_entry=state.latest_entry))
+        entries = {str(version): self._number_of(version, after) for version in named}
+        return replace(proposed, number=number, state=replace(state, entries=entries), before_sha256=head.sha256)
+
+    def _number_of(self, version: int, head: Entry) -> int:
+        """Of the entry that published a version: numbers of versions grow along the log."""
+        if version == head.state.latest:
+            return head.state.latest_entry
+        if (known := head.state.entries.get(str(version))) is not None:
+            return known
+        low, high = version, head.state.latest_entry
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.read(middle).state.latest >= version else (middle + 1, high)
+        return low
+
+    def _numbers(self) -> list[int]:
+        if isinstance(self.folder, Path):
+            names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
+        else:
+            names = [file.name for file, _ in self.folder.files()]
+        return sorted(int(match[1]) for name in names if (match := NAMED.fullmatch(name)))
+
+    def _place(self, number: int) -> Place:
+        return self.folder / f"{number:08}.json"
+
+
+# The files of a version: written under a name that nobody else has, complete before the log names it.
+#
+# So a reader never meets a part of a version. What a killed writer leaves is named by no entry; pruning removes it.
+
+Write = Callable[[Path], object]
+MODEL = "model"
+VERSION_FOLDER = re.compile(r"[0-9]{8,}-[0-9a-f]{12}")
+PAYLOAD_ADVICE = "Bring the file back from a backup, or use another version: okl models rollback, okl models promote."
+
+
+class Payload:
+    """A version's files to be: `write` them, then have the log name `folder`, or `remove` them.
+
+    Parameters
+    ----------
+    versions : folder of all versions of a model
+    begun : number of the newest entry when it was begun; by it pruning tells what has long been left behind
+    """
+
+    def __init__(self, versions: Place, begun: int) -> None:
+        self.begun = begun
+        self.folder = versions / f"{begun:08}-{secrets.token_hex(6)}"
+
+    def write(self, write: Write) -> dict[str, dict[str, Any]]:
+        """Have files written, and bring them to their place for good; bytes and sha256 of each, by path.
+
+        Parameters
+        ----------
+        write : puts files into the empty folder that it is given, a model under `model`
+
+        Raises
+        ------
+        ModelError : no model was written that loads; RegistryError : no room, no permission; DataError : from a store
+        """
+        try:
+            if isinstance(self.folder, RemotePath):
+                return self._send(self.folder, write)
+            self.folder.mkdir(parents=True)
+            return _written(self.folder, write)
+        except OSError as error:
+            if error.errno not in PLACE_FAULTS:
+                raise
+            raise unwritable(self.folder, error) from None
+
+    def remove(self) -> None:
+        """Remove the files; what cannot be removed now is left to pruning."""
+        with suppress(OSError, DataError):
+            remove_version(self.folder)
+
+    def _send(self, folder: RemotePath, write: Write) -> dict[str, dict[str, Any]]:
+        here = RunFolder(local_folder(folder))
+        try:
+            here.open()
+            files = _written(here.beside, write)
+            with ThreadPoolExecutor(UPLOADS) as pool:
+                list(pool.map(lambda path: (folder / path).put(here.beside / path), files))
+        finally:
+            here.discard()
+            here.close()
+        return files
+
+
+def remove_version(folder: Place) -> None:
+    """Remove the files of a version; none is fine."""
+    if isinstance(folder, Path):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for file, _ in folder.files(below=True):
+        file.unlink()
+
+
+def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
+    """Read all files of a version and hold them against what the log says.
+
+    Raises
+    ------
+    RegistryError : one is missing or has changed, by name
+    """
+    for path, known in files.items():
+        place = folder / path
+        try:
+            digest = file_digest(place)
+        except OSError as error:
+            raise RegistryError(f"{place} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
+        except DataError as error:
+            raise RegistryError(f"{error} {PAYLOAD_ADVICE}") from None
+        if digest != known["sha256"]:
+            raise RegistryError(f"{place} is damaged: it has not the sha256 that the log states. {PAYLOAD_ADVICE}")
+
+
+def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
+    write(folder)
+    load_model(folder / MODEL)
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in found:
+        sync(path)
+    for parent in sorted({folder.parent, folder, *(path.parent for path in found)}):
+        sync(parent)
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for path in found
+    }
+
+
+# A version of a registered model: files that never change, and the lineage that outlasts them.
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version; str() of it is NAME@NUMBER.
+
+    name : of the model; folder : of its files; published : what the log says of it; pruned : whether its files are gone
+    """
+
+    name: str
+    folder: Place
+    published: Publication
+    pruned: bool = False
+
+    @property
+    def number(self) -> int:
+        """From 1."""
+        return self.published.version
+
+    @property
+    def lineage(self) -> Lineage:
+        """Where it comes from."""
+        return self.published.lineage
+
+    @property
+    def identity(self) -> str:
+        """The digest of what decided it."""
+        return self.published.identity
+
+    @property
+    def files(self) -> Place:
+        """The folder, of a version whose files are there; raises RegistryError if it was pruned."""
+        if self.pruned:
+            raise RegistryError(
+                f"{self} was pruned, its files are gone. See which versions have theirs: okl models show {self.name}."
+            )
+        return self.folder
+
+    @property
+    def model_folder(self) -> Place:
+        """Of the model itself; raises RegistryError if it was pruned."""
+        return self.files / MODEL
+
+    def load(self) -> Model:
+        """Open the model; raises ModelError if it is missing or damaged, RegistryError if it was pruned."""
+        try:
+            return load_model(self.model_folder)
+        except ModelError as error:
+            raise ModelError(f"{self}: {error} {PAYLOAD_ADVICE}") from None
+
+    def verify(self) -> None:
+        """Hold all files against the digests in the log; raises RegistryError that names one that is not as it was."""
+        verify_files(self.files, self.published.files)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.number}"
+
+
+class Published(NamedTuple):
+    """A version, and whether this call published it: one of the same identity is not published again."""
+
+    version: Version
+    new: bool
+
+
+# What a model's log says: versions by number and alias, ancestors, the version that has an identity.
+
+Which = int | str
+Expected = Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class ModelLog:
+    """A model as it can be read; `RegisteredModel` adds what changes it.
+
+    name : of the model; folder : of the model, where retraining keeps its own things, too
+    """
+
+    name: str
+    folder: Place
+    log: Log = field(repr=False)
+
+    def head(self) -> Entry:
+        """The newest entry of the log, with the state after it; its number is 0 where nothing was published yet."""
+        return self.log.head()
+
+    def state(self) -> State:
+        """Aliases and what else holds now: one value, read at one moment."""
+        return self.head().state
+
+    def entries(self) -> list[Entry]:
+        """All that ever happened, oldest first; see `Log.entries`."""
+        return self.log.entries()
+
+    def versions(self) -> list[Version]:
+        """All versions, oldest first, those without files too."""
+        head = self.head()
+        return [self.opened(published, head.state) for published in self.log.publications(head)][::-1]
+
+    def version(self, which: Which = CHAMPION) -> Version:
+        """A version by number or alias.
+
+        Raises
+        ------
+        RegistryError : there is no such version or alias; the message names those that there are
+        """
+        return self.resolved(which, self.head())
+
+    def ancestry(self, version: Version) -> Iterator[Version]:
+        """A version, its parent, and so on to the one that began anew."""
+        head, parent = self.head(), version.lineage.parent
+        yield version
+        while parent is not None:
+            version = self.resolved(parent, head)
+            yield version
+            parent = version.lineage.parent
+
+    def find(self, lineage: Lineage) -> Version | None:
+        """The version with this parent, these shards and these settings, if there is one."""
+        head = self.head()
+        return self.with_identity(self.identity(lineage, head), lineage.parent, head)
+
+    def resolved(self, which: Which, head: Entry) -> Version:
+        """A version by number or alias, as of an entry; see `version`."""
+        state = head.state
+        if not state.latest:
+            raise self.absent()
+        number = int(which) if str(which).isdecimal() else state.aliases.get(str(which))
+        if number is None:
+            named = ", ".join(f"{alias} ({version})" for alias, version in sorted(state.aliases.items())) or "none"
+            make = f" To make one it: okl models promote {self.name} {state.latest}." if which == CHAMPION else ""
+            raise RegistryError(f"{self.name} has no alias {str(which)!r}. It has {named}; or give a number.{make}")
+        if not 1 <= number <= state.latest:
+            raise RegistryError(f"{self.name} has no version {number}. It has 1 to {state.latest}.")
+        return self.opened(self.log.publication(number, head), state)
+
+    def absent(self) -> RegistryError:
+        """The error about a model of which there is no version, with the closest names."""
+        hint = f" Did you mean {close}?" if (close := self.close_names()) else ""
+        return RegistryError(
+            f"No version of {self.name} is in the registry {self.folder.parent}.{hint} See what is: okl models list; "
+            "or give another one: --registry, OKL_REGISTRY."
+        )
+
+    def close_names(self) -> str:
+        """Names of other models that look like this one's, "or" between; "" if there is none."""
+        return " or ".join(get_close_matches(self.name, self.others(), 3))
+
+    def others(self) -> list[str]:
+        """Names of the other models of the registry; none where its store cannot be listed."""
+        with suppress(OklError):
+            return [folder.name for folder in folders(self.folder.parent) if folder.name != self.name]
+        return []
+
+    def opened(self, published: Publication, state: State) -> Version:
+        """The version that an entry published, as of a state."""
+        folder = self.folder / "versions" / published.folder
+        return Version(self.name, folder, published, state.is_pruned(published.version))
+
+    def identity(self, lineage: Lineage, head: Entry) -> str:
+        """Of a version to be; raises RegistryError if its parent is not there."""
+        return lineage.identity(None if lineage.parent is None else self.resolved(lineage.parent, head).identity)
+
+    def with_identity(self, identity: str, parent: int | None, head: Entry) -> Version | None:
+        """The version of an identity as of an entry, looked for among those after its parent."""
+        for published in self.log.publications(head):
+            if published.identity == identity:
+                return self.opened(published, head.state)
+            if parent is not None and published.version <= parent:
+                break
+        return None
+
+    def check_expected(self, expected: Expected, head: Entry) -> None:
+        """Raise ConflictError unless aliases name what is expected (None: nothing) after an entry."""
+        for alias, version in expected.items():
+            now = head.state.aliases.get(alias)
+            if now != version:
+                told = [f"{self.name}@{one}" if one else "nothing" for one in (now, version)]
+                raise ConflictError(
+                    f"The alias {alias} of {self.name} names {told[0]} by now, not {told[1]}: entry {head.number} of "
+                    f"its log is a {head.kind} by {head.by}. Nothing was changed; see okl models show {self.name}, "
+                    "and decide again."
+                )
+
+
+# Pruning: the files of old versions go, their lineage stays; and so does every version that an alias names.
+#
+# First an entry of the log says which versions lose their files, then the files go: whoever wants to promote one of
+# them is told that it was pruned, as both are decided by the order of the log. What killed writers left is removed by
+# the second pruning after it was begun: the first one may meet a writer at work. One that is slower than that finds
+# its folder among the entry's discarded ones, and publishes nothing.
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed. versions : numbers; size_bytes : of their files; leftovers : of killed writers, by name."""
+
+    versions: tuple[int, ...]
+    size_bytes: int
+    leftovers: tuple[str, ...]
+
+
+def prune(model: ModelLog, keep: int, dry_run: bool, why: str) -> Pruned:
+    """Remove the files of all versions but the newest ones and those that aliases name.
+
+    Parameters
+    ----------
+    keep : how many of the newest versions keep their files, at least 1; dry_run : remove nothing, say what would be
+
+    Raises
+    ------
+    ConfigError : keep is below 1; RegistryError : a damaged log
+    """
+    if keep < 1:
+        raise ConfigError(f"keep = {keep}, but at least the newest version stays: give 1 or more.")
+    # listed before the log is read: what is published meanwhile is not taken for a leftover
+    there = [folder.name for folder in folders(model.folder / "versions") if VERSION_FOLDER.fullmatch(folder.name)]
+    before = model.head()
+    proposed = _proposed(model, keep, there, why, before)
+    if not dry_run:
+        entry = model.log.append(lambda head: _proposed(model, keep, there, why, head))
+        proposed = entry if entry.kind == "prune" and entry.number > before.number else None
+    state, discarded = (before.state, ()) if proposed is None else (proposed.state, proposed.discarded)
+    pruned = [one for one in model.log.publications(before) if state.is_pruned(one.version)]
+    if not dry_run:
+        for name in {*(one.folder for one in pruned), *discarded}.intersection(there):  # also what a killed one left
+            remove_version(model.folder / "versions" / name)
+        for path in model.log.leftovers(_last_pruning(model, before)):
+            with suppress(FileNotFoundError):  # another one prunes, too
+                path.unlink()
+    gone = [one for one in pruned if not before.state.is_pruned(one.version)]
+    return Pruned(tuple(sorted(one.version for one in gone)), sum(one.size_bytes for one in gone), discarded)
+
+
+def _proposed(model: ModelLog, keep: int, there: list[str], why: str, head: Entry) -> Entry | None:
+    """The entry that prunes after another one; None if there is nothing to remove, now or the next time."""
+    state = _pruned(head.state, keep)
+    unnamed = sorted({*there} - {published.folder for published in model.log.publications(head)})
+    last = _last_pruning(model, head)
+    discarded = tuple(name for name in unnamed if int(name.partition("-")[0]) < last)
+    if state == head.state and not unnamed:
+        return None
+    return Entry(0, "prune", state, discarded=discarded, why=why)
+
+
+def _pruned(state: State, keep: int) -> State:
+    through = max(state.pruned_through, state.latest - keep)
+    named = {*state.aliases.values()}
+    kept = tuple(sorted(version for version in named if version <= through))
+    former = tuple(version for version in state.former if version > through or version in kept)
+    return replace(state, pruned_through=through, kept=kept, former=former)
+
+
+def _last_pruning(model: ModelLog, head: Entry) -> int:
+    """Number of the newest entry that prunes; 0 if there is none."""
+    return next((number for number in range(head.number, 0, -1) if model.log.read(number).kind == "prune"), 0)
+
+
+# A registered model: its versions, which never change, and its aliases, which move by compare-and-swap.
+
+ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,49}")
+MOST_FORMER = 20  # champions that rolling back can return to
+
+
+@dataclass(frozen=True)
+class RegisteredModel(ModelLog):
+    """All that a registry holds under one name, and what changes it: each change is one entry of the log, or none.
+
+    prepare : makes the registry if it is not there, before the first change
+    """
+
+    prepare: Callable[[], None] = field(repr=False, kw_only=True)
+
+    def publish(
+        self,
+        write: Write,
+        lineage: Lineage,
+        *,
+        promote: bool = False,
+        aliases: Iterable[str] = (),
+        expected: Expected | None = None,
+        why: str = "",
+    ) -> Published:
+        """Add a version and have aliases name it, in one step, or add nothing.
+
+        Parameters
+        ----------
+        write : puts its files into the empty folder that it is given: a model under `model`, and whatever goes with it
+        lineage : where it comes from; a version of the same identity is returned as it is, and no alias is moved
+        promote : whether it becomes champion; aliases : others that are to name it
+        expected : what aliases must name until then; None: that the champion is its parent if it is to be promoted
+        why : for people
+
+        Raises
+        ------
+        ConflictError : an alias names something else by now; nothing is published
+        RegistryError, DataError : the place cannot be written to; ModelError : no model was written that loads
+        """
+        names = [_check_alias(alias) for alias in aliases]
+        held = ({CHAMPION: lineage.parent} if promote else {}) if expected is None else expected
+        self.prepare()
+        head = self.head()
+        identity = self.identity(lineage, head)
+        if found := self.with_identity(identity, lineage.parent, head):
+            return Published(found, False)
+        self.check_expected(held, head)
+        payload = Payload(self.folder / "versions", head.number)
+        try:
+            files = payload.write(write)
+        except BaseException as error:
+            payload.remove()
+            if isinstance(error, OklError | OSError):  # perhaps for that reason
+                self._check_not_discarded(payload, self.head())
+            raise
+
+        def change(head: Entry) -> Entry | None:
+            if self.with_identity(identity, lineage.parent, head):
+                return None
+            self.check_expected(held, head)
+            self._check_not_discarded(payload, head)
+            former = head.state.latest_entry
+            made = Publication(head.state.latest + 1, payload.folder.name, identity, files, lineage, former)
+            state = replace(head.state, aliases={**head.state.aliases, **dict.fromkeys(names, made.version)})
+            return Entry(0, "publish", _promoted(state, made.version) if promote else state, made, why=why)
+
+        try:
+            entry = self.log.append(change)
+        except ConflictError:
+            payload.remove()
+            raise  # with any other error an entry may name the files, and its writer was not told
+        if entry.published is not None and entry.published.folder == payload.folder.name:
+            return Published(self.opened(entry.published, entry.state), True)
+        payload.remove()
+        found = self.with_identity(identity, lineage.parent, entry)
+        assert found is not None
+        return Published(found, False)
+
+    def promote(self, which: Which, *, expected: Expected | None = None, why: str = "") -> Entry:
+        """Make a version the champion; the champion before becomes `previous`, in the same step.
+
+        Parameters
+        ----------
+        which : number or alias
+        expected : what aliases must name until then; None: the champion is the one of now, or already that version
+
+        Returns
+        -------
+        the entry after which it is champion: the newest one, if it was already
+
+        Raises
+        ------
+        ConflictError : an alias names something else by now; RegistryError : no such version, or it was pruned
+        ModelError : it is damaged
+        """
+        head = self.head()
+        chosen, held = self.resolved(which, head), {CHAMPION: head.state.champion} if expected is None else expected
+        number = chosen.number
+        chosen.load()
+
+        def change(head: Entry) -> Entry | None:
+            if head.state.champion == number and expected is None:
+                return None
+            self.check_expected(held, head)
+            self._check_there(number, head)
+            if head.state.champion == number:
+                return None
+            return Entry(0, "promote", _promoted(head.state, number), why=why)
+
+        return self.log.append(change)
+
+    def rollback(self, *, expected: Expected | None = None, why: str = "") -> Entry:
+        """Make the champion before the champion again, and `previous` what was before that: twice goes back twice.
+
+        Raises
+        ------
+        ConflictError : the champion is another one by now; RegistryError : no such model, or no champion before
+        ModelError : that one is damaged
+        """
+        held = {CHAMPION: self.state().champion} if expected is None else expected
+
+        def change(head: Entry) -> Entry:
+            self.check_expected(held, head)
+            former = head.state.former
+            if not head.state.latest:
+                raise self.absent()
+            if head.state.latest == 1:
+                raise RegistryError(f"{self.name} has version 1 alone: there is none before it to go back to.")
+            if not former:
+                raise RegistryError(
+                    f"{self.name} has no champion to go back to. Choose a version: okl models promote {self.name} "
+                    "VERSION."
+                )
+            self.resolved(former[-1], head).load()
+            return Entry(0, "rollback", head.state.with_champion(former[-1], former[:-1]), why=why)
+
+        return self.log.append(change)
+
+    def move(self, aliases: Mapping[str, Which | None], *, expected: Expected | None = None, why: str = "") -> Entry:
+        """Have aliases name versions, or nothing (None), all in one step; not the champion, which is promoted.
+
+        expected : what aliases must name until then; None: these name what they name now
+
+        Raises
+        ------
+        ConflictError : an alias names something else by now; RegistryError : no such version, or it was pruned
+        """
+        head = self.head()
+        before = {_check_alias(alias): head.state.aliases.get(alias) for alias in aliases}
+        held = before if expected is None else expected
+        numbers = {
+            alias: None if which is None else self.resolved(which, head).number for alias, which in aliases.items()
+        }
+
+        def change(head: Entry) -> Entry | None:
+            self.check_expected(held, head)
+            for number in numbers.values():
+                if number is not None:
+                    self._check_there(number, head)
+            after = {alias: number for alias, number in {**head.state.aliases, **numbers}.items() if number is not None}
+            if after == head.state.aliases:
+                return None
+            return Entry(0, "move", replace(head.state, aliases=after), why=why)
+
+        return self.log.append(change)
+
+    def prune(self, keep: int = 10, *, dry_run: bool = False, why: str = "") -> Pruned:
+        """Remove the files of versions that no alias names, but for the newest ones; see `okl.models.registry`."""
+        return prune(self, keep, dry_run, why)
+
+    def _check_there(self, number: int, head: Entry) -> None:
+        """Raise RegistryError if a version's files are gone."""
+        _ = self.resolved(number, head).files
+
+    def _check_not_discarded(self, payload: Payload, head: Entry) -> None:
+        """Raise ConflictError if pruning took the files for a killed writer's: two prunings while they were written."""
+        for number in range(payload.begun + 1, head.number + 1):
+            if payload.folder.name in self.log.read(number).discarded:
+                raise ConflictError(
+                    f"What was to be published was removed as left behind: entry {number} of the log of {self.name} is "
+                    "the second pruning since it was begun. Publish it again."
+                )
+
+
+def _promoted(state: State, number: int) -> State:
+    former = state.former if state.champion is None else (*state.former, state.champion)
+    return state.with_champion(number, former[-MOST_FORMER:])
+
+
+def _check_alias(alias: str) -> str:
+    if not ALIAS.fullmatch(alias):
+        raise ConfigError(f"{alias!r} is no alias: it takes small letters, digits, - and _, and a letter first.")
+    if alias in (CHAMPION, PREVIOUS):
+        raise ConfigError(f"The alias {alias} is not moved by itself: promote a version, or roll back.")
+    return alias
+
+
+# The registry: a folder of models, on this machine or under a URL.
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+MARK = "registry.json"
+
+
+class Registry:
+    """Models by name; opening it costs nothing, and it is made by the first change.
+
+    Parameters
+    ----------
+    location : folder or URL; None: what OKL_REGISTRY says, or `registry` in okl's home
+    """
+
+    def __init__(self, location: str | os.PathLike[str] | None = None) -> None:
+        self.location = registry_location(location)
+        self.folder: Place = place_of(self.location)
+        self._prepared = False
+
+    def model(self, name: str) -> RegisteredModel:
+        """A model, whether versions of it are there or not; raises ConfigError for what is no name."""
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} is no name of a model: it takes letters, digits, '.', '-' and '_', at most 100, and begins "
+                "with a letter or digit."
+            )
+        folder = self.folder / name
+        return RegisteredModel(name, folder, Log(folder / "log"), prepare=self.prepare)
+
+    def models(self) -> list[RegisteredModel]:
+        """All of which there is a version, by name; raises RegistryError if there is no registry."""
+        self.check()
+        found = [self.model(folder.name) for folder in folders(self.folder) if NAME.fullmatch(folder.name)]
+        return [model for model in found if model.state().latest]
+
+    def check(self) -> None:
+        """Raise RegistryError if no registry is there that this okl can read."""
+        read_sealed(
+            self.folder / MARK,
+            "A registry is made when a model is published; or give the place of another one: --registry, OKL_REGISTRY.",
+        )
+
+    def prepare(self) -> None:
+        """Make the registry if it is not there, and see that its place lets one writer win, and no more.
+
+        Raises
+        ------
+        RegistryError : it cannot be made, or its store makes a file again that is there; DataError : no answer
+        """
+        if self._prepared:
+            return
+        mark = self.folder / MARK
+        if create(mark, seal({"token": secrets.token_hex(16)})) and create(
+            mark, seal({"token": secrets.token_hex(16)})
+        ):
+            raise RegistryError(
+                f"{self.folder}: the store replaces a file where it was asked to make one only if none is there, so "
+                "two writers at once could both win. Keep the registry in a folder, or a store that heeds conditions."
+            )
+        self.check()
+        self._prepared = True
+
+
+def registry_location(location: str | os.PathLike[str] | None = None) -> str:
+    """A given registry's place from the root, or the one that is meant where none is given."""
+    given = os.fspath(location) if location is not None else os.environ.get("OKL_REGISTRY", "")
+    return absolute_location(given) if given else str(okl_home() / "registry")
+
+
+# What a registry holds, for programs: models, one model, one version, and what two versions differ in.
+
+LAST = 10  # entries of the log that are shown
+
+
+def describe_registry(registry: Registry) -> dict[str, Any]:
+    """All models: aliases, number of versions, the newest entry of the log."""
+    models = []
+    for model in registry.models():
+        head = model.head()
+        models.append(
+            {
+                "model": model.name,
+                "aliases": dict(sorted(head.state.aliases.items())),
+                "versions": head.state.latest,
+                "last": describe_entry(head),
+            }
+        )
+    return {"registry": registry.location, "models": models}
+
+
+def describe_model(model: RegisteredModel) -> dict[str, Any]:
+    """A model: aliases, versions (the newest first), the newest entries of its log."""
+    model.version(1)  # says so if there is none
+    entries = model.entries()
+    state = entries[-1].state
+    versions: list[dict[str, Any]] = []
+    in_all: dict[int | None, int] = {}
+    for entry in entries:
+        if entry.published is not None:
+            version = model.opened(entry.published, state)
+            in_all[version.number] = rows_of(version) + in_all.get(version.lineage.parent, 0)
+            told = {"learnt_rows": learnt_rows(version, in_all[version.number]), "at": entry.at, "by": entry.by}
+            versions.append(describe_version(version, state.aliases) | told)
+    return {
+        "model": model.name,
+        "folder": str(model.folder),
+        "aliases": dict(sorted(state.aliases.items())),
+        "former_champions": list(state.former),
+        "versions": versions[::-1],
+        "entries": len(entries),
+        "log": [describe_entry(entry) for entry in entries[: -LAST - 1 : -1]],
+    }
+
+
+def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
+    """A version, with its whole lineage of its own."""
+    return {
+        "version": version.number,
+        "aliases": sorted(name for name, number in aliases.items() if number == version.number),
+        "pruned": version.pruned,
+        "folder": str(version.folder),
+        "size_bytes": version.published.size_bytes,
+        "identity": version.identity,
+        "rows": rows_of(version),
+        **version.lineage.as_json(),
+    }
+
+
+def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
+    """A version, when it was published, what it goes back to, and how many shards and rows they all learnt."""
+    line = list(model.ancestry(version))
+    entries = model.entries()
+    made = next(one for one in entries if one.published is not None and one.published.version == version.number)
+    in_all = sum(map(rows_of, line))
+    return describe_version(version, entries[-1].state.aliases) | {
+        "model": model.name,
+        **{name: getattr(made, name) for name in ("at", "by", "why")},
+        "files": version.published.files,
+        "ancestors": [one.number for one in line[1:]],
+        "shards_in_all": sum(len(one.lineage.shards) for one in line),
+        "rows_in_all": in_all,
+        "learnt_rows": learnt_rows(version, in_all),
+    }
+
+
+def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
+    """What two versions differ in: both values of settings, figures and so on; shards that one of them learnt only."""
+    found: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
+    one, other = first.lineage.as_json(), second.lineage.as_json()
+    for part in ("settings", "metrics", "environment", "decision"):
+        before, after = flattened(one[part]), flattened(other[part])
+        found[part] = {
+            name: [before.get(name), after.get(name)]
+            for name in dict.fromkeys([*before, *after])
+            if before.get(name) != after.get(name)
+        }
+    learnt = [
+        {str(shard["sha256"]): shard for version in [*model.ancestry(which)][::-1] for shard in version.lineage.shards}
+        for which in (first, second)
+    ]
+    for index, name in enumerate(("shards_of_first_only", "shards_of_second_only")):
+        found[name] = [dict(shard) for sha256, shard in learnt[index].items() if sha256 not in learnt[1 - index]]
+    return found
+
+
+def describe_entry(entry: Entry) -> dict[str, Any]:
+    """What happened, and the aliases after it."""
+    return {
+        "entry": entry.number,
+        "kind": entry.kind,
+        "version": entry.published.version if entry.published else None,
+        "aliases": dict(sorted(entry.state.aliases.items())),
+        "at": entry.at,
+        "by": entry.by,
+        "why": entry.why,
+    }
+
+
+def rows_of(version: Version) -> int:
+    """Rows that this version learnt and its parent had not."""
+    return sum(int(shard.get("rows", 0)) for shard in version.lineage.shards)
+
+
+def learnt_rows(version: Version, in_all: int) -> int | None:
+    """Rows that a version was learnt from; None of one solved over a window by an okl that did not write down how many.
+
+    in_all : rows that it and its ancestors learnt, which one that went on from its parent was learnt from
+    """
+    made = version.lineage.environment
+    if WINDOW_ROWS in made:
+        return int(made[WINDOW_ROWS])
+    return None if str(made.get("how", "")).startswith("solved anew") else in_all
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Values of nested mappings by their paths.
+
+    >>> flattened({"a": 1, "b": {"c": 2}})
+    {'a': 1, 'b.c': 2}
+    """
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flattened(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+# What a model is given by: its folder or URL, NAME@WHICH of a registry, or a NAME that means one of them.
+
+REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
+
+REGISTRY = "folder or URL of the registry that NAME@WHICH is looked up in; none: OKL_REGISTRY, or okl's home"
+
+Location = str | os.PathLike[str]
+
+
+def is_reference(model: Location) -> bool:
+    """Whether a model is given as NAME@WHICH, and not as a folder that has such a name.
+
+    >>> is_reference("churn@champion"), is_reference("churn@7"), is_reference("runs/churn@7"), is_reference("churn")
+    (True, True, False, False)
+    """
+    return REFERENCE.fullmatch(os.fspath(model)) is not None and not os.path.isdir(model)
+
+
+def find_version(reference: str, registry: Location | None = None) -> Version:
+    """The version that NAME@WHICH means at this moment; it never changes, whatever happens to aliases.
+
+    Parameters
+    ----------
+    reference : NAME@ALIAS or NAME@NUMBER; registry : see `Registry`
+
+    Raises
+    ------
+    RegistryError : there is no such model, version or alias
+    """
+    name, _, which = reference.partition("@")
+    return Registry(registry).model(name).version(which)
+
+
+def meant(model: Location, registry: Location | None = None) -> str:
+    """A folder, a URL or NAME@WHICH for what people give in their place; whatever else it is comes back as it is.
+
+    A run's folder or URL stands for the model in it; a NAME alone for NAME@champion where models of that name are
+    registered, else for the model of the run in okl's home that has this name, with or without its date.
+
+    Raises
+    ------
+    ConfigError : several runs have that name; ModelError : it is the name of nothing that is there
+    """
+    given = os.fspath(model)
+    place = place_of(given)
+    if isinstance(place, RemotePath):
+        return str(place / MODEL) if _is_run(place) else given
+    if is_reference(given) or (place / DESCRIPTION).is_file():
+        return given
+    if (place / MODEL / DESCRIPTION).is_file():
+        return str(place / MODEL)
+    if not NAME.fullmatch(given):
+        return given
+    registered = Registry(registry).model(given)
+    if registered.state().latest:
+        return f"{given}@{CHAMPION}"
+    if (run := run_named(given)) is not None:
+        return str(run / MODEL)
+    if place.exists():
+        return given
+    advice = f"{close_to(given, registered.others())} {WHAT_TO_GIVE}".strip()
+    raise ModelError(f"No folder, run or registered model is named {given!r}. {advice}")
+
+
+def _is_run(place: RemotePath) -> bool:
+    """Whether the model under a URL is that of a run; where the store does not say, reading the model tells why."""
+    try:
+        return not (place / DESCRIPTION).is_file() and (place / MODEL / DESCRIPTION).is_file()
+    except DataError:
+        return False
+
+
+def run_named(name: str) -> Path | None:
+    """The folder of the run in okl's home that is named so, with or without its date; None if there is none.
+
+    Raises
+    ------
+    ConfigError : several are, and the name has no date
+    """
+    runs = runs_named(name)
+    exact = [run for run in runs if run.name == name]
+    if len(runs) > 1 and not exact:
+        raise ConfigError(
+            f"{len(runs)} runs are named {name}. Give the whole name of one, such as {runs[0].name}, the newest."
+        )
+    found = exact or runs
+    return found[0] if found else None
+
+
+def pinned(model: Location, registry: Location | None = None) -> str:
+    """What means the same model for good: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL. See `meant`."""
+    found = meant(model, registry)
+    return str(find_version(found, registry)) if is_reference(found) else found
+
+
+def load(model: Location, registry: Location | None = None) -> Model:
+    """Open a model, given as its folder or URL, as NAME@ALIAS or NAME@NUMBER of a registry, or as `meant` has it.
+
+    Every byte is checked against its digests, and no stored code is run. An alias is looked up once, and a version's
+    files never change: whatever is promoted meanwhile, the model is one version's.
+
+    Parameters
+    ----------
+    model : folder, URL, or reference; registry : folder or URL; None: OKL_REGISTRY, or `registry` in okl's home
+
+    Raises
+    ------
+    ModelError : missing, damaged, incomplete, or written by a later okl
+    RegistryError : no such model, version or alias; or the version was pruned
+    """
+    found = meant(model, registry)
+    return find_version(found, registry).load() if is_reference(found) else load_model(found)

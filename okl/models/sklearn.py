@@ -1,0 +1,179 @@
+"""Models as scikit-learn pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import KNNImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import LinearRegression, SGDClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from okl.data.dataset import Schema
+from okl.features.fourier import FourierFeatures, StructuredFeatures
+from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import NystromFeatures
+from okl.features.predictors import KernelExpansion, LinearPredictor
+from okl.foundation.errors import ConfigError, ModelError
+from okl.foundation.types import FloatArray
+from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+from okl.models.file import Model
+from okl.models.onnx import dense_frequencies
+
+WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
+
+
+def to_sklearn(model: Model) -> Pipeline:
+    """The model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
+
+    It takes raw rows (n, n_columns) in the order of schema.source_columns, rounds them to float32 as data sets do, and
+    computes in double precision.
+    `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
+
+    Raises
+    ------
+    ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own);
+        or inputs are made of text, dates or folded indices
+    ModelError : the model has a map that its estimators cannot say
+    """
+    schema, predictor = model.schema, model.predictor
+    mixed = any(one.kind != "number" or not {*one.inputs} <= {*schema.features} for one in schema.encodings)
+    if mixed or (schema.svmlight and schema.svmlight.hashed):
+        raise ConfigError(
+            "A pipeline takes a matrix of numbers, but the model also takes text, dates or folded indices. Export to "
+            "ONNX, which has an input for each column."
+        )
+    if isinstance(predictor, KernelExpansion):
+        n_outputs = predictor.n_outputs
+        feature_map = _nystroem(predictor.kernel, predictor.supports, predictor.coefficients)
+        return _pipeline(schema, feature_map, np.eye(n_outputs), _offsets_of(predictor))
+    if not isinstance(predictor, LinearPredictor):
+        raise ModelError(
+            f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to scikit-learn."
+        )
+    weights = predictor.weights.astype(np.float64)
+    offsets = _offsets_of(predictor)
+    mapped = predictor.feature_map
+    if isinstance(mapped, StandardisedLinear):
+        shift, factor = mapped.shift.astype(np.float64), mapped.factor.astype(np.float64)
+        slopes = weights[:, :-1] * factor
+        return _pipeline(schema, None, slopes, offsets + weights[:, -1] * mapped.constant - slopes @ shift)
+    if isinstance(mapped, NystromFeatures):
+        return _pipeline(schema, _nystroem(mapped.kernel, mapped.landmarks, mapped.projection.T), weights, offsets)
+    if isinstance(mapped, FourierFeatures):
+        return _pipeline(schema, _sampler(mapped.frequencies), weights, offsets)
+    if isinstance(mapped, StructuredFeatures):
+        return _pipeline(schema, _sampler(dense_frequencies(mapped)), weights, offsets)
+    raise ModelError(f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn.")
+
+
+def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
+    if predictor.offsets is None:
+        return np.zeros(predictor.n_outputs)
+    return predictor.offsets.astype(np.float64)
+
+
+def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:
+    steps = _rounding()
+    if schema.missing == "zero":
+        steps.append(("missing", _imputer(np.zeros((1, schema.n_features)))))
+    if schema.encodings:
+        steps += _filled(schema)
+    if schema.scale != "none":
+        steps.append(("scale", _scaler(schema)))
+    if feature_map is not None:
+        steps.append(("map", feature_map))
+    return Pipeline([*steps, ("linear", _linear(schema, slopes, offsets))])
+
+
+def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
+    """Means in place of missing numbers, columns that say where, and all of them in the order of schema.features."""
+    fills = np.array([[np.float32(one.fills[0]) for one in schema.encodings]], dtype=np.float64)
+    gone = [number for number, one in enumerate(schema.encodings) if one.missing]
+    missed = fills.copy()
+    missed[:, gone] = np.nan
+    imputer = _imputer(np.vstack([fills, missed]))
+    made = [one.inputs[0] for one in schema.encodings] + [schema.encodings[number].inputs[1] for number in gone]
+    order = ColumnTransformer([("order", "passthrough", [made.index(name) for name in schema.features])])
+    return [("missing", imputer), ("order", order.fit(np.zeros((1, len(made)))))]
+
+
+def _rounding() -> list[tuple[str, BaseEstimator]]:
+    """Steps to the nearest float32 and back to double precision: what was learnt is what is scored."""
+    return [("float32", FunctionTransformer(np.float32)), ("float64", FunctionTransformer(np.float64))]
+
+
+def _imputer(rows: FloatArray) -> KNNImputer:
+    """Puts the values of the first row in place of missing ones, and tells of those that are missing in a later row.
+
+    Not SimpleImputer, which holds a type that skops does not load without trust; the nearest of one row is that row.
+    """
+    return KNNImputer(n_neighbors=1, add_indicator=True, keep_empty_features=True).fit(rows)
+
+
+def _scaler(schema: Schema) -> StandardScaler:
+    shift, factor = schema.shift_and_factor
+    with np.errstate(divide="ignore"):
+        scale = 1.0 / factor  # infinite where a column never changed: it stays out, as it did in training
+    return _fitted(StandardScaler(), schema.n_features, mean_=shift, scale_=scale, var_=scale**2)
+
+
+def _sampler(frequencies: FloatArray) -> RBFSampler:
+    """Sines and cosines as cosines with offsets: both have the factor n_frequencies^(-1/2)."""
+    wide = frequencies.astype(np.float64)
+    n_inputs, n_frequencies = wide.shape
+    offsets = np.repeat([-WAVES_TO_COSINES, 0.0], n_frequencies)
+    attributes = {
+        "random_weights_": np.hstack([wide, wide]),
+        "random_offset_": offsets,
+        "_n_features_out": 2 * n_frequencies,
+    }
+    return _fitted(RBFSampler(n_components=2 * n_frequencies), n_inputs, **attributes)
+
+
+def _nystroem(kernel: Kernel, vectors: FloatArray, normalization: FloatArray) -> Nystroem:
+    wide, turned = vectors.astype(np.float64), normalization.astype(np.float64)
+    return _fitted(
+        Nystroem(n_components=len(wide), **_kernel_by_name(kernel)),
+        wide.shape[1],
+        components_=wide,
+        component_indices_=np.arange(len(wide)),
+        normalization_=turned,
+        _n_features_out=len(turned),
+    )
+
+
+def _kernel_by_name(kernel: Kernel) -> dict[str, Any]:
+    if isinstance(kernel, Gaussian):
+        return {"kernel": "rbf", "gamma": 0.5 / kernel.bandwidth**2}
+    if isinstance(kernel, Laplacian):
+        return {"kernel": "laplacian", "gamma": 1.0 / kernel.bandwidth}
+    if isinstance(kernel, Polynomial):
+        return {"kernel": "polynomial", "gamma": kernel.scale, "coef0": kernel.offset, "degree": kernel.degree}
+    if isinstance(kernel, Linear):
+        return {"kernel": "linear"}
+    raise ConfigError(
+        f"scikit-learn does not know the kernel {kernel.name!r} by a name, and a file that is loaded holds no code. "
+        "Export to ONNX, which takes it, or train with gaussian, laplacian, polynomial or linear."
+    )
+
+
+def _linear(schema: Schema, slopes: FloatArray, offsets: FloatArray) -> BaseEstimator:
+    n_columns = slopes.shape[1]
+    if schema.task == "regression":
+        shift, factor = schema.target_shift_and_factor
+        factor = factor or 1.0
+        attributes = {"coef_": slopes[0] / factor, "intercept_": float(offsets[0] / factor + shift)}
+        return _fitted(LinearRegression(), n_columns, **attributes)
+    return _fitted(SGDClassifier(), n_columns, coef_=slopes, intercept_=offsets, classes_=np.array(schema.labels))
+
+
+def _fitted(estimator: Any, n_features: int, **attributes: Any) -> Any:
+    """An estimator that has been fitted already, as these attributes say."""
+    for name, value in (attributes | {"n_features_in_": n_features}).items():
+        setattr(estimator, name, value)
+    return estimator

@@ -1,1 +1,0 @@
-"""The methods of online convex optimisation with long-term constraints, one file each."""

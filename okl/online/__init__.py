@@ -1,1 +1,0 @@
-"""Learners that see a row once."""

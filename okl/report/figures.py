@@ -1,0 +1,502 @@
+"""Figures of a report."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.foundation.telemetry import LEARN, MAP, NETWORK, OTHER, PHASES, READ, WAIT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+# What all pictures share: colours on light and on dark ground, figures and axes in them, marks, labels, PNG.
+#
+# Drawn with matplotlib's objects (no pyplot, no state that lives on), twice for a page. The same figures give the
+# same bytes. Text from the data is drawn as it is, never read as mathematics; a character that the font lacks becomes
+# a box.
+
+DOTS_PER_INCH = 160
+SIZE = (4.2, 2.9)
+"""Inches of a picture beside another one: on a phone it is shrunk to 3.3, and its smallest text still read."""
+
+TEXT, SMALL = 10.0, 9.0  # points
+LARGE = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where on, of what, and its letter
+LONGEST_LABEL = 14
+Corner = Literal["upper left", "upper right", "lower left", "lower right"]
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of a picture."""
+
+    ground: str
+    ink: str
+    faint: str
+    line: str
+    soft: str
+    other: str
+
+
+LIGHT = Theme(ground="#ffffff", ink="#1c2430", faint="#d8dee6", line="#1f6fb2", soft="#9cc3e4", other="#b4572a")
+DARK = Theme(ground="#171c24", ink="#e3e8ef", faint="#39424f", line="#6cb2ee", soft="#35618a", other="#e99a6c")
+
+
+def one_picture(theme: Theme, width: float = SIZE[0], height: float = SIZE[1]) -> tuple[Figure, Axes]:
+    """A figure of one set of axes, width and height in inches, in the theme's colours."""
+    figure = empty_figure(width, height, theme)
+    return figure, add_axes(figure, theme)
+
+
+def empty_figure(width: float, height: float, theme: Theme) -> Figure:
+    """A figure without axes, width and height in inches, on the theme's ground."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained", facecolor=theme.ground)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 1)) -> Axes:
+    """Add axes in the theme's colours; place : rows, columns and number of the place, as matplotlib counts."""
+    axes: Axes = figure.add_subplot(*place)
+    axes.set_facecolor(theme.ground)
+    axes.tick_params(colors=theme.ink, labelsize=SMALL)
+    for text in (axes.xaxis.label, axes.yaxis.label):
+        text.set_color(theme.ink)
+        text.set_fontsize(SMALL + 0.5)
+    for name, spine in axes.spines.items():
+        spine.set_color(theme.faint)
+        spine.set_visible(name in ("left", "bottom"))
+    return axes
+
+
+def legend(axes: Axes, theme: Theme, place: Corner = "upper right", columns: int = 3) -> None:
+    """Name the lines, in a row above what is drawn."""
+    axes.legend(
+        frameon=False,
+        labelcolor=theme.ink,
+        fontsize=SMALL,
+        ncols=columns,
+        handlelength=1.2,
+        columnspacing=0.9,
+        handletextpad=0.5,
+        borderaxespad=0.2,
+        loc=place,
+    )
+
+
+def lines_across(axes: Axes, theme: Theme, axis: Literal["x", "y", "both"] = "y") -> None:
+    """Faint lines at the marks, below what is drawn."""
+    axes.grid(axis=axis, color=theme.faint, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG; the same figure gives the same bytes."""
+    canvas: Any = figure.canvas
+    out = io.BytesIO()
+    # not savefig, which draws everything twice
+    canvas.print_png(out, metadata={"Software": None})
+    return out.getvalue()
+
+
+def shades(theme: Theme) -> Any:
+    """From the ground to the colour of lines."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("shades", [theme.ground, theme.soft, theme.line])
+
+
+def readable_on(ground: Sequence[float], theme: Theme) -> str:
+    """Ink or ground of the theme, whichever stands out more from a colour (red, green, blue in [0, 1])."""
+    from matplotlib.colors import to_rgb
+
+    def brightness(colour: Sequence[float]) -> float:
+        return 0.2126 * colour[0] + 0.7152 * colour[1] + 0.0722 * colour[2]
+
+    return max(theme.ink, theme.ground, key=lambda ink: abs(brightness(to_rgb(ink)) - brightness(ground)))
+
+
+def large_numbers(value: float, _position: float = 0.0) -> str:
+    """Mark of an axis, for matplotlib, which gives its place as well.
+
+    >>> large_numbers(12500), large_numbers(-2e5), large_numbers(0.25)
+    ('12.5k', '-200k', '0.25')
+    """
+    size, letter = next(((size, letter) for least, size, letter in LARGE if abs(value) >= least), (1.0, ""))
+    return f"{value / size:.4g}{letter}"
+
+
+def percents(value: float, _position: float = 0.0) -> str:
+    """Mark of an axis of shares.
+
+    >>> percents(0.05), percents(0.125), percents(1.0)
+    ('5%', '12.5%', '100%')
+    """
+    return f"{100.0 * value:.3g}%"
+
+
+def label(text: object, longest: int = LONGEST_LABEL) -> str:
+    """A label short enough for an axis, in characters that the font has, on one line."""
+    known = "".join(c if ord(c) in _font_characters() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+    return known if len(known) <= longest else known[: longest - 1] + "…"
+
+
+@cache
+def _font_characters() -> frozenset[int]:
+    from matplotlib import font_manager
+
+    font = font_manager.get_font(font_manager.findfont("DejaVu Sans"))
+    return frozenset(code for code in font.get_charmap() if code >= 32)
+
+
+# Pictures of how a run learnt: the error as rows came by, the gap as it closed.
+
+
+def learning_curve(
+    curve: Sequence[Sequence[float]], error: str, baseline: str, theme: Theme, shares: bool = False
+) -> bytes:
+    """Draw the error against the rows seen.
+
+    Parameters
+    ----------
+    curve : points [rows seen, error so far, error of the last window, baseline's error so far], at least one; None for
+        what is not known
+    error : what the errors are; baseline : name of the baseline; shares : whether errors are shares of rows
+    """
+    points = np.array([[np.nan if value is None else value for value in point] for point in curve], dtype=np.float64)
+    figure, axes = one_picture(theme)
+    seen = points[:, 0]
+    marker = "o" if len(points) < 3 else ""
+    axes.plot(seen, points[:, 2], color=theme.soft, linewidth=1.2, label="last window", marker=marker)
+    axes.plot(seen, points[:, 1], color=theme.line, linewidth=2.0, label="so far", marker=marker)
+    axes.plot(seen, points[:, 3], color=theme.other, linewidth=1.4, linestyle="--", label=f"{baseline} so far")
+    axes.set_ylim(0.0, _highest(points[:, 1:]))
+    axes.set_xlim(0.0, float(seen.max()))
+    axes.xaxis.set_major_formatter(large_numbers)
+    axes.yaxis.set_major_formatter(percents if shares else large_numbers)
+    axes.locator_params(axis="x", nbins=6)
+    if shares:  # no more than all of them are wrong, though the legend takes room above
+        top = min(1.0, axes.get_ylim()[1])
+        axes.set_yticks([mark for mark in axes.get_yticks() if 0.0 <= mark <= top])
+    axes.set_xlabel("rows seen")
+    axes.set_ylabel(error, parse_math=False)
+    lines_across(axes, theme)
+    legend(axes, theme)
+    return png(figure)
+
+
+def convergence_curve(points: Sequence[Sequence[float]], asked: float | None, theme: Theme) -> bytes:
+    """Draw the relative duality gap against the iterations, on a logarithmic scale.
+
+    Parameters
+    ----------
+    points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
+    asked : the relative gap to stop at, if there is one
+    """
+    figure, axes = one_picture(theme)
+    done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
+    shown = gaps > 0.0
+    marker = "o" if np.count_nonzero(shown) < 3 else ""
+    axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker, label="proved gap")
+    if asked and math.isfinite(asked):
+        axes.axhline(asked, color=theme.other, linewidth=1.4, linestyle="--", label="asked for")
+        legend(axes, theme)
+    axes.set_yscale("log")
+    axes.set_xlim(0.0, max(1.0, float(done.max())))
+    axes.xaxis.set_major_formatter(large_numbers)
+    axes.locator_params(axis="x", nbins=6)
+    axes.set_xlabel("iterations")
+    axes.set_ylabel("gap, share of the objective")
+    lines_across(axes, theme)
+    return png(figure)
+
+
+def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    """Top of the axis: the first rows' errors may be large and say little, the later half of the curve must fit."""
+    later = errors[len(errors) // 2 :]
+    finite = later[np.isfinite(later)]
+    top = float(finite.max()) if len(finite) else 0.0
+    # room for the legend above the lines
+    return 1.3 * top if top > 0 else 1.0
+
+
+# Pictures of where a model errs: which classes it confuses, how far off its numbers are.
+
+WIDE_RANGE = 0.2  # of the larger end
+MOST_COUNTED = 10
+"""Classes up to which a confusion matrix shows counts in its cells; with more, shades alone."""
+MOST_DRAWN = 30
+"""Classes up to which a confusion matrix is drawn: with more, lines are thinner than can be seen on a phone."""
+
+
+def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object], theme: Theme) -> bytes:
+    """Draw how the rows of each true class (across a line) were predicted: shaded by share, with counts if they fit."""
+    counts = np.array(confusion, dtype=np.float64)
+    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    n_classes = len(counts)
+    counted = n_classes <= MOST_COUNTED
+    side = 3.4 if n_classes == 2 else SIZE[0] if counted else 5.6
+    figure, axes = one_picture(theme, side, 0.95 * side)
+    image = axes.imshow(share, cmap=shades(theme), vmin=0.0, vmax=1.0)
+    names = [label(text) for text in labels]
+    small = SMALL if counted else 8.0
+    long_names = n_classes > 2 and max(map(len, names)) * n_classes > 36
+    axes.set_xticks(range(n_classes), names, rotation=90 if long_names else 0, fontsize=small, parse_math=False)
+    axes.set_yticks(range(n_classes), names, fontsize=small, parse_math=False)
+    axes.tick_params(length=0)
+    axes.set_xlabel("predicted class")
+    axes.set_ylabel("true class")
+    if counted:
+        colours = image.to_rgba(share)
+        for i, j in np.ndindex(n_classes, n_classes):
+            ink = readable_on(colours[i, j].tolist(), theme)
+            text = _count(float(counts[i, j]))
+            axes.text(j, i, text, ha="center", va="center", fontsize=SMALL if n_classes < 8 else 8.0, color=ink)
+    return png(figure)
+
+
+def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: str, theme: Theme) -> bytes:
+    """Draw rows by residual; the first and last counts, beyond the edges, are left out."""
+    figure, axes = one_picture(theme)
+    axes.stairs(np.array(counts[1:-1]), np.array(edges), fill=True, color=theme.line)
+    axes.axvline(0.0, color=theme.other, linewidth=1.2)
+    axes.set_xlabel(f"predicted - true, in units of {label(target, 24)}", parse_math=False)
+    axes.set_ylabel("rows")
+    axes.locator_params(axis="x", nbins=6)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(large_numbers)
+    lines_across(axes, theme)
+    return png(figure)
+
+
+def predicted_against_true(
+    bounds: Sequence[float], counts: Sequence[Sequence[int]], target: str, theme: Theme
+) -> bytes:
+    """Draw rows by predicted (across) and true value (up), shaded by the logarithm of their count, and the mean.
+
+    counts : rows by cell of (true, predicted); the mean of true values is drawn for each predicted one, which for a
+        prediction that can be taken at its word lies on the diagonal
+    """
+    figure, axes = one_picture(theme, height=3.7)
+    rows = np.array(counts, dtype=np.float64)
+    low, high = float(bounds[0]), float(bounds[1])
+    extent = (low, high, low, high)
+    axes.imshow(np.log1p(rows), cmap=shades(theme), origin="lower", extent=extent, aspect="equal")
+    axes.plot([low, high], [low, high], color=theme.ink, linewidth=0.9, linestyle=":", label="equal")
+    middles = low + (high - low) * (np.arange(len(rows)) + 0.5) / len(rows)
+    held = rows.sum(axis=0)
+    shown = held >= max(5.0, 0.001 * held.sum())  # of few rows a mean says little
+    means = (middles[:, None] * rows).sum(axis=0)[shown] / held[shown]
+    axes.plot(middles[shown], means, color=theme.other, linewidth=1.6, label="mean true value")
+    if high - low > WIDE_RANGE * max(abs(low), abs(high)):  # else rounded marks would be the same
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(large_numbers)
+    axes.locator_params(nbins=5)
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    axes.set_xlabel(f"predicted {label(target, 24)}", parse_math=False)
+    axes.set_ylabel(f"true {label(target, 24)}", parse_math=False)
+    legend(axes, theme, "upper left", 1)
+    return png(figure)
+
+
+def _count(value: float) -> str:
+    """A count in at most four characters or so: 950, 12k, 3.4M."""
+    for least, size, letter in LARGE:
+        if abs(value) >= least:
+            scaled = value / size
+            return f"{scaled:.0f}{letter}" if scaled >= 10 or scaled == int(scaled) else f"{scaled:.1f}{letter}"
+    return f"{value:.0f}"
+
+
+# The pair of pictures of a certificate of regret: what was lost in all and a row, each beside its bound, log-log.
+
+
+def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
+    """Draw regret against rows with the line of its slope, up to what it can be at most, and the bound.
+
+    Parameters
+    ----------
+    horizons : of a certificate, at least two, each with a regret above 0; growth : slope of the logarithms, if known
+    """
+    rows = _column(horizons, "rows")
+    regret = _column(horizons, "regret")
+    figure, axes = one_picture(theme)
+    above = np.maximum(_column(horizons, "regret_at_most") - regret, 0.0)
+    bars = [np.zeros(len(rows)), above]
+    axes.errorbar(
+        rows,
+        regret,
+        yerr=bars,
+        fmt="o",
+        markersize=5,
+        color=theme.line,
+        ecolor=theme.soft,
+        elinewidth=3,
+        label="regret",
+    )
+    if growth is not None:
+        # the line of least squares goes through the means of the logarithms
+        logs = np.log(rows)
+        fitted = np.exp(np.log(regret).mean() + growth * (logs - logs.mean()))
+        axes.plot(rows, fitted, color=theme.line, linewidth=1.4, label=f"slope {growth:.2f}")
+    axes.plot(rows, _column(horizons, "bound"), color=theme.other, linewidth=1.4, linestyle="--", label="bound")
+    _finish(axes, rows, "regret, in units of the loss", theme)
+    return png(figure)
+
+
+def average_regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
+    """Draw regret divided by rows, and the bound likewise; parameters as of `regret_curve`."""
+    rows = _column(horizons, "rows")
+    figure, axes = one_picture(theme)
+    slope = "" if growth is None else f", slope {growth - 1.0:.2f}"
+    averages = _column(horizons, "average_regret")
+    axes.plot(rows, averages, color=theme.line, linewidth=1.4, marker="o", markersize=5, label=f"a row{slope}")
+    bounds = _column(horizons, "bound") / rows
+    axes.plot(rows, bounds, color=theme.other, linewidth=1.4, linestyle="--", label="bound")
+    _finish(axes, rows, "regret a row", theme)
+    return png(figure)
+
+
+def _column(horizons: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.float64]:
+    return np.array([one[name] for one in horizons], dtype=np.float64)
+
+
+def _finish(axes: Axes, rows: NDArray[np.float64], named: str, theme: Theme) -> None:
+    """Logarithmic axes, named, whose marks are the horizons and round numbers."""
+    from matplotlib.ticker import LogLocator
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(rows, [large_numbers(float(f"{value:.3g}")) for value in rows])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(large_numbers)
+    axes.minorticks_off()
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.2)  # room for the legend above the lines
+    axes.set_xlabel("rows seen")
+    axes.set_ylabel(named)
+    lines_across(axes, theme)
+    legend(axes, theme, "upper left")
+
+
+# The picture of a timeline: for each lane, the shares of its phases in each bucket, one above the other.
+
+LANE_HEIGHT, REST_HEIGHT = 0.5, 1.15  # inches
+NAMED_SHARE = 0.17  # of the picture's width, which a stage must take for its name to stand above it
+
+
+def colours(theme: Theme) -> dict[str, str]:
+    """A colour for each phase."""
+    return {
+        LEARN: theme.line, MAP: theme.soft, READ: theme.other, NETWORK: "#9a7fc4", WAIT: theme.faint, OTHER: "#87919e",
+    }  # fmt: skip
+
+
+def timeline_picture(timeline: Mapping[str, Any], theme: Theme) -> bytes:
+    """Draw a timeline.
+
+    Parameters
+    ----------
+    timeline : bucket_seconds, stages and lanes, as `okl.report.timelines.describe_timeline` returns them
+    """
+    lanes, width = timeline["lanes"], float(timeline["bucket_seconds"])
+    figure = empty_figure(SIZE[0], REST_HEIGHT + LANE_HEIGHT * len(lanes), theme)
+    ended = max(float(stage[2]) for stage in timeline["stages"])
+    drawn: dict[str, Any] = {}
+    for number, lane in enumerate(lanes, 1):
+        axes = add_axes(figure, theme, (len(lanes), 1, number))
+        present = {phase: np.array(lane[phase], dtype=np.float64) for phase in PHASES if phase in lane}
+        floor = np.zeros(max(map(len, present.values()), default=0))
+        ends = np.minimum(width * np.arange(len(floor) + 1), ended)  # the last bucket ends with the run
+        for phase, seconds in present.items():
+            top = floor + seconds / np.maximum(np.diff(ends), 1e-9)
+            # areas, not bars: a hundred times fewer things to draw
+            area = axes.fill_between(
+                ends, np.append(floor, 0.0), np.append(top, 0.0), step="post", color=colours(theme)[phase], linewidth=0
+            )
+            drawn[phase], floor = area, top
+        axes.set(xlim=(0.0, max(ended, width)), ylim=(0.0, 1.0), yticks=[])
+        axes.spines["left"].set_visible(False)
+        axes.set_ylabel(lane["name"], rotation=0, ha="right", va="center", parse_math=False)
+        _mark_stages(axes, timeline["stages"], ended if number == 1 else 0.0, theme)
+        if number < len(lanes):
+            axes.set_xticks([])
+    axes.set_xlabel("seconds since the run began")
+    shown = [phase for phase in PHASES if phase in drawn]
+    figure.legend(
+        [drawn[phase] for phase in shown], shown, loc="outside upper right", ncols=len(shown), frameon=False,
+        labelcolor=theme.ink, fontsize=9, handlelength=1.0, columnspacing=0.7,
+        handletextpad=0.4,
+    )  # fmt: skip
+    return png(figure)
+
+
+def _mark_stages(axes: Axes, stages: Sequence[Sequence[Any]], ended: float, theme: Theme) -> None:
+    """A line where each stage begins, and its name above it if it takes a share of the seconds in all; 0: no names."""
+    for name, begun, stopped in stages:
+        axes.axvline(begun, color=theme.ink, linewidth=0.7)
+        if ended and stopped - begun > NAMED_SHARE * ended:
+            axes.text(begun, 1.06, f" {name}", fontsize=9, color=theme.ink, va="bottom")
+
+
+# The picture of how far scores can be trusted: the share of rows that are right or positive, against the score.
+
+SURE = 2.0  # standard errors
+
+
+def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: tuple[str, str], theme: Theme) -> bytes:
+    """Draw the share of hits of each bin, with the interval it may lie in.
+
+    Parameters
+    ----------
+    bins : of `okl.metrics.ranking.reliability`, at least one
+    said : "probability", which is to equal the share, or "mean" of the scores or leads
+    axes_named : what is across, and what is up
+    """
+    figure, axes = one_picture(theme)
+    rows, hits, values = (np.array([one[name] for one in bins], dtype=np.float64) for name in ("rows", "hits", said))
+    share = hits / rows
+    low, high = wilson(hits, rows)
+    bars = np.stack([np.maximum(share - low, 0.0), np.maximum(high - share, 0.0)])
+    axes.errorbar(
+        values, share, yerr=bars, color=theme.line, ecolor=theme.soft, elinewidth=3.0, marker="o", markersize=4.5,
+        linewidth=1.2, label="seen",
+    )  # fmt: skip
+    if said == "probability":
+        axes.plot([0.0, 1.0], [0.0, 1.0], color=theme.other, linewidth=1.3, linestyle="--", label="as said")
+        axes.set_xlim(-0.02, 1.02)
+        axes.xaxis.set_major_formatter(percents)
+        legend(axes, theme, "upper left", 1)
+    else:
+        axes.xaxis.set_major_formatter(large_numbers)
+        axes.locator_params(axis="x", nbins=6)
+    axes.set_ylim(-0.02, 1.02)
+    axes.yaxis.set_major_formatter(percents)
+    axes.set_xlabel(axes_named[0])
+    axes.set_ylabel(label(axes_named[1], 40), parse_math=False)
+    lines_across(axes, theme)
+    return png(figure)
+
+
+def wilson(hits: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Ends of the interval in which a share lies at two standard errors.
+
+    Source: Wilson, Journal of the American Statistical Association 22, 1927.
+    """
+    share, square = hits / rows, SURE**2
+    middle = (share + square / (2.0 * rows)) / (1.0 + square / rows)
+    half = SURE * np.sqrt(share * (1.0 - share) / rows + square / (4.0 * rows**2)) / (1.0 + square / rows)
+    return middle - half, middle + half

@@ -1,0 +1,102 @@
+"""The timeline of a run as Parquet and as a figure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from okl.data.executor import Execution
+from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Cell, Timeline
+
+FILE = "timeline.parquet"
+CLUSTER_FILE = "dask-report.html"
+MOST_DRAWN_BUCKETS = 64
+MOST_DRAWN_LANES = 8
+
+
+def write_timeline(timeline: Timeline, path: Path) -> None:
+    """Write all that is known: stage, begin_seconds and width_seconds of a bucket, lane, phase, seconds.
+
+    Times count from the beginning of the run. A lane is `driver`, a worker's address or a thread; its seconds in a
+    bucket of a stage add up to the time that it was there.
+    """
+    cells = timeline.cells()
+    columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in Cell._fields}
+    table = pa.table(columns | {"width_seconds": [timeline.width] * len(cells)})
+    pq.write_table(table, path, compression="zstd")
+
+
+def describe_timeline(timeline: Timeline) -> dict[str, Any]:
+    """What the report shows, as JSON.
+
+    Returns
+    -------
+    shares : of the stage learn, by phase: of the driver, and of all workers (or threads) together where there are any
+    workers : how many lanes there are beside the driver's
+    bucket_seconds, stages : [name, begun, ended] each, in seconds since the run began
+    lanes : of at most eight: name, and seconds in each bucket by phase; beyond eight, the mean of all workers as well
+    """
+    cells, times = timeline.cells(), 1
+    last = max((cell.begin_seconds for cell in cells), default=0.0)
+    while last >= MOST_DRAWN_BUCKETS * times * timeline.width:
+        times *= 2
+    width = times * timeline.width
+    found: dict[str, dict[str, list[float]]] = {}
+    for cell in cells:
+        lane = found.setdefault(cell.lane, {phase: [0.0] * (int(last / width) + 1) for phase in PHASES})
+        lane[cell.phase][int(cell.begin_seconds / width)] += cell.seconds
+    workers = [lane for lane in timeline.lanes() if lane in found and lane != DRIVER]
+    shares = {DRIVER: _shares(cells, [DRIVER])} | ({"workers": _shares(cells, workers)} if workers else {})
+    begun = timeline.begun
+    return {
+        "shares": shares,
+        "workers": len(workers),
+        "bucket_seconds": width,
+        "stages": [[stage.name, round(stage.begun - begun, 4), round(stage.ended - begun, 4)]
+                   for stage in timeline.stages],
+        "lanes": [{"name": name, **{phase: [round(second, 5) for second in seconds]
+                                    for phase, seconds in lane.items() if any(seconds)}}
+                  for name, lane in _drawn(found, workers)],
+    }  # fmt: skip
+
+
+def observe(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
+    """Write the timeline, and what the cluster itself reports, into a run's folder; what its result says of them."""
+    write_timeline(timeline, folder / FILE)
+    page = execution.performance_page()
+    if page is not None:
+        (folder / CLUSTER_FILE).write_text(page, encoding="utf-8")
+    return {"timeline": describe_timeline(timeline)} | ({} if page is None else {"cluster_report": CLUSTER_FILE})
+
+
+def _shares(cells: Sequence[Cell], lanes: Sequence[str]) -> dict[str, float]:
+    """Share of each phase in the time of some lanes while the run learnt; empty where there was none."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    for cell in cells:
+        if cell.stage == LEARNING and cell.lane in lanes:
+            spent[cell.phase] += cell.seconds
+    total = sum(spent.values())
+    return {phase: round(spent[phase] / total, 5) for phase in PHASES if spent[phase] > 0.0} if total > 0.0 else {}
+
+
+def _drawn(
+    found: Mapping[str, Mapping[str, list[float]]], workers: Sequence[str]
+) -> list[tuple[str, Mapping[str, list[float]]]]:
+    drawn = [(DRIVER, found[DRIVER])] if DRIVER in found else []
+    shown = list(workers)
+    if len(workers) > MOST_DRAWN_LANES - 1:
+        of_all = {phase: zip(*(found[lane][phase] for lane in workers), strict=True) for phase in PHASES}
+        mean = {phase: [sum(seconds) / len(workers) for seconds in buckets] for phase, buckets in of_all.items()}
+        drawn.append((f"mean of {len(workers)}", mean))
+        shown = shown[: MOST_DRAWN_LANES - 2]
+    return [*drawn, *((_short(lane, number), found[lane]) for number, lane in enumerate(shown, 1))]
+
+
+def _short(lane: str, number: int) -> str:
+    """An address says little to who looks at a picture."""
+    return f"worker {number}" if "://" in lane else lane

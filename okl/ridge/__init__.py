@@ -1,1 +1,0 @@
-"""Kernel least squares on landmarks: sums over all rows in one round, then an exact solution for any penalty."""

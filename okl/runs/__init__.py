@@ -1,0 +1,1 @@
+"""Runs: train, predict, evaluate, compare, explain and plan."""

@@ -1,0 +1,757 @@
+"""Checkpoints: state as JSON and arrays, written periodically and restored bit for bit."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+import pkgutil
+import platform
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution, Traffic
+from okl.data.manifest import RECORDED, processor, version_of
+from okl.foundation import plugins
+from okl.foundation.errors import CheckpointError
+from okl.foundation.folders import (
+    CHECKPOINT,
+    checkpoints_in,
+    is_leftover,
+    local_folder,
+    name_of,
+    resumable,
+    resumable_in,
+    sync,
+)
+from okl.foundation.locations import file_sha256, okl_home, place_of
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.telemetry import run_logger
+from okl.runs.plan import mode_of, run_folder
+from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
+
+# The classes whose instances a checkpoint may hold: those that the states of solvers are made of.
+#
+# A file names a class, and it is looked up here: nothing is imported because a file says so. Classes of extensions
+# are those of files and packages that this process has been told to use.
+
+PACKAGES = ("features", "solvers")
+MODULES = (
+    "kernels",
+    "losses",
+    "runs.checkpoint",
+    "data.dataset",
+    "data.executor",
+    "data.order",
+    "compiled.fourier",
+    "compiled.kernels",
+)
+
+
+def known_classes() -> dict[str, type[Any]]:
+    """By their full names, protocols apart, which have no instances; imported at first use only, as they are many.
+
+    Learners in a registry's versions are kept by these names: one that changes leaves them behind, unread.
+    """
+    return _own_classes() | plugins.classes()
+
+
+def known_names() -> dict[type[Any], str]:
+    """The full name of each known class."""
+    return {one: name for name, one in known_classes().items()}
+
+
+@cache
+def _own_classes() -> dict[str, type[Any]]:
+    return {
+        f"{name}.{one.__qualname__}": one
+        for name in _module_names()
+        for one in vars(import_module(name)).values()
+        # of a package among them those that it exports, whichever of its modules they are in
+        if isinstance(one, type) and f"{one.__module__}.".startswith(f"{name}.") and not _is_protocol(one)
+    }
+
+
+def _is_protocol(one: type[Any]) -> bool:
+    return bool(getattr(one, "_is_protocol", False))
+
+
+def _module_names() -> Iterator[str]:
+    for package in PACKAGES:
+        folder = import_module(f"okl.{package}").__path__
+        yield from (found.name for found in pkgutil.walk_packages(folder, f"okl.{package}.") if not found.ispkg)
+    yield from (f"okl.{module}" for module in MODULES)
+
+
+# Where the loop of okl.runs.loop stands: a solver's state, and what has been noted on the way.
+
+
+@dataclass(eq=False)
+class Position:
+    """Where a loop stands; the loop writes into it.
+
+    state : of the solver, which holds the place in the data; watch : windows of a stream in its own order
+    learning, converging : the curve so far, one of them empty
+    seconds : of the loop so far, interruptions left out; run_seconds : of the whole run, likewise
+    traffic : rounds and bytes of the whole run so far; resumed : how often the run was gone on with
+    """
+
+    state: Any
+    watch: DriftWatch | None = None
+    learning: LearningCurve = field(default_factory=LearningCurve)
+    converging: ConvergenceCurve = field(default_factory=ConvergenceCurve)
+    seconds: float = 0.0
+    run_seconds: float = 0.0
+    traffic: Traffic = field(default_factory=Traffic)
+    resumed: int = 0
+
+
+# Values taken apart into JSON and arrays, and put together again with the same bits.
+#
+# What a value is made of is named by classes that okl knows (see okl.runs.checkpoint); their instances are made
+# without calling any of their code, so that nothing in a file is ever run.
+
+STORED_KINDS = "biuf"  # of numpy's dtypes: booleans, integers, floats
+CACHE_LINE_BYTES = 64
+Array = np.ndarray[Any, Any]
+
+
+class TakenApart:
+    """A value as JSON and arrays.
+
+    Parameters
+    ----------
+    value : None, numbers, texts, arrays, paths, slices, tuples, lists, dicts, and instances of known classes
+    shared : by name, what is not stored but given again by whoever reads: the data set, folders
+
+    Raises
+    ------
+    TypeError : of another class: whoever adds one to a solver's state adds it to okl.runs.checkpoint
+    """
+
+    def __init__(self, value: Any, shared: Mapping[str, Any]) -> None:
+        self.arrays: dict[str, Array] = {}
+        self._shared, self._names = shared, known_names()
+        self._array_names: dict[int, str] = {}
+        self._places: dict[int, int] = {}
+        self.tree = self._node(value)
+
+    def _node(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if kind is tuple:
+            return [self._node(item) for item in value]
+        if kind in self._names or isinstance(value, PurePath):
+            return self._known(value)
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, np.generic) and value.dtype.kind in STORED_KINDS:
+            return {"scalar": [value.dtype.str, value.tobytes().hex()]}
+        if kind is list:
+            return {"list": [self._node(item) for item in value]}
+        if kind is dict:
+            return {"dict": [[self._node(key), self._node(item)] for key, item in value.items()]}
+        if kind is slice:
+            return {"slice": [self._node(part) for part in (value.start, value.stop, value.step)]}
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not known to okl.runs.checkpoint")
+
+    def _known(self, value: Any) -> dict[str, Any]:
+        for name, given in self._shared.items():
+            if type(given) is type(value) and given == value:
+                return {"shared": name}
+        if isinstance(value, PurePath):
+            return {"path": str(value)}
+        name = self._names[type(value)]
+        if isinstance(value, tuple):
+            return {"is": name, "has": [self._node(item) for item in value]}
+        if id(value) in self._places:
+            return {"same": self._places[id(value)]}
+        self._places[id(value)] = len(self._places)
+        return {"is": name, "has": {key: self._node(item) for key, item in vars(value).items()}}
+
+    def _array(self, value: Array) -> dict[str, Any]:
+        if value.dtype.kind not in STORED_KINDS or not value.dtype.isnative:
+            raise TypeError(f"an array of {value.dtype} cannot be stored")
+        if id(value) not in self._array_names:
+            self._array_names[id(value)] = name = str(len(self.arrays))
+            columns = value.flags.f_contiguous and not value.flags.c_contiguous
+            # as bytes go: one that is stored by columns is the transpose of one that is stored by rows
+            stored = value.T if columns else value
+            self.arrays[name] = np.ascontiguousarray(stored).reshape(stored.shape)  # 0-d ones would become 1-d
+            return {"array": name, "columns": True} if columns else {"array": name}
+        return {"array": self._array_names[id(value)]}
+
+
+class PutTogether:
+    """The value that was taken apart.
+
+    Parameters
+    ----------
+    tree, arrays : as TakenApart left them; arrays are copied, so that they may be written into
+    shared : what was not stored, by name
+
+    Raises
+    ------
+    CheckpointError : the tree names what is not there
+    """
+
+    def __init__(self, tree: Any, arrays: Mapping[str, Array], shared: Mapping[str, Any]) -> None:
+        self._stored, self._shared = arrays, shared
+        self._arrays: dict[str, Array] = {}
+        self._made: list[Any] = []
+        try:
+            self.value = self._of(tree)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise CheckpointError(f"The state names what is not there: {error!r}.") from None
+
+    def _of(self, node: Any) -> Any:
+        if isinstance(node, list):
+            return tuple(self._of(item) for item in node)
+        if not isinstance(node, dict):
+            return node
+        if "is" in node:
+            return self._known(known_classes()[node["is"]], node["has"])
+        kind, content = next(iter(node.items()))
+        if kind == "array":
+            return self._array(content, node.get("columns", False))
+        if kind == "list":
+            return [self._of(item) for item in content]
+        if kind == "dict":
+            return {self._of(key): self._of(item) for key, item in content}
+        if kind == "slice":
+            return slice(*map(self._of, content))
+        simple = {
+            "float": float,
+            "scalar": lambda pair: np.frombuffer(bytes.fromhex(pair[1]), dtype=pair[0])[0],
+            "path": Path,
+            "shared": self._shared.__getitem__,
+            "same": self._made.__getitem__,
+        }
+        return simple[kind](content)
+
+    def _known(self, kind: type[Any], content: Any) -> Any:
+        if issubclass(kind, tuple):
+            return tuple.__new__(kind, [self._of(item) for item in content])
+        made = object.__new__(kind)
+        self._made.append(made)  # before its parts, as they were numbered
+        vars(made).update({key: self._of(item) for key, item in content.items()})
+        return made
+
+    def _array(self, name: str, columns: bool) -> Array:
+        if name not in self._arrays:
+            stored = self._stored[name]
+            array = _aligned(stored)
+            self._arrays[name] = array.T if columns else array
+        return self._arrays[name]
+
+
+def _aligned(stored: Array) -> Array:
+    """A copy that begins at a cache line."""
+    room = np.empty(stored.nbytes + CACHE_LINE_BYTES, dtype=np.uint8)
+    first = -room.ctypes.data % CACHE_LINE_BYTES
+    array: Array = room[first : first + stored.nbytes].view(stored.dtype).reshape(stored.shape)
+    array[...] = stored
+    return array
+
+
+# A checkpoint on disk: a folder that is complete or not there, checked to the last byte when it is read.
+#
+#     NAME-000007/checkpoint.json      format version, what it belongs to, digests of the others, and of itself
+# state.json           the state, but for its arrays                 arrays.safetensors   its arrays
+# beside/              files that workers keep beside their shards, where there are any
+#
+# A new one is written beside the last one, which goes when the new one has its name.
+
+FORMAT_VERSION = 1
+HEAD, STATE, ARRAYS, BESIDE = "checkpoint.json", "state.json", "arrays.safetensors", "beside"
+DIGITS = 6
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a checkpoint says of itself. about : what it belongs to; files : sha256 of each; sizes : of those beside."""
+
+    folder: Path
+    about: dict[str, Any]
+    files: dict[str, str]
+    sizes: dict[str, int]
+
+
+def write_checkpoint(
+    run: Path, name: str, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None
+) -> None:
+    """Write where a loop of a run stands; the last one goes when this one is complete.
+
+    Parameters
+    ----------
+    run : folder of the run; name : of the loop
+    value : its position; about : what it belongs to, JSON; shared : see TakenApart
+    beside : folder of files to keep, too; None: there are none
+
+    Raises
+    ------
+    OSError : it cannot be written; the last one stays
+    """
+    home = run / CHECKPOINT
+    home.mkdir(exist_ok=True)
+    older = complete_ones(run, name)
+    number = 1 + (_number(older[-1]) if older else 0)
+    partial, place = home / f".{name}.partial", home / f"{name}-{number:0{DIGITS}d}"
+    for left in home.glob(".*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        partial.mkdir()
+        _write(partial, value, about, shared, beside)
+        partial.rename(place)
+    except SafetensorError as error:
+        # of the system's error it keeps the words, and what is to be done depends on its number
+        number_told = re.search(r"os error (\d+)", str(error))
+        code = int(number_told[1]) if number_told else errno.EIO
+        raise OSError(code, os.strerror(code), str(partial / ARRAYS)) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    sync(home)
+    for one in older:  # first out of sight: a process that is killed meanwhile must not leave half of one
+        going = one.rename(home / f".{one.name}.going")
+        shutil.rmtree(going, ignore_errors=True)
+
+
+def complete_ones(run: Path, name: str) -> list[Path]:
+    """The checkpoints of a loop, the latest last."""
+    return sorted((run / CHECKPOINT).glob(f"{name}-{'[0-9]' * DIGITS}"))
+
+
+def read_head(folder: Path) -> Head:
+    """What a checkpoint says of itself.
+
+    Raises
+    ------
+    CheckpointError : it is missing, damaged, or of a later okl
+    """
+    try:
+        stored = (folder / HEAD).read_bytes()
+        head = json.loads(stored)
+        version, about, files, sizes = (head[key] for key in ("format_version", "about", "files", "sizes"))
+    except OSError as error:
+        raise _damaged(folder / HEAD, f"it cannot be read ({error.strerror})") from None
+    except (ValueError, TypeError, KeyError):
+        raise _damaged(folder / HEAD, "it is no checkpoint's JSON") from None
+    if version > FORMAT_VERSION:
+        raise CheckpointError(
+            f"{folder / HEAD} has format {version}, from the future: this okl knows formats up to {FORMAT_VERSION}. "
+            "Go on with the okl that the run began with."
+        )
+    if _render(head) != stored:
+        raise _damaged(folder / HEAD, "its bytes do not have the sha256 that it states")
+    return Head(folder, about, files, sizes)
+
+
+def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
+    """The position that a checkpoint holds, with the same bits.
+
+    Raises
+    ------
+    CheckpointError : a file is missing, torn or damaged
+    """
+    folder = head.folder
+    try:
+        for name, digest in head.files.items():
+            if file_sha256(folder / name) != digest:
+                raise _damaged(folder / name, f"its bytes do not have the sha256 that {HEAD} states")
+        for name, size in head.sizes.items():
+            found = (folder / BESIDE / name).stat().st_size
+            if found != size:
+                raise _damaged(folder / BESIDE / name, f"it has {found} bytes, and {size} were written")
+        tree, arrays = json.loads((folder / STATE).read_bytes()), load_file(folder / ARRAYS)
+    except OSError as error:
+        raise _damaged(Path(error.filename or folder), f"it cannot be read ({error.strerror})") from None
+    except (ValueError, SafetensorError) as error:
+        raise _damaged(folder, str(error)) from None
+    return PutTogether(tree, arrays, shared).value
+
+
+def bring_back_beside(head: Head, folder: Path) -> None:
+    """Put the files that workers kept where they look for them; those that are there have the same name and content."""
+    for name in head.sizes:
+        if not (folder / name).exists():
+            _link(head.folder / BESIDE / name, folder / name)
+
+
+def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None) -> None:
+    apart = TakenApart(value, shared)
+    save_file(apart.arrays, partial / ARRAYS)
+    (partial / STATE).write_text(json.dumps(apart.tree, allow_nan=False, separators=(",", ":")), encoding="utf-8")
+    sizes = {} if beside is None else _keep_beside(beside, partial / BESIDE)
+    head = {
+        "format_version": FORMAT_VERSION,
+        "about": about,
+        "files": {name: file_sha256(partial / name) for name in (STATE, ARRAYS)},
+        "sizes": sizes,
+    }
+    (partial / HEAD).write_bytes(_render(head))
+    for name in (STATE, ARRAYS, HEAD):
+        sync(partial / name)
+    sync(partial)
+
+
+def _keep_beside(source: Path, place: Path) -> dict[str, int]:
+    """Links to the files of a folder, which stay when workers replace these; sizes by name."""
+    place.mkdir()
+    sizes = {}
+    for path in sorted(source.glob("*.npy")):
+        try:
+            _link(path, place / path.name)
+        except FileNotFoundError:  # replaced meanwhile by a later one: nobody needs it
+            continue
+        sync(place / path.name)
+        sizes[path.name] = (place / path.name).stat().st_size
+    sync(place)
+    return sizes
+
+
+def _link(source: Path, place: Path) -> None:
+    try:
+        os.link(source, place)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a file system without links
+        shutil.copyfile(source, place)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def _render(head: Mapping[str, Any]) -> bytes:
+    """JSON with its own digest: any changed byte no longer renders to itself."""
+    body = {key: value for key, value in head.items() if key != "sha256"}
+    text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        {**body, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False
+    ).encode()
+
+
+def _damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"{path} is damaged: {why}. Train again without --resume, and remove the unfinished run.")
+
+
+# What a checkpoint belongs to: data, settings, code. What differs in one of them would not learn the same bits.
+
+WHERE_IT_RUNS = frozenset(
+    {"workers", "scheduler", "cluster", "tls", "threads", "out", "name", "checkpoint_seconds", "checkpoint_rounds"}
+)
+"""Settings that decide no bit of the model."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run learns from, and by which code.
+
+    settings : all of them, as JSON; mode : what auto means there
+    data_sha256 : of the manifest, which holds those of its shards; source_sha256 : of okl's own code
+    versions : of okl, Python, what computes, and extensions in use; processor : kind
+    key : of whoever began the run, "" for nobody
+    """
+
+    settings: dict[str, Any]
+    mode: str
+    data_sha256: str
+    source_sha256: str
+    versions: dict[str, str]
+    processor: str
+    key: str = ""
+
+    @classmethod
+    def of(cls, settings: TrainSettings, data: Dataset, key: str = "") -> Origin:
+        """Of a run that begins, or goes on, now."""
+        versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
+        versions |= plugins.origins(settings.solver, settings.loss, settings.map)
+        stored = settings.model_dump(mode="json")
+        return cls(stored, mode_of(settings), data.sha256, source_sha256(), versions, processor(), key)
+
+    def going_on(self, about: Mapping[str, Any]) -> Origin:
+        """Of a run that is gone on with, from what its checkpoint says: what auto means stays, wherever it runs now."""
+        settings = self.settings | _place_in(about["settings"])
+        return replace(self, key=about["key"], mode=about["mode"], settings=settings)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return asdict(self)
+
+
+def _place_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of settings those that tell what the mode auto means, beside the solver."""
+    return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
+
+
+def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
+    """Settings of a run that is gone on with, in the mode that auto meant where it was begun.
+
+    In another mode it would not learn the same bits.
+
+    begun : settings that the run was begun with, as JSON, from which these may differ in where the work runs
+    """
+    mode = mode_of(settings.model_copy(update=_place_in(begun)))
+    return settings if mode == mode_of(settings) else settings.model_copy(update={"mode": mode})
+
+
+def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
+    """Raise CheckpointError if settings are not those that a run was begun with, but for where it runs.
+
+    The mode auto is what it was there, see `in_mode_of`.
+
+    about : what a checkpoint of the run says that it belongs to
+    """
+    before: dict[str, Any] = about["settings"] | {"mode": about["mode"]}
+    now = settings.model_dump(mode="json") | {"mode": mode_of(in_mode_of(before, settings))}
+    for name in now:
+        if name not in WHERE_IT_RUNS and now[name] != before.get(name):
+            raise CheckpointError(
+                f"{run} was begun with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Leave it "
+                "out to go on with that run, or leave --resume out to begin another."
+            )
+
+
+def refuse_other_origin(stored: Origin, now: Origin, data: object, run: str) -> None:
+    """Raise CheckpointError unless data and code are those that a checkpoint was written with.
+
+    data, run : where they are, for people
+    """
+    if stored.data_sha256 != now.data_sha256:
+        raise CheckpointError(
+            f"{run} learnt from data of sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. Bring "
+            "back the data that it began with, or leave --resume out to begin another run."
+        )
+    before, after = (
+        stored.versions | {"code": stored.source_sha256[:12]},
+        now.versions | {"code": now.source_sha256[:12]},
+    )
+    differing = [name for name in after if before.get(name) != after[name]]
+    if differing:
+        then, here = (", ".join(f"{name} {one.get(name)}" for name in differing) for one in (before, after))
+        raise CheckpointError(
+            f"{run} was begun with {then}, but this is {here}: it would not learn the same bits. Go on with the okl "
+            "that it began with, or leave --resume out to begin another run."
+        )
+
+
+@cache
+def source_sha256() -> str:
+    """Of all of okl's own code: a version number says little of a checkout."""
+    folder = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+# Whoever writes down where the loops of a run stand, now and then, and says where they stood.
+
+MAIN = "model"
+_LOG = run_logger()
+
+
+class LoopKeeper(Protocol):
+    """What a loop may ask of whoever keeps it."""
+
+    def kept(self) -> Position | None:
+        """Where the loop stood when it was broken off; None: it begins."""
+        ...
+
+    def offer(self, position: Position, execution: Execution) -> None:
+        """Write down where the loop stands, if it is time to; the loop has come to the end of a step."""
+        ...
+
+
+class NoKeeper:
+    """Keeps nothing."""
+
+    def kept(self) -> Position | None:
+        """Nothing."""
+        return None
+
+    def offer(self, position: Position, execution: Execution) -> None:
+        """Do nothing."""
+
+
+@dataclass(eq=False)
+class RunKeeper:
+    """Keeps the loops of a run in its folder.
+
+    Parameters
+    ----------
+    folder : of the run, while it is unfinished; origin : what it belongs to
+    seconds : between two checkpoints, 0 for none by the clock; rounds : steps of the solver between two, None for none
+        by their number
+    shared : what is not stored, by name; beside : folder of files that workers keep, None for none
+    begun : time.perf_counter() when this process began the run, or went on with it
+    resumed : how often the run was gone on with; run_seconds, traffic : of all that came before this process
+    """
+
+    folder: Path
+    origin: Origin
+    seconds: float
+    rounds: int | None
+    shared: Mapping[str, Any]
+    beside: Path | None = None
+    begun: float = field(default_factory=time.perf_counter)
+    resumed: int = 0
+    run_seconds: float = 0.0
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def of(self, loop: str) -> OneLoop:
+        """The keeper of a loop by its name."""
+        return OneLoop(self, loop)
+
+    def total_traffic(self, execution: Execution) -> Traffic:
+        """Of this process, and of those before it."""
+        here, before = execution.traffic, self.traffic
+        return Traffic(
+            here.rounds + before.rounds,
+            here.bytes_sent + before.bytes_sent,
+            here.bytes_received + before.bytes_received,
+        )
+
+    def total_seconds(self) -> float:
+        """Of the run so far, interruptions left out."""
+        return self.run_seconds + time.perf_counter() - self.begun
+
+    def resume(self) -> Position | None:
+        """Where the main loop stood, from where this process goes on; None if it was not kept yet.
+
+        Raises
+        ------
+        CheckpointError : the checkpoint is damaged
+        """
+        at = self.read(MAIN)
+        if at is not None:
+            self.resumed, self.run_seconds, self.traffic = at.resumed + 1, at.run_seconds, at.traffic
+        return at
+
+    def read(self, loop: str) -> Position | None:
+        """Where a loop stood.
+
+        Raises
+        ------
+        CheckpointError : the checkpoint is damaged
+        """
+        if not (found := complete_ones(self.folder, loop)):
+            return None
+        head = read_head(found[-1])
+        position: Position = read_value(head, self.shared)
+        if self.beside is not None:
+            bring_back_beside(head, self.beside)
+        return position
+
+    def write(self, loop: str, position: Position, execution: Execution) -> None:
+        """Write down where a loop stands; if that cannot be, say so, and go on: the last checkpoint is there still."""
+        position = replace(
+            position,
+            run_seconds=self.total_seconds(),
+            traffic=self.total_traffic(execution),
+            resumed=self.resumed,
+        )
+        try:
+            write_checkpoint(self.folder, loop, position, self.origin.as_json(), self.shared, self.beside)
+        except OSError as error:
+            _LOG.warning("No checkpoint could be written (%s); the run goes on, and the last one stays.", error)
+
+
+class OneLoop:
+    """The keeper of one loop."""
+
+    def __init__(self, run: RunKeeper, loop: str) -> None:
+        self._run, self._loop = run, loop
+        self._last, self._steps = time.perf_counter(), 0
+
+    def kept(self) -> Position | None:
+        """Where it stood."""
+        return self._run.read(self._loop)
+
+    def offer(self, position: Position, execution: Execution) -> None:
+        """Write down where it stands after so many seconds or steps."""
+        self._steps += 1
+        run, now = self._run, time.perf_counter()
+        if (run.seconds and now - self._last >= run.seconds) or (run.rounds and self._steps >= run.rounds):
+            run.write(self._loop, position, execution)
+            self._last, self._steps = time.perf_counter(), 0
+
+
+# Runs that were broken off and can be gone on with: finding them by name, folder, or by whoever began them.
+
+
+def find_unfinished(run: str) -> Path:
+    """The unfinished folder of a run.
+
+    Parameters
+    ----------
+    run : the name of a run in okl's home, the folder that it was to take, or its unfinished folder itself
+
+    Raises
+    ------
+    CheckpointError : there is none; the message names those that there are
+    """
+    place = place_of(run).absolute()
+    if not isinstance(place, Path) and place.exists() and not is_leftover(place):
+        raise CheckpointError(f"{place} is complete: there is nothing left to resume.")
+    path = local_folder(place)
+    if resumable(path):
+        return path
+    places = [path] if "/" in run else [path, okl_home() / "runs" / run]
+    for place in places:
+        if place.exists():
+            raise CheckpointError(f"{place} is complete: there is nothing left to resume.")
+        if found := [one for one in resumable_in(place.parent) if name_of(one) == place.name]:
+            return max(found, key=lambda one: max(latest.stat().st_mtime for latest in checkpoints_in(one)))
+    there = sorted({name_of(one) for place in places for one in resumable_in(place.parent)})
+    told = f"Those that can be: {', '.join(there)}." if there else "Train again without --resume."
+    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {told}")
+
+
+def begun_by(key: str, settings: TrainSettings) -> Path | None:
+    """The unfinished folder of a run that somebody began with a key; None if it left no checkpoint."""
+    for folder in resumable_in(local_folder(run_folder(settings)).parent):
+        with suppress(CheckpointError):  # somebody else's, damaged
+            if newest_head(folder).about["key"] == key:
+                return folder
+    return None
+
+
+def newest_head(folder: Path) -> Head:
+    """What the newest checkpoint of an unfinished run says of itself."""
+    return read_head(max(checkpoints_in(folder), key=lambda one: one.stat().st_mtime_ns))
+
+
+def settings_of(folder: Path) -> TrainSettings:
+    """The settings that an unfinished run was begun with.
+
+    Raises
+    ------
+    CheckpointError : the checkpoint is damaged, or of settings that this okl does not have
+    """
+    stored: Mapping[str, Any] = newest_head(folder).about["settings"]
+    unknown = sorted(set(stored) - set(TrainSettings.model_fields))
+    if unknown:
+        raise CheckpointError(
+            f"{folder} was begun with settings that this okl does not have: {', '.join(unknown)}. Go on with the okl "
+            "that it began with."
+        )
+    return settings_from(TrainSettings, dict(stored), str(folder))

@@ -1,0 +1,343 @@
+"""The report of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from okl.foundation.locations import typed_model
+from okl.report import page as report_page
+from okl.report.figures import Theme, add_axes, empty_figure, png
+from okl.report.format import aligned, flat, number, seconds
+from okl.report.page import Block, Grid, Picture, Section, Warned, Words
+
+# A comparison as text: the cells of its table, and what it comes to in sentences; all from the result alone.
+
+HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
+BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
+SIGNIFICANT = 0.05
+LOOSE_GAP = 10.0  # times the tolerance
+MORE_ITERATIONS = 10  # times those that did not suffice
+UNSOLVED = "*"
+
+
+def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """The rows of the table as text, a column each of HEADER; UNSOLVED marks gaps and tests of unfinished solutions."""
+    marks = [UNSOLVED if _unsolved(row, result["settings"]["tolerance"]) else "" for row in result["models"]]
+    return [_table_row(row, mark, mark or marks[0]) for row, mark in zip(result["models"], marks, strict=True)]
+
+
+def _unsolved(row: Mapping[str, Any], tolerance: float) -> bool:
+    return (row.get("relative_gap") or 0.0) > tolerance
+
+
+def _table_row(row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
+    if row["mean"] is None:
+        return [row["model"], "failed", *["-"] * 3, seconds(row["seconds"]), "-", "-"]
+    return [
+        row["model"],
+        percent(row["mean"], row["spread"]),
+        parameter_words(row),
+        row["bias"] if row["kind"] == "certified" else "-",
+        "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
+        seconds(row["seconds"]),
+        "best" if row["best"] else f"{-100 * row['difference'] + 0.0:.2f}",
+        "-" if row["best"] else f"{row['p_value']:.2g}{test_mark}",
+    ]
+
+
+def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """For each model that has both kinds of bias, the best mean of either, a column each of BIAS_HEADER."""
+    rows = []
+    for row in result["models"]:
+        found = row.get("biases") or {}
+        if "own" in found and "error-minimising" in found:
+            own, other = found["own"], found["error-minimising"]
+            difference = f"{100 * (other['mean'] - own['mean']):+.2f}"
+            cells = [percent(one["mean"], one["spread"]) for one in (own, other)]
+            rows.append([row["model"], *cells, difference])
+    return rows
+
+
+def parameter_words(row: Mapping[str, Any]) -> str:
+    """The chosen parameter.
+
+    >>> parameter_words({"kind": "certified", "parameter": "nu", "value": 0.25, "place": 0.4})
+    'nu 0.25'
+    """
+    if row["kind"] != "certified":
+        return "-"
+    if row["value"] is not None:
+        return f"{row['parameter']} {row['value']:.3g}"
+    if row["parameter"] == "C":
+        return f"C {row['place']:.3g}"
+    return f"{row['parameter']} of each class, at {row['place']:.3g}"
+
+
+def percent(mean: float, spread: float | None) -> str:
+    """A mean and its spread.
+
+    >>> percent(0.8512, 0.0034), percent(0.8512, None)
+    ('85.12 ± 0.34 %', '85.12 %')
+    """
+    return f"{100 * mean:.2f} %" if spread is None else f"{100 * mean:.2f} ± {100 * spread:.2f} %"
+
+
+def sentences(result: Mapping[str, Any]) -> list[str]:
+    """What was compared, how, and what came of it."""
+    data, settings, winner = result["dataset"], result["settings"], result["winner"]
+    parts = result["parts"]
+    how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} rows held out"
+    said = [
+        f"{len(result['models'])} models learnt to predict {data['target']} from {number(data['features'])} columns, "
+        f"judged by {how} on {_rows_of(result)} training rows, in "
+        f"{seconds(result['search_seconds'])}; everything together took {seconds(result['total_seconds'])}.",
+        winner_sentence(result),
+        f"It was learnt again from {number(winner['rows'])} rows{_certified(result)}{_test(result)}.",
+        f"p: {result['test_name']} against the best, two-sided, not corrected for how many there are. Chosen values "
+        "are the best ones on the very rows that the table reports, for every model alike. Seconds: of all fits of a "
+        "model added up, several of which may run at once.",
+    ]
+    if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
+        said.append(
+            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within "
+            f"{settings['iterations']} iterations: accuracy and p are those of an unfinished solution, and may change."
+        )
+    if len(result["rungs"]) > 1:
+        steps = ", ".join(number(rows) for rows in result["rungs"])
+        said.append(
+            f"All {settings['grid']} values of a model were tried on few rows, the better half of them on twice as "
+            f"many: {steps} training rows."
+        )
+    return said
+
+
+def warning_sentences(result: Mapping[str, Any]) -> list[str]:
+    """What a reader must not overlook."""
+    data, winner, tolerance = result["dataset"], result["winner"], result["settings"]["tolerance"]
+    warnings = []
+    best = result["models"][0]
+    if best["mean"] <= result["majority"]:
+        warnings.append(
+            f"The best model is not better than always naming the majority class ({percent(result['majority'], None)})."
+        )
+    if winner["rows"] < data["train_rows"]:
+        warnings.append(
+            f"The winner was learnt from a sample of {number(winner['rows'])} of {number(data['train_rows'])} rows, as "
+            f"many as fit {result['settings']['memory']:g} GiB. Raise --memory for more."
+        )
+    loose = [row for row in result["models"] if (row.get("relative_gap") or 0.0) > LOOSE_GAP * tolerance]
+    if loose:
+        names = ", ".join(f"{row['model']} ({row['relative_gap']:.1g})" for row in loose)
+        advice = "Ingest with --scale standard, or raise" if data["scale"] == "none" else "Raise"
+        more = MORE_ITERATIONS * result["settings"]["iterations"]
+        warnings.append(
+            f"Iterations ran out far above the relative gap of {tolerance:g}: {names}. {advice} --iterations, to "
+            f"{more} for example."
+        )
+    warnings += [f"{row['model']} failed: {row['note']}" for row in result["models"] if row["mean"] is None]
+    return warnings
+
+
+def text_summary(result: Mapping[str, Any]) -> str:
+    """Aligned lines for a terminal."""
+    lines = [*aligned([list(HEADER), *table_rows(result)]), *linear_note(result)]
+    said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
+    files = [f"Model: {result['model']}", f"Report: {result['run']}/report.html"]
+    return "\n".join([*lines, *said, *files, f"To use it: okl predict {typed_model(result)} ROWS --out SCORES"])
+
+
+def linear_note(result: Mapping[str, Any]) -> list[str]:
+    """Which models are linear in the inputs, beside the kernel ones of okl train; nothing where a map is under all."""
+    linear = [row["model"] for row in result["models"] if row["kind"] == "certified"]
+    if not linear or result["settings"]["frequencies"] is not None:
+        return []
+    who = "All" if len(linear) == len(result["models"]) else "Those with a gap" if len(linear) > 1 else linear[0]
+    verb = "is" if who == linear[0] else "are"
+    return [f"{who} {verb} linear in the inputs; --frequencies 400 compares them on random Fourier features."]
+
+
+def winner_sentence(result: Mapping[str, Any]) -> str:
+    """Which model is the best, and than which others that is more than chance."""
+    best, *others = result["models"]
+    judged = [row for row in others if row["mean"] is not None]
+    alike = [row["model"] for row in judged if row["p_value"] > SIGNIFICANT]
+    told = f"The best is {best['model']}, right in {percent(best['mean'], best['spread'])} of cases"
+    told += f" against {percent(result['majority'], None)} for the majority class"
+    if not judged:
+        return told + "."
+    if not alike:
+        than = "every other one" if len(judged) == len(others) else "every other one that did not fail"
+        return f"{told}, and significantly better than {than} (p <= {SIGNIFICANT})."
+    return f"{told}; not significantly better (p > {SIGNIFICANT}) than {', '.join(alike)}."
+
+
+def _rows_of(result: Mapping[str, Any]) -> str:
+    searched, there = result["search_rows"], result["dataset"]["train_rows"]
+    return f"all {number(there)}" if searched == there else f"{number(searched)} of {number(there)}"
+
+
+def _certified(result: Mapping[str, Any]) -> str:
+    proof = result["certificate"]
+    if proof is None:
+        return ""
+    told = f", within {proof['relative_gap']:.1e} of the least objective, which is certified"
+    tolerance = result["settings"]["tolerance"]
+    if not _unsolved(proof, tolerance):
+        return told
+    more = MORE_ITERATIONS * result["settings"]["iterations"]
+    return f"{told}, but not solved to the relative gap of {tolerance:g} (--iterations {more} takes it further)"
+
+
+def _test(result: Mapping[str, Any]) -> str:
+    test = result["test"]
+    if not test:
+        return ""
+    rows = number(result["dataset"]["test_rows"])
+    unseen = "" if result["settings"]["holdout"] == "test" else ", which took no part in the search,"
+    return f"; on the {rows} test rows{unseen} it is right in {percent(test['accuracy'], None)} of cases"
+
+
+# Pictures of a comparison: accuracy with its spread, model by model, and accuracy along each model's grid.
+
+BAR_HEIGHT, MARGIN_HEIGHT = 0.3, 1.1  # inches
+COLUMNS, PANEL = 3, (3.1, 2.1)
+
+
+class ComparisonPicture(NamedTuple):
+    """A picture to draw in a theme."""
+
+    title: str
+    draw: Callable[[Theme], bytes]
+
+
+def pictures_of(result: Mapping[str, Any]) -> list[ComparisonPicture]:
+    """Accuracies, and paths where there are any."""
+    found = [ComparisonPicture("Accuracy of each model", partial(draw_accuracies, result))]
+    if any(len(row["path"]) > 1 for row in result["models"]):
+        found.append(ComparisonPicture("Accuracy along each model's grid", partial(draw_paths, result)))
+    return found
+
+
+def draw_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
+    """Mean accuracy of each entrant with one standard deviation over folds, the best on top; the majority class."""
+    rows = [row for row in result["models"] if row["mean"] is not None][::-1]
+    figure = empty_figure(7.2, MARGIN_HEIGHT + BAR_HEIGHT * len(rows), theme)
+    axes = add_axes(figure, theme)
+    for height, row in enumerate(rows):
+        colour = theme.line if row["best"] else theme.ink
+        style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 5, "capsize": 3, "linestyle": ""}
+        axes.errorbar([100 * row["mean"]], [height], xerr=[100 * (row["spread"] or 0.0)], **style)
+    axes.axvline(100 * result["majority"], color=theme.other, linestyle="--", linewidth=1.2, label="majority class")
+    axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xlabel("% right")
+    axes.grid(axis="x", color=theme.faint, linewidth=0.6)
+    parts = result["parts"]
+    told = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
+    axes.set_title(f"Accuracy: {told}", loc="left", fontsize=10, color=theme.ink)
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8.5, loc="best")
+    return png(figure)
+
+
+def draw_paths(result: Mapping[str, Any], theme: Theme) -> bytes:
+    """Accuracy against the parameter, a panel a model; hollow where a value was given up on few rows."""
+    rows = [row for row in result["models"] if len(row["path"]) > 1]
+    lines = -(-len(rows) // COLUMNS)
+    figure = empty_figure(PANEL[0] * min(COLUMNS, len(rows)), PANEL[1] * lines + 0.3, theme)
+    for place, row in enumerate(rows, start=1):
+        axes = add_axes(figure, theme, (lines, min(COLUMNS, len(rows)), place))
+        _draw_path(axes, row, theme)
+        if (place - 1) % COLUMNS == 0:
+            axes.set_ylabel("% right")
+    return png(figure)
+
+
+def _draw_path(axes: Any, row: Mapping[str, Any], theme: Theme) -> None:
+    points = [(_abscissa(point), 100 * point["mean"], point["rows"]) for point in row["path"]]
+    points.sort()
+    most = max(rows for _, _, rows in points)
+    axes.plot([x for x, _, _ in points], [y for _, y, _ in points], color=theme.soft, linewidth=1.2)
+    for x, y, rows in points:
+        face = theme.line if rows == most else theme.ground
+        axes.plot([x], [y], marker="o", markersize=4, color=theme.line, markerfacecolor=face)
+    if row["parameter"] != "kappa" and points[0][0] > 0.0:
+        axes.set_xscale("log")
+    unit = "" if row["path"][0]["value"] is not None or row["parameter"] == "C" else ", share of its range"
+    axes.set_title(f"{row['model']}: {row['parameter']}{unit}", loc="left", fontsize=9, color=theme.ink)
+    axes.tick_params(which="both", colors=theme.ink, labelsize=7.5)
+    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
+
+
+def _abscissa(point: Mapping[str, Any]) -> float:
+    value = point["place"] if point["value"] is None else point["value"]
+    return float(value)
+
+
+# The report of a comparison: a self-contained page, and markdown for an artifact; pictures are inline in both.
+
+APART = ("models",)
+
+
+TableOfPage = tuple[str, Sequence[str], list[list[str]]]
+"""Title, names of the columns, rows of text."""
+
+
+class Page(NamedTuple):
+    """What a report says, whatever it is written as.
+
+    facts : names and nested values, for a last table of the page
+    """
+
+    title: str
+    sentences: Sequence[str]
+    warnings: Sequence[str]
+    tables: Sequence[TableOfPage]
+    pictures: Sequence[ComparisonPicture]
+    facts: Mapping[str, Any]
+
+
+def page_of(result: Mapping[str, Any]) -> Page:
+    """The report of a comparison of models."""
+    return Page(
+        title=f"{result['name']}: which model predicts {result['dataset']['target']} best",
+        sentences=sentences(result),
+        warnings=warning_sentences(result),
+        tables=_tables(result),
+        pictures=pictures_of(result),
+        facts={name: value for name, value in result.items() if name not in APART},
+    )
+
+
+def markdown_page(page: Page) -> str:
+    """Markdown, its pictures as PNG data URIs on light ground; without the last table."""
+    return report_page.markdown_page(page.title, _lead(page), _sections(page))
+
+
+def html_page(page: Page) -> str:
+    """One page without any outside reference; light or dark as the reader's system is."""
+    facts = Grid("All of it", (), [list(pair) for pair in flat(page.facts)], folded=True)
+    sections = [*_sections(page), Section("run", "Settings, data and the run", [facts])]
+    return report_page.html_page(page.title, _lead(page), sections)
+
+
+def _lead(page: Page) -> list[Block]:
+    return [*map(Words, page.sentences), *map(Warned, page.warnings)]
+
+
+def _sections(page: Page) -> list[Section]:
+    """What is drawn first, then what is told in tables, then what the page brings of its own."""
+    tables = [Grid(title, header, rows, wide=True) for title, header, rows in page.tables]
+    found = [
+        Section("pictures", "In pictures", [Picture(one.title, one.draw, wide=True) for one in page.pictures]),
+        Section("tables", "In figures", tables),
+    ]
+    return [section for section in found if section.blocks]
+
+
+def _tables(result: Mapping[str, Any]) -> list[TableOfPage]:
+    tables: list[TableOfPage] = [("Models", HEADER, table_rows(result))]
+    if rows := bias_rows(result):
+        tables.append(("Either bias, at its own best value", BIAS_HEADER, rows))
+    return tables

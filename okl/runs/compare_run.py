@@ -1,0 +1,315 @@
+"""The stages of a comparison run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from okl.data.executor import Rows
+from okl.data.manifest import open_dataset, peak_memory_bytes, provenance
+from okl.features.base import FeatureMap
+from okl.features.fourier import draw_fourier_map
+from okl.foundation.errors import DivergedError, OklError
+from okl.foundation.folders import check_published
+from okl.foundation.telemetry import NullObserver, Observer, perform
+from okl.foundation.types import Precision
+from okl.kernels import Gaussian
+from okl.models.file import Model, save_model
+from okl.report.format import scalars
+from okl.runs import compare_report, price
+from okl.runs.compare import (
+    Asked,
+    CompareSettings,
+    Entrant,
+    Grid,
+    KeptRun,
+    Sample,
+    Search,
+    Winner,
+    asked_of,
+    check_data,
+    entrants,
+    fit_winner,
+    folder_of,
+    is_certified,
+    make_grid,
+    map_choice,
+    refuse_options_of_paths,
+    signs_of_classes,
+    table_of,
+    test_name,
+    train_settings,
+    winner_of,
+    with_biases,
+)
+from okl.runs.compare_report import Page, page_of, text_summary
+from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.runs.plan import check_workers
+from okl.runs.precompile import compile_ahead as compile_solver
+from okl.runs.precompile import made_up_rows
+from okl.runs.price import PRICE_STAGES, PriceRun, best_trial, make_learner, measure
+from okl.runs.results import describe_data
+from okl.solvers.accelerated.fitting import path
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.online.constraints import Constraint, Covariance
+from okl.solvers.online.solver import SAMPLE_ROWS
+
+# Compiling ahead of a comparison what it will call, while its server starts anyway.
+
+ROWS, COLUMNS = 64, 4
+BRIEF_BOUND = 1e-3
+BRIEFLY = Fapg(max_iterations=25)  # beyond the tenth iteration, which backtracks, and a check or two
+
+
+def compile_ahead(settings: CompareSettings) -> None:
+    """Fit a few made-up rows by everyone who takes part; nothing where workers compile for themselves.
+
+    Machine code is cached on disk: it is the first comparison that would wait for it.
+    """
+    if settings.workers or settings.scheduler:
+        return
+    with suppress(OklError):  # of rows that nobody has; the run finds what is wrong with its own
+        schema = open_dataset(settings.data).schema
+        if settings.constraints:
+            _learn_briefly(made_up_rows(schema, train_settings(settings, "fogd")), settings.precision)
+            return
+        for name in entrants(settings):
+            if not is_certified(name):
+                compile_solver(train_settings(settings, name))
+        rows = made_up_rows(schema, train_settings(settings, "fogd"))
+        features = np.ascontiguousarray(rows.inputs[:ROWS, :COLUMNS])
+        _fit_briefly([name for name in entrants(settings) if is_certified(name)], features)
+
+
+def _fit_briefly(names: list[str], features: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> None:
+    signs = np.where(np.arange(len(features)) % 3 == 0, 1.0, -1.0)
+    rows = DenseRows(features, signs)
+    for name in names:
+        with suppress(OklError):
+            grid = make_grid(name, features, [signs], 1)
+            value = 0.01 if grid.parameter == "kappa" else grid.value(grid.places[0], 0, len(signs), grid.high(rows))
+            (point,) = path(name, rows, [value], BRIEFLY)
+            with_biases([point.solution.weights], [point.solution.bias], True, features, [signs])
+
+
+def _learn_briefly(rows: Rows, precision: Precision) -> None:
+    """FOGD with and without a limit, and the best weights, of made-up rows."""
+    inputs = np.ascontiguousarray(rows.inputs[:, :COLUMNS])
+    feature_map = draw_fourier_map(Gaussian(1.0), inputs.shape[1], ROWS, 0, precision)
+    columns = {"": inputs[:, 0].astype(np.float64)}
+    asked = Asked((Constraint(Covariance(""), -BRIEF_BOUND, BRIEF_BOUND),), 1.0)
+    for bound in (None, BRIEF_BOUND):
+        learner = make_learner(asked, bound, feature_map, feature_map.transform(inputs), columns)
+        predictor = learner.predictor(learner.learn(learner.start(), Rows(inputs, rows.targets)))
+        few = Rows(feature_map.transform(inputs[:ROWS]), rows.targets[:ROWS])
+        best_trial(learner, few, Rows(inputs[:ROWS], rows.targets[:ROWS]))
+        measure(asked.constraints, predictor, inputs, columns)
+
+
+# The story of a comparison: plan, search, learn the winner again, evaluate it, save it, report.
+
+COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
+
+
+@dataclass(eq=False)
+class ComparisonRun(KeptRun):
+    """One run: call the stages of COMPARE_STAGES in order, then `close`, whatever happened; it removes leftovers."""
+
+    def plan(self) -> dict[str, Any]:
+        """Read the sample, draw the map, lay out the grids, start workers."""
+        settings = self.settings
+        self._place.open()
+        self.data = self._open_data()
+        self.names = entrants(settings)
+        n_classes = max(2, len(self.data.schema.labels))
+        sample = self._sample(None)
+        self.feature_map, self.chosen = self._draw_map(sample)
+        self.sample = self._sample(self.feature_map)
+        rows = self.sample.all()
+        features, signs = self.sample.mapped(rows.inputs), signs_of_classes(rows.targets, n_classes)
+        grids = {name: make_grid(name, features, signs, settings.grid) for name in self.names if is_certified(name)}
+        self._search = Search(settings, self.sample, self.names, grids, n_classes)
+        return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
+
+    def search(self) -> dict[str, Any]:
+        """Try all values of all models."""
+        begun = time.perf_counter()
+        self.found = self._search.run(self._running(), self.observer.advance)
+        self._search_seconds = time.perf_counter() - begun
+        best = winner_of(self.found)
+        if best is None:
+            raise DivergedError(f"Every model failed; the first one: {self.found[0].failure}")
+        self.best: Entrant = best
+        self.table = table_of(self.found, self._test_share())
+        return {"winner": best.name, "mean": self.table[0]["mean"]}
+
+    def refit(self) -> dict[str, Any]:
+        """Learn the winner again."""
+        place, bias = self.best.choice()
+        grid: Grid = self.best.grid
+        self.winner: Winner = fit_winner(
+            self.settings,
+            self.data,
+            self.best.name,
+            grid,
+            grid.places[place],
+            bias,
+            self.feature_map,
+            self._running(),
+            self.observer.advance,
+        )
+        return {"rows": self.winner.rows, "certificate": self.winner.certificate}
+
+    def evaluate(self) -> dict[str, Any]:
+        """Measure the winner and the majority class on both splits."""
+        predictors = {"winner": self.winner.predictor, "majority": ConstantPredictor(self.data.schema)}
+        self.metrics: dict[str, dict[str, Any]] = {}
+        for split in ("train", "test"):
+            shards = self.data.split("train") if split == "train" else self.data.split("test")
+            if shards:
+                precision = self.settings.precision
+                tallies = predictor_tallies(self.data, shards, predictors, precision, self._running())
+                self.metrics[split] = {name: scalars(tally.report()) for name, tally in tallies.items()}
+        return {split: figures["winner"] for split, figures in self.metrics.items()}
+
+    def save(self) -> dict[str, Any]:
+        """Write the winner's model directory."""
+        row = self.table[0]
+        chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self._chosen()
+        model = Model(
+            self.data.schema,
+            self.winner.predictor,
+            self.settings.model_dump(mode="json"),
+            provenance(self.data, self.settings.seed) | {"chosen": chosen},
+        )
+        self.weights_sha256 = save_model(model, self._place.beside / "model")
+        return {"weights_sha256": self.weights_sha256}
+
+    def summary(self) -> str:
+        """The plain summary for a terminal."""
+        return text_summary(self._result)
+
+    def _page(self) -> Page:
+        return page_of(self._result)
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """One flat row an entrant."""
+        return [
+            {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
+            for row in self._result["models"]
+        ]
+
+    def _sample(self, feature_map: FeatureMap | None) -> Sample:
+        settings = self.settings
+        folds, holdout = settings.folds, settings.holdout
+        return Sample(self.data, settings.rows, settings.seed, settings.precision, folds, holdout, feature_map)
+
+    def _draw_map(self, sample: Sample) -> tuple[FeatureMap | None, dict[str, Any]]:
+        settings = self.settings
+        choice = map_choice(settings, self.names)
+        if choice is None:
+            return None, {}
+        few = sample.all().inputs[:SAMPLE_ROWS]
+        return choice.draw(self.data.schema, few, settings.seed, settings.precision)
+
+    def _chosen(self) -> dict[str, Any]:
+        """Of the winner, with the map if it learnt in it: an online solver has one of its own, or none."""
+        return (self.chosen if is_certified(self.best.name) else {}) | (self.winner.chosen or {})
+
+    def _test_share(self) -> float:
+        return self.sample.test_rows(0) / self.sample.train_rows()
+
+    def _collect(self) -> dict[str, Any]:
+        settings, schema, sample = self.settings, self.data.schema, self.sample
+        bias = self.best.choice()[1]
+        one = len(self.winner.values) == 1
+        return {
+            "model": str(self._place.folder / "model"),
+            "run": str(self._place.folder),
+            "name": settings.name or self._place.folder.name,
+            "winner": {
+                "model": self.best.name,
+                "parameter": self.table[0]["parameter"],
+                "value": self.winner.values[0] if one else None,
+                "values": list(self.winner.values),
+                "bias": bias,
+                "rows": self.winner.rows,
+                "chosen": self._chosen(),
+            },
+            "certificate": self.winner.certificate,
+            "models": self.table,
+            "majority": max(schema.class_counts) / sum(schema.class_counts),
+            "test_name": test_name(sample.n_parts),
+            "parts": sample.n_parts,
+            "search_rows": len(sample.all().targets),
+            "rungs": list(self._search.steps()),
+            "judged_rows": sum(sample.test_rows(number) for number in range(sample.n_parts)),
+            **self.metrics_of_splits(),
+            "weights_sha256": self.weights_sha256,
+            "search_seconds": self._search_seconds,
+            "total_seconds": time.perf_counter() - self._begun,
+            "peak_memory_bytes": peak_memory_bytes(),
+            "workers": self._running().n_workers,
+            "settings": settings.model_dump(mode="json"),
+            "dataset": describe_data(self.data, self._data_folder()),
+        }
+
+    def metrics_of_splits(self) -> dict[str, Any]:
+        """Of the winner on both splits, and of the majority class."""
+        figures = {split: self.metrics.get(split, {}) for split in ("train", "test")}
+        baselines = {split: found.get("majority") for split, found in figures.items()}
+        return {split: found.get("winner") for split, found in figures.items()} | {"baselines": {"majority": baselines}}
+
+
+# Which comparison the settings mean: of models, or of bounds of a constraint.
+
+
+def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Compare in this process (and on Dask if the settings say so), without Prefect.
+
+    Returns
+    -------
+    what `okl compare --json` prints: of models models (the table), winner, certificate, test, model (its folder), run,
+    ...; with a constraint path (a row a bound), run, ...
+
+    Raises
+    ------
+    OklError : one sentence that says what is wrong; nothing half-written stays
+    """
+    check(settings)
+    return perform(open_run(settings, observer or NullObserver()), stages_of(settings))
+
+
+def check(settings: CompareSettings) -> None:
+    """Refuse what can be known to be wrong without reading rows, starting a server or starting workers."""
+    check_workers(settings)
+    if settings.constraints:
+        asked_of(settings)
+    else:
+        refuse_options_of_paths(settings)
+        entrants(settings)
+    check_data(settings)
+    check_published(folder_of(settings))
+
+
+def open_run(settings: CompareSettings, observer: Observer) -> ComparisonRun | PriceRun:
+    """The run that is meant; nothing has begun."""
+    return PriceRun(settings, observer) if settings.constraints else ComparisonRun(settings, observer)
+
+
+def stages_of(settings: CompareSettings) -> tuple[str, ...]:
+    """Names of its stages, in order."""
+    return PRICE_STAGES if settings.constraints else COMPARE_STAGES
+
+
+def summary_text(result: Mapping[str, Any]) -> str:
+    """Aligned lines for a terminal."""
+    if result.get("kind") == "constraint path":
+        return price.text_summary(result)
+    return compare_report.text_summary(result)

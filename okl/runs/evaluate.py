@@ -1,0 +1,229 @@
+"""Evaluation of predictors on a split of a data set or on labelled rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.executor import Execution
+from okl.data.manifest import is_dataset, open_dataset
+from okl.data.order import plan_windows
+from okl.data.reading import load_window
+from okl.distributed import open_for
+from okl.features.predictors import Predictor
+from okl.foundation.errors import DataError
+from okl.foundation.settings import WhereSettings
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.types import FloatArray, Precision
+from okl.metrics.counts import Tally, measure, merge, merge_named
+from okl.models.file import Model
+from okl.models.inputs import learnt_among, prepare_rows, read_as
+from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
+from okl.models.registry import REGISTRY, load, pinned
+from okl.runs.plan import check_workers
+
+# How good predictors are on a split of a data set: one pass, shard by shard, for all of them at once.
+
+EVALUATION_WINDOW_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureShard:
+    """Work on one shard: score its rows with every predictor and tally how far off they are."""
+
+    data: Dataset
+    predictors: Mapping[str, Predictor]
+    precision: Precision
+
+    def __call__(self, shard: Shard) -> dict[str, Tally]:
+        """Tallies of one shard, by the predictors' names."""
+        schema = self.data.schema
+        tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
+        for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
+            rows = load_window(self.data, window, self.precision)
+            targets = in_own_unit(schema, rows.targets)
+            for name, predictor in self.predictors.items():
+                scores = in_own_unit(schema, predictor.scores(rows.inputs))
+                tallies[name].append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
+        return {name: merge(parts) for name, parts in tallies.items()}
+
+
+def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
+    """Regression scores or targets with the target's scaling undone; anything else as it is."""
+    shift, factor = schema.target_shift_and_factor
+    if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
+        return values
+    return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
+
+
+def target_range(schema: Schema) -> tuple[float, float] | None:
+    """Lowest and highest training target, for the picture of predicted against true; None for classes."""
+    statistics = schema.target_statistics
+    return None if schema.task != "regression" or statistics is None else (statistics.minimum, statistics.maximum)
+
+
+def predictor_tallies(
+    data: Dataset,
+    shards: Sequence[Shard],
+    predictors: Mapping[str, Predictor],
+    precision: Precision,
+    execution: Execution,
+) -> dict[str, Tally]:
+    """Tallies of every predictor over all rows of some shards, added up in the order of the shards."""
+    return merge_named(execution.map(MeasureShard(data, predictors, precision), shards))
+
+
+def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
+    """A report whose squared_loss is in the unit that is learnt (the scaled target), like the progressive one.
+
+    mse, mae and r2 stay in the target's own unit.
+    """
+    if report.get("squared_loss") is None:
+        return report
+    factor = schema.target_shift_and_factor[1]
+    return report | {"squared_loss": report["squared_loss"] * factor * factor}  # the square alone may leave floats
+
+
+def constant_scores(schema: Schema, rows: int) -> FloatArray:
+    """Scores of the predictor that knows the training targets only: their majority class (the first on a tie) or mean.
+
+    Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
+
+    Raises
+    ------
+    DataError : the schema holds no class counts or target statistics
+    """
+    if schema.task == "regression":
+        if schema.target_statistics is None:
+            raise DataError(f"The schema holds no statistics of the target {schema.target!r}. Ingest the data again.")
+        return np.full(rows, schema.target_statistics.mean)
+    if not schema.class_counts:
+        raise DataError(f"The schema holds no class counts of the target {schema.target!r}. Ingest the data again.")
+    majority = int(np.argmax(schema.class_counts))
+    if schema.task == "binary":
+        return np.full(rows, 1.0 if majority == 1 else -1.0)
+    scores = np.zeros((rows, schema.n_outputs))
+    scores[:, majority] = 1.0
+    return scores
+
+
+@dataclass(frozen=True)
+class ConstantPredictor:
+    """Predicts the majority class, or the mean, of the training rows: what any model must beat."""
+
+    schema: Schema
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs, which it ignores."""
+        return self.schema.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores a row."""
+        return self.schema.n_outputs
+
+    @property
+    def precision(self) -> Precision:
+        """Of its scores."""
+        return "float64"
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """The same scores for every row, (rows,) or (rows, n_classes)."""
+        scores = constant_scores(self.schema, len(inputs))
+        shift, factor = self.schema.target_shift_and_factor
+        return (scores - shift) * factor if self.schema.task == "regression" else scores
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Nothing to store."""
+        return {}
+
+    def describe(self) -> dict[str, str]:
+        """What it is, as JSON."""
+        return {"kind": "constant"}
+
+
+# Measuring a saved model on labelled rows: a split of a data set, or a source that has the target column.
+
+
+class EvaluateSettings(WhereSettings):
+    """Which model to measure on which labelled rows."""
+
+    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    registry: str | None = Field(None, description=REGISTRY)
+    source: str = Field(description="data set, or raw rows with the model's target column")
+    split: Literal["test", "train", "all"] = Field(
+        "test", description="of a data set; all rows where there is no split"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurePiece:
+    """Work on one piece with labels: score its rows and tally how far off they are."""
+
+    model: Model
+
+    def __call__(self, piece: TablePiece) -> list[Tally]:
+        """One tally, or none for a piece whose rows all miss a value."""
+        schema, tallies = self.model.schema, []
+        for source in read_table(piece, [*schema.source_columns, schema.target]):
+            raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
+            assert raw.targets is not None
+            kept = slice(None) if raw.complete is None else raw.complete
+            scores = in_own_unit(schema, self.model.predictor.scores(raw.inputs[kept]))
+            targets = in_own_unit(schema, raw.targets[kept])
+            tallies.append(measure(schema.task, scores, targets, schema.n_outputs, target_range(schema)))
+        return [merge(tallies)] if tallies else []
+
+
+def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Measure a saved model on a split of a data set, or on all rows of a source that has the target column.
+
+    Returns
+    -------
+    model, source, split, rows, seconds, metrics: what `okl evaluate --json` prints; learnt_rows: how many of the rows
+    the model is known to have learnt from
+
+    Raises
+    ------
+    OklError : rows that do not fit the model; a label never seen in training
+    """
+    observer = observer or NullObserver()
+    begun, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
+    model = load(chosen, settings.registry)
+    check_workers(settings)
+    data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
+    pieces = table_pieces(settings.source, model.schema) if data is None else ()
+    if data is None:
+        check_pieces(model.schema, pieces, settings.source, with_targets=True)
+    with open_for(settings) as execution:
+        observer.stage("evaluate")
+        if data is None:
+            split, parts = "all", execution.map(MeasurePiece(model), pieces)
+            tally = merge(tally for part in parts for tally in part)
+        else:
+            split, shards = _shards_of(data, settings.split)
+            tally = predictor_tallies(data, shards, {"model": model.predictor}, model.precision, execution)["model"]
+    return {
+        "model": chosen,
+        "source": settings.source,
+        "split": split,
+        "rows": tally.rows,
+        "seconds": time.perf_counter() - begun,
+        "metrics": learnt_unit(model.schema, tally.report()),
+        "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
+    }
+
+
+def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
+    """The shards to measure on and what to call them; all of them where there is no split."""
+    if split == "all" or not data.split("test"):
+        return "all", list(data.shards)
+    return split, list(data.split(split))

@@ -1,0 +1,506 @@
+"""Explanation of a saved model and permutation importance of its columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from okl.data.dataset import Schema, origins
+from okl.data.executor import Rows
+from okl.data.manifest import is_dataset, open_dataset
+from okl.data.reading import sample_rows
+from okl.distributed.local import default_threads
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place, place_of
+from okl.foundation.settings import TrainSettings, WhereSettings
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.types import FloatArray, Precision
+from okl.metrics.counts import predicted_classes
+from okl.models.file import Model, load_model
+from okl.models.inputs import learnt_among, prepare_rows, read_as
+from okl.models.pieces import check_pieces, read_table, table_pieces
+from okl.models.registry import (
+    REGISTRY,
+    Registry,
+    find_version,
+    is_of_retraining,
+    is_reference,
+    learnt_rows,
+    meant,
+    rows_of,
+)
+from okl.report.format import METRIC_NAMES, SPLIT_NAMES, aligned, number
+from okl.runs.evaluate import in_own_unit
+
+# A seeded sample of labelled raw rows, ready for a model, from a source of any length.
+
+
+def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
+    """A uniform sample without replacement of the rows that miss nothing; all of them if there are no more.
+
+    All rows are read, and at most n_rows of them and a batch are held: each has a random key, and the least are kept.
+
+    Raises
+    ------
+    DataError : columns are missing or of another kind; no row is complete; a label never seen in training
+    """
+    schema = model.schema
+    pieces = table_pieces(source, schema)
+    check_pieces(schema, pieces, source, with_targets=True)
+    random = np.random.default_rng((seed, 0x5A3B1E))
+    keys = np.empty(0)
+    inputs = np.empty((0, schema.n_features), dtype=model.precision)
+    targets = np.empty(0)
+    for piece in pieces:
+        for batch in read_table(piece, [*schema.source_columns, schema.target]):
+            raw = prepare_rows(schema, batch, model.precision, with_targets=True)
+            assert raw.targets is not None
+            drawn = random.random(len(raw.targets))
+            drawn[slice(0) if raw.complete is None else ~raw.complete] = np.inf
+            keys = np.concatenate([keys, drawn])
+            least = np.sort(np.argsort(keys, kind="stable")[:n_rows])
+            least = least[np.isfinite(keys[least])]
+            keys = keys[least]
+            inputs = np.concatenate([inputs, raw.inputs])[least]
+            targets = np.concatenate([targets, raw.targets])[least]
+    if not len(targets):
+        raise DataError(f"{source}: no row holds all its values. Give rows that do.")
+    return Rows(inputs, targets)
+
+
+# Permutation importance: how much worse a model gets when a column's values are dealt out to other rows.
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Of one source column.
+
+    rise : mean of error with the column permuted, minus error; in mistake rate, or mean squared error in the target's
+        unit squared
+    spread : standard deviation of the rises over the permutations
+    """
+
+    column: str
+    rise: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Importances:
+    """Of all source columns, the largest first; error : of the rows as they are."""
+
+    rows: int
+    repeats: int
+    error: float
+    columns: tuple[Importance, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Rows, repeats, error, and the columns."""
+        shown = [{"column": one.column, "rise": one.rise, "spread": one.spread} for one in self.columns]
+        return {"rows": self.rows, "repeats": self.repeats, "error": self.error, "columns": shown}
+
+
+def permutation_importance(
+    model: Model,
+    inputs: FloatArray,
+    targets: FloatArray,
+    repeats: int = 5,
+    seed: int = 0,
+    n_threads: int = 1,
+    advance: Callable[[int, int], None] = lambda done, total: None,
+) -> Importances:
+    """Permute the values of each source column among the rows, and see how much the error rises.
+
+    All inputs that come of one source column (its categories, the parts of a date) move together. Of two columns that
+    say the same, either alone may look useless.
+
+    Parameters
+    ----------
+    inputs : (rows, n_features), scaled; targets : (rows,) as in `okl.data.reading.Rows`; rows that were not learnt
+    repeats : permutations a column, at least 1; seed : of the permutations
+    advance : told columns done, and all
+
+    Raises
+    ------
+    DataError : fewer than two rows
+
+    Source: Breiman, Machine Learning 45, 2001, section 10; on any model as in Fisher, Rudin & Dominici, JMLR 20(177),
+    2019, section 3.2.
+    """
+    if len(inputs) < 2:
+        raise DataError(f"{len(inputs)} rows came to be explained on, but values are dealt out among at least two.")
+    schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
+    total = _total(model, inputs, targets, n_threads)
+    source = np.array(origins(schema.features, schema.encodings))
+    permuted = inputs.copy()
+    found = []
+    for index, column in enumerate(schema.source_columns):
+        group = np.flatnonzero(source == column)
+        rises = np.empty(repeats)
+        for repeat in range(repeats):
+            permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
+            rises[repeat] = _total(model, permuted, targets, n_threads) - total
+        permuted[:, group] = inputs[:, group]
+        # counts of mistakes are whole, so what cancels is 0; means of them would leave 1e-17
+        found.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
+        advance(index + 1, len(schema.source_columns))
+    found.sort(key=lambda one: -one.rise)
+    return Importances(n_rows, repeats, total / n_rows, tuple(found))
+
+
+def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int) -> float:
+    return float(_mistakes(model.schema, model.predictor.scores(inputs, n_threads), targets).sum())
+
+
+def _mistakes(schema: Schema, scores: FloatArray, targets: FloatArray) -> NDArray[Any]:
+    if schema.task == "regression":
+        squares: NDArray[Any] = (in_own_unit(schema, scores) - in_own_unit(schema, targets)) ** 2
+        return squares
+    true = targets.astype(np.int64) if schema.task == "multiclass" else (targets > 0).astype(np.int64)
+    mistakes: NDArray[Any] = predicted_classes(scores) != true
+    return mistakes
+
+
+# `okl explain`: everything that is known of a saved model, and what its columns are worth on a sample of rows.
+
+TOLD = ("test", "progressive", "train", "certificate", "dataset")  # of what a run wrote down
+
+
+class ExplainSettings(BaseModel):
+    """Which model, on which rows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    registry: str | None = Field(None, description=REGISTRY)
+    source: str | None = Field(None, description="labelled rows, raw or a data set; none: the data set of its run")
+    rows: int = Field(5000, ge=2, description="sampled rows that values are dealt out among")
+    repeats: int = Field(5, ge=1, description="permutations of each column")
+    seed: int = Field(0, ge=0, description="of the sample and the permutations")
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A model, where it lies, and what is kept with it: a version's lineage, a run's result; {} where there is none."""
+
+    model: Model
+    named: str
+    folder: Place
+    lineage: Mapping[str, Any]
+    result: Mapping[str, Any]
+
+
+def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict[str, Any]:
+    """Tell what a model is.
+
+    Returns
+    -------
+    model, folder, what (its parts), schema (task, target, columns, labels), configuration, provenance; lineage of a
+    registered version; figures and certificate that its run wrote down; judged, of a retrained version: rows, shards,
+    challenger (figures of this model), champion (those of the one before), against (its name); importance, or why
+    there is none
+
+    Raises
+    ------
+    OklError : the model cannot be read, or the rows do not fit it
+    """
+    observer = observer or NullObserver()
+    known = _known(settings)
+    schema = known.model.schema
+    told: dict[str, Any] = {
+        "model": known.named,
+        "folder": str(known.folder),
+        "what": describe_predictor(known.model),
+        "task": schema.task,
+        "target": schema.target,
+        "labels": list(schema.labels),
+        "columns": list(schema.source_columns),
+        "inputs": schema.n_features,
+        "scale": schema.scale,
+        "missing": schema.missing,
+        "configuration": known.model.configuration,
+        "provenance": known.model.provenance,
+        "lineage": dict(known.lineage) or None,
+        **_written(known.result),
+    }
+    found, where = _importances(settings, known, observer)
+    return told | {"importance": found.as_json() | {"on": where} if found else None, "no_importance": where}
+
+
+def describe_predictor(model: Model) -> dict[str, Any]:
+    """Kind, kernel, map and size of what scores rows."""
+    arrays = model.predictor.arrays()
+    return model.predictor.describe() | {
+        "precision": model.precision,
+        "outputs": model.predictor.n_outputs,
+        "numbers": sum(int(array.size) for array in arrays.values()),
+        "shapes": {name: list(array.shape) for name, array in sorted(arrays.items())},
+    }
+
+
+def _known(settings: ExplainSettings) -> Known:
+    named = meant(settings.model, settings.registry)
+    if is_reference(named):
+        version = find_version(named, settings.registry)
+        line = Registry(settings.registry).model(version.name).ancestry(version)
+        learnt = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
+        lineage = {"version": version.number, **learnt, **version.lineage.as_json()}
+        folder = version.model_folder
+        return Known(version.load(), str(version), folder, lineage, _result_beside(folder))
+    folder = place_of(named)
+    return Known(load_model(named), named, folder, {}, _result_beside(folder.absolute()))
+
+
+def _result_beside(folder: Place) -> dict[str, Any]:
+    """What the run of a model wrote down; {} for a model that was taken elsewhere."""
+    try:
+        read = json.loads((folder.parent / "result.json").read_text(encoding="utf-8"))
+    except (OSError, DataError, ValueError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _written(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a result: of a run by its splits, of a retraining what it was judged by."""
+    if not is_of_retraining(result):
+        return {name: result.get(name) for name in TOLD} | {"judged": None}
+    overall = (result.get("decision") or {}).get("overall") or {}
+    against = f"{result.get('model')}@{result['parent']}" if result.get("parent") else None
+    judged = {"rows": overall.get("rows"), "shards": result["judged_on"], "against": against}
+    told = {"certificate": result.get("certificate"), "judged": judged | dict(result.get("metrics") or {})}
+    return dict.fromkeys(TOLD) | told
+
+
+def _importances(settings: ExplainSettings, known: Known, observer: Observer) -> tuple[Importances | None, str]:
+    """Importances and the rows they are of, or None and why."""
+    source = settings.source
+    if source is None:
+        kept = (known.result.get("dataset") or {}).get("folder")
+        if not kept or not is_dataset(kept):
+            return None, "Columns are weighed on labelled rows: name a source that has the target."
+        source = str(kept)
+    observer.stage("explain")
+    rows, where = _rows(settings, known.model, source)
+    n_threads = default_threads()
+    found = permutation_importance(
+        known.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
+        lambda done, total: observer.advance(done, total, {}),
+    )  # fmt: skip
+    return found, where
+
+
+def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
+    """A sample: of the test rows of a data set, if it has such, or of a source."""
+    if not is_dataset(source):
+        learnt = learnt_among(model.provenance, source)
+        flattered = f", a source that the model learnt {learnt:,} rows of" if learnt else ""
+        return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}{flattered}"
+    data = read_as(open_dataset(source), model.schema)
+    split = "test" if data.split("test") else "train"
+    taken = sample_rows(data, split, settings.rows, settings.seed, model.precision)  # type: ignore[arg-type]
+    return taken, f"{split} rows of {source}"
+
+
+# An explanation as text: facts, figures, and a bar for each column.
+
+MOST_COLUMNS = 20
+BAR = 30  # characters of the longest bar
+PLACES = {*WhereSettings.model_fields, "data", "out", "name"}
+
+
+def explanation_text(told: Mapping[str, Any]) -> str:
+    """Of `okl.runs.explain.explain`."""
+    parts = [_what(told), _figures(told), _certificate(told), _lineage(told), _importance(told)]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _what(told: Mapping[str, Any]) -> list[str]:
+    labels = ", ".join(map(str, told["labels"][:8])) + (", ..." if len(told["labels"]) > 8 else "")
+    columns = told["columns"]
+    inputs = "" if told["inputs"] == len(columns) else f", {told['inputs']:,} inputs"
+    facts = {
+        "predicts": f"{told['target']} ({told['task']}{': ' + labels if labels else ''})",
+        "from": f"{len(columns):,} columns{inputs}; scaling {told['scale']}, missing values: {told['missing']}",
+        "scores by": predictor_sentence(told["what"]),
+        "learnt with": settings_text(told["configuration"], told["provenance"].get("chosen") or {}),
+        "chosen": _chosen(told["provenance"].get("chosen") or {}),
+        "learnt from": _origin(told["provenance"], (told.get("lineage") or {}).get("learnt_rows")),
+    }
+    if told["task"] == "binary":
+        below, above = told["labels"]
+        facts["scores by"] += f"; a score below 0 says {below}, others {above}"
+    return [str(told["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
+
+
+def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
+    """The solver, and what is not as it is by default; of the winner of a comparison, what it has of a run's settings.
+
+    >>> settings_text({"solver": "fogd", "frequencies": 50, "passes": 1, "data": "rows"}, {})
+    'solver fogd, frequencies 50'
+    >>> settings_text({"models": ["c-svm", "dwd"], "folds": 3, "seed": 7}, {"model": "dwd"})
+    'solver dwd, seed 7'
+    """
+    usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name not in PLACES}
+    given = {name: value for name, value in _scalars(configuration) if name in usual and value != usual[name]}
+    solver = configuration.get("solver", chosen.get("model"))
+    return ", ".join(f"{name} {number(value)}" for name, value in ({"solver": solver} | given).items())
+
+
+def _chosen(chosen: Mapping[str, Any]) -> str:
+    """What was found while learning, each with its reason where one is kept."""
+    reasons = {name: value for name, value in chosen.items() if name.endswith("_reason")}
+    told = [(name, value) for name, value in _scalars(chosen) if name not in reasons]
+    return ", ".join(
+        f"{name} {number(value)}" + (f" ({chosen[f'{name}_reason']})" if f"{name}_reason" in reasons else "")
+        for name, value in told
+    )
+
+
+def _origin(provenance: Mapping[str, Any], learnt_rows: int | None) -> str:
+    """learnt_rows : of a registered version with those that its ancestors learnt, where it went on from them."""
+    rows, sha256 = provenance.get("train_rows"), (provenance.get("data_sha256") or "")[:16]
+    told = f"{number(rows)} rows" if rows else ""
+    if rows and learnt_rows and rows < learnt_rows:
+        told = f"{number(learnt_rows)} rows, {number(rows)} of them new"
+    versions = ", ".join(f"{name} {value}" for name, value in (provenance.get("versions") or {}).items())
+    parts = {"{}": told, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
+    return ", ".join(pattern.format(value) for pattern, value in parts.items() if value)
+
+
+def _scalars(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in values.items() if isinstance(value, bool | int | float | str)]
+
+
+def predictor_sentence(what: Mapping[str, Any]) -> str:
+    """What scores rows, in a few words.
+
+    >>> kernel = {"name": "gaussian", "bandwidth": 2.0}
+    >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
+    ...                     "precision": "float32", "numbers": 600})
+    '100 support vectors, gaussian kernel (bandwidth 2), 600 numbers of float32'
+    >>> own = {"kind": "extension", "name": "binning", "version": 1, "origin": "binning.py 0123456789ab"}
+    >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
+    ...                     "numbers": 300})
+    '64 columns of the map binning (binning.py 0123456789ab), 300 numbers of float32'
+    >>> predictor_sentence({"kind": "linear", "map": {"kind": "standardised-linear"}, "precision": "float32",
+    ...                     "shapes": {"weights": [1, 33], "offsets": [1]}, "numbers": 98})
+    'a linear model of the inputs: 33 weights, 1 offset, 64 numbers that scale the inputs; float32'
+    """
+    size = f"{what['numbers']:,} numbers of {what['precision']}"
+    if what["kind"] == "expansion":
+        return f"{what['shapes']['supports'][0]:,} support vectors, {_kernel(what['kernel'])}, {size}"
+    kind, shapes = what["map"]["kind"], what["shapes"]
+    if kind == "standardised-linear":
+        n_weights, n_offsets = prod(shapes["weights"]), prod(shapes.get("offsets", [0]))
+        offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
+        scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
+        return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
+    if kind == "extension":
+        return f"{shapes['weights'][1]:,} columns of the map {what['map']['name']} ({what['map']['origin']}), {size}"
+    if kind == "nystrom":
+        parts = f"a Nystrom map of {shapes['map.landmarks'][0]:,} landmarks and rank {shapes['map.projection'][1]:,}"
+    else:
+        n_frequencies = shapes["weights"][1] // 2
+        parts = f"{n_frequencies:,} {'structured' if kind == 'structured' else 'random'} Fourier frequencies"
+    return f"{parts}, {_kernel(what['map']['kernel'])}, {size}"
+
+
+def _kernel(kernel: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{name} {number(value)}" for name, value in kernel.items() if name != "name")
+    return f"{kernel['name']} kernel" + (f" ({given})" if given else "")
+
+
+def _figures(told: Mapping[str, Any]) -> list[str]:
+    if told.get("judged"):
+        return _judged(told["judged"], told["task"])
+    rows = [
+        [SPLIT_NAMES[split], METRIC_NAMES[metric], number(value)]
+        for split in SPLIT_NAMES
+        for metric, value in (told.get(split) or {}).items()
+        if metric in METRIC_NAMES and isinstance(value, int | float)
+    ]
+    return aligned(rows) if rows else []
+
+
+def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
+    """Of a retraining: this model beside what was champion before it, on the same reserved rows."""
+    other = judged["against"] or ("the mean" if task == "regression" else "majority class")
+    own, before = judged.get("challenger") or {}, judged.get("champion") or {}
+    rows = [
+        [METRIC_NAMES[metric], number(value), number(before.get(metric))]
+        for metric, value in own.items()
+        if metric in METRIC_NAMES and isinstance(value, int | float)
+    ]
+    if not rows:
+        return []
+    shards = len(judged["shards"])
+    where = f"on {number(judged['rows'])} reserved rows of {shards:,} shard{'' if shards == 1 else 's'}"
+    return aligned([[where, "this model", other], *rows])
+
+
+def _certificate(told: Mapping[str, Any]) -> list[str]:
+    proof = told.get("certificate")
+    if not proof:
+        return []
+    facts = [[name, number(value)] for name, value in _scalars(proof) if value != ""]
+    return ["certificate", *aligned(facts)]
+
+
+def _lineage(told: Mapping[str, Any]) -> list[str]:
+    lineage = told.get("lineage")
+    if not lineage:
+        return []
+    n_shards, how = len(lineage["shards"]), str(lineage["environment"].get("how") or "")
+    new = f"{n_shards:,} shard{'' if n_shards == 1 else 's'}, {lineage['rows']:,} rows"
+    facts = {
+        "version": number(lineage["version"]),
+        "parent": number(lineage["parent"]),
+        "new" if how or lineage["parent"] else "learnt": new,
+        "how": how,
+        "published": str(lineage["decision"].get("reason") or ""),
+    }
+    return ["lineage", *aligned([[name, value] for name, value in facts.items() if value])]
+
+
+def _importance(told: Mapping[str, Any]) -> list[str]:
+    if not told.get("importance"):
+        return [str(told["no_importance"])]
+    error = "squared error" if told["task"] == "regression" else "mistake rate"
+    return importance_lines(told["importance"], error, told["what"]["precision"])
+
+
+def importance_lines(found: Mapping[str, Any], error: str, precision: Precision) -> list[str]:
+    """Of `Importances.as_json`, on the rows that it names: a head, and a line a column.
+
+    error : what is told, for people; precision : of the scores, whose rounding is no rise
+    """
+    columns = found["columns"][:MOST_COLUMNS]
+    nought = float(np.finfo(precision).eps) * found["error"]
+    largest = max((one["rise"] for one in columns), default=0.0)
+    rows = [
+        [
+            one["column"],
+            "0" if abs(one["rise"]) <= nought else f"{one['rise']:+.4g}",
+            f"+- {one['spread'] if one['spread'] > nought else 0.0:.2g}",
+            _bar(one["rise"], largest) if one["rise"] > nought else "",
+        ]
+        for one in columns
+    ]
+    hidden = len(found["columns"]) - len(columns)
+    more = [f"and {hidden:,} columns that matter less"] if hidden > 0 else []
+    head = (
+        f"what permuting a column adds to the {error} ({found['error']:.4g} on {found['rows']:,} {found['on']}; "
+        f"{found['repeats']} times each)"
+    )
+    return [head, *aligned(rows), *more]
+
+
+def _bar(rise: float, largest: float) -> str:
+    return "#" * round(BAR * rise / largest) if largest > 0.0 and rise > 0.0 else ""

@@ -1,0 +1,71 @@
+"""Past runs, listed with their results."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from okl.foundation.locations import okl_home
+from okl.report.assessment import MEASURED, judge
+from okl.report.format import aligned, metric_name, number, rate, seconds
+
+RESULT = "result.json"
+
+
+def past_runs(most: int | None = None) -> list[dict[str, Any]]:
+    """Complete runs, the newest first: name, solver, data, rows, error, constant, seconds.
+
+    split, metric : what the error is of, and which it is; constant : that of the majority class or the mean there.
+    Runs are told from other folders by the result that they leave; one that cannot be read is left out.
+
+    Parameters
+    ----------
+    most : how many to look at; None: all
+    """
+    folders = (okl_home() / "runs").glob(f"*/{RESULT}")
+    found = []
+    for file in sorted(folders, key=os.path.getmtime, reverse=True)[:most]:
+        try:
+            found.append(_told(json.loads(file.read_text(encoding="utf-8")), file.parent))
+        except (OSError, ValueError, AttributeError):  # removed meanwhile, or no result of okl's
+            continue
+    return found
+
+
+def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Of `past_runs`, a line each; what runs were measured on differs where their test rows do."""
+    if not runs:
+        return f"no run is in {okl_home() / 'runs'} yet: okl train makes one"
+    rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
+    for one in runs:
+        errors = [_error(one, one["error"]), _error(one, one["constant"])]
+        measured = f"{metric_name(one['metric']).lower()} {MEASURED[one['split']]}"
+        learnt = [number(one["rows"]), errors[0], measured, errors[1], seconds(one["seconds"])]
+        rows.append([one["name"], one["solver"] or "-", Path(one["data"]).name or "-", *learnt])
+    return "\n".join([str(okl_home() / "runs"), *aligned(rows)])
+
+
+def _told(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    settings, data, verdict = result.get("settings") or {}, result.get("dataset") or {}, judge(result)
+    return {
+        "name": folder.name,
+        "folder": str(folder),
+        "solver": settings.get("solver") or (result.get("winner") or {}).get("model"),
+        "data": str(settings.get("data") or ""),
+        "data_sha256": data.get("sha256"),
+        "rows": result.get("rows") or data.get("train_rows"),
+        "split": verdict.split,
+        "metric": verdict.metric,
+        "error": verdict.error,
+        "constant": verdict.constant,
+        "seconds": result.get("total_seconds"),
+    }
+
+
+def _error(one: Mapping[str, Any], error: float | None) -> str:
+    if error is None:
+        return "-"
+    return rate(error) if one["metric"] == "mistake_rate" else number(error)

@@ -1,0 +1,213 @@
+"""Prediction with a saved model, from files and from streams."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow.csv as pacsv
+from pydantic import Field
+
+from okl.data.ingest.files import packed_ending
+from okl.data.ingest.sources import rewritten
+from okl.distributed import open_for
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.folders import RunFolder, check_published, run_place
+from okl.foundation.locations import place_of
+from okl.foundation.settings import WhereSettings
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.models.file import Model
+from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
+from okl.models.registry import REGISTRY, load, pinned
+from okl.runs.plan import check_workers
+
+# Scoring with a saved model: rows in, scores and predictions out in their order.
+
+SCORE_STAGES = ("check", "score", "report")
+
+
+class ScoreSettings(WhereSettings):
+    """What to score with which model, and where the work runs."""
+
+    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    registry: str | None = Field(None, description=REGISTRY)
+    source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
+    out: str = Field(description="folder or URL to make for the scores")
+    keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
+
+
+@dataclass(eq=False)
+class ScoringRun:
+    """One scoring: call the stages of SCORE_STAGES in order, then `close`, whatever happened."""
+
+    settings: ScoreSettings
+    observer: Observer = field(default_factory=NullObserver)
+
+    def __post_init__(self) -> None:
+        self._place = run_place(place_of(self.settings.out).absolute())
+        self._result: dict[str, Any] = {}
+
+    def check(self) -> dict[str, Any]:
+        """Open the model, lay the source out in pieces, and hold their columns against the model's.
+
+        An alias is looked up here, once: all rows are scored by one version, whatever is promoted meanwhile.
+        """
+        self.settings = self.settings.model_copy(update={"model": pinned(self.settings.model, self.settings.registry)})
+        self.model, self.pieces, self.keys = check_score(self.settings)
+        return {"pieces": len(self.pieces), "keys": list(self.keys)}
+
+    def score(self) -> dict[str, Any]:
+        """Score all pieces, each to a file of its own."""
+        begun, settings = time.perf_counter(), self.settings
+        self._place.open()
+        place = self._place
+        work = ScorePiece(self.model, self.keys, place.beside if isinstance(place, RunFolder) else place.folder)
+        known = [piece.rows for piece in self.pieces]
+        expected = 0 if None in known else sum(rows or 0 for rows in known)
+        done, scored, counts, total = 0, 0, Counter[Any](), 0.0
+        with open_for(settings) as execution:
+            for part in execution.map(work, self.pieces):
+                done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
+                counts.update(part["counts"])
+                self.observer.advance(done, expected, {})
+        seconds = time.perf_counter() - begun
+        self._result = {
+            "model": settings.model,
+            "source": settings.source,
+            "out": str(self._place.folder),
+            "rows": done,
+            "scored": scored,
+            "files": len(self.pieces),
+            "seconds": seconds,
+            "rows_per_second": done / max(seconds, 1e-9),
+        }
+        if self.model.schema.task == "regression":
+            self._result["mean_prediction"] = total / scored if scored else None
+        else:
+            self._result["predictions"] = {str(label): counts[label] for label in self.model.schema.labels}
+        return {"rows": done, "scored": scored, "seconds": seconds}
+
+    def report(self) -> dict[str, Any]:
+        """Write _scores.json and give the folder its name: from here on it is complete."""
+        # readers of folders of Parquet files pass over names with an underscore
+        (self._place.beside / "_scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._place.complete()
+        return {"out": str(self._place.folder)}
+
+    def close(self) -> None:
+        """Remove what is incomplete."""
+        self._place.close()
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl predict --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """What was scored, as a markdown table."""
+        rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._result.items()]
+        return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """Label counts, or the mean, one a row, and how many rows have no score if there are such."""
+        counts = dict(self._result.get("predictions") or {"mean": self._result.get("mean_prediction")})
+        if bare := self._result.get("rows", 0) - self._result.get("scored", 0):
+            counts["(no score)"] = bare
+        return [{"prediction": name, "value": value} for name, value in counts.items()]
+
+
+def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequence[TablePiece], tuple[str, ...]]:
+    """Refuse what can be known to be wrong before rows are scored; returns the model, the pieces and the key columns.
+
+    look : whether long CSV files are gone through for the types of their columns
+
+    Raises
+    ------
+    OklError : a model or source that does not open or do not fit each other; a destination that exists
+    """
+    check_published(place_of(settings.out))
+    check_workers(settings)
+    model = load(settings.model, settings.registry)
+    inputs = set(model.schema.source_columns)
+    exact = {*model.schema.keys, *settings.keys} - inputs  # what the model takes as a number must stay one
+    pieces = table_pieces(settings.source, model.schema, look, exact)
+    columns = pieces[0].schema
+    check_pieces(model.schema, pieces, settings.source)
+    if missing := [name for name in settings.keys if name not in columns.names]:
+        raise ConfigError(f"{settings.source} has no key column {missing[0]!r}. It has {', '.join(columns.names[:8])}.")
+    keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
+    if taken := [name for name in keys if name in output_names(model.schema)]:
+        raise ConfigError(f"The key column {taken[0]!r} has the name of a column of scores. Rename it in the source.")
+    if look and (lost := rewritten([one.piece for one in pieces], inputs.intersection(keys))):
+        raise DataError(
+            f"{settings.source}: column {min(lost)!r} is an input of the model, a number, and asked for as a key; but "
+            "it holds values that a number would write otherwise, such as 00501. Leave the key out, or copy the column "
+            "to one of another name and give that."
+        )
+    return model, pieces, tuple(dict.fromkeys(keys))
+
+
+# Small jobs: rows from a stream, scores as CSV to another, in this process and without any record of it.
+
+PARQUET = b"PAR1"  # how such a file begins
+
+
+def score_stream(
+    model: str, rows: BinaryIO, out: BinaryIO, keys: Sequence[str] = (), registry: str | None = None
+) -> int:
+    """Score raw rows that come as CSV with a header line, or as a Parquet file; write CSV; return the number of rows.
+
+    A column type can only be settled once all rows are there: they are kept in a temporary file meanwhile, and so are
+    the scores, until every row has one.
+
+    Parameters
+    ----------
+    model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`
+    rows : raw rows; out : gets the key columns, the scores and the prediction of each row, in their order
+    keys : columns to carry along, besides the model's own keys
+
+    Raises
+    ------
+    OklError : as `okl predict`; nothing is written then
+    """
+    with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
+        file = _kept(rows, Path(folder))
+        try:
+            return _score(model, file, out, tuple(keys), registry)
+        except (DataError, DivergedError) as error:
+            raise type(error)(str(error).replace(str(file), "standard input")) from None
+
+
+def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registry: str | None) -> int:
+    never = file.with_name("never")
+    settings = ScoreSettings(model=model, registry=registry, source=str(file), out=str(never), keys=keys)
+    opened, pieces, kept = check_score(settings)
+    work = ScorePiece(opened, kept, place_of(file.parent))
+    written, scored = 0, file.with_name("scores.csv")  # a value may be bad below good rows: all of them, or none
+    with pacsv.CSVWriter(scored, work.output_schema(pieces[0])) as writer:
+        for piece in pieces:
+            for batch, _ in work.batches(piece):
+                writer.write_batch(batch)
+                written += batch.num_rows
+    with scored.open("rb") as stream:
+        shutil.copyfileobj(stream, out)
+    return written
+
+
+def _kept(rows: BinaryIO, folder: Path) -> Path:
+    """The stream as a file whose name says what it is."""
+    beginning = rows.read(len(PARQUET))
+    if not beginning:
+        raise DataError("Standard input is empty; expected CSV with a header line, or a Parquet file.")
+    ending = ".parquet" if beginning == PARQUET else f".csv{packed_ending(beginning)}"
+    file = folder / f"standard-input{ending}"
+    with file.open("wb") as stream:
+        stream.write(beginning)
+        shutil.copyfileobj(rows, stream)
+    return file

@@ -1,0 +1,545 @@
+"""The automatic choice of solver, kernel, bandwidth and size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from okl.data.dataset import Dataset, Scale, Schema, scaling_of
+from okl.data.executor import Rows
+from okl.data.ingest.columns import share_of
+from okl.data.manifest import read_manifest
+from okl.data.reading import sample_rows
+from okl.distributed.local import default_threads
+from okl.features.bandwidth import suit_kernel
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings
+from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.types import FloatArray, IntArray, Task
+from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.path import apart, best_of, fit_rows, folds_of, leave_folds_out
+from okl.solvers.ridge.solver import SAMPLE_GROUPS, plain_inputs
+
+# What takes part in a race: scalings, kernels and bandwidths of kernel least squares.
+
+FACTORS: dict[str, tuple[float, ...]] = {
+    "gaussian": (0.25, 0.5, 1.0, 2.0),
+    "laplacian": (0.5, 1.0, 2.0, 4.0),
+    "matern32": (0.25, 1.0, 4.0),
+}
+"""Of the median distance, by kernel."""
+
+_NEXT = 2.0**0.5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of a race. scale : of inputs; kernel : by name; factor : bandwidth over the median distance of the sample"""
+
+    scale: Scale
+    kernel: str
+    factor: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
+        if self.kernel == "linear":
+            return f"linear, {scaling[self.scale]}"
+        return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}"
+
+    def neighbours(self) -> tuple[Candidate, ...]:
+        """The same with a bandwidth 2^(1/2) times smaller, and larger: half a step, for Matern a quarter."""
+        if self.kernel == "linear":
+            return ()
+        return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)
+
+
+def field(scales: tuple[Scale, ...]) -> list[Candidate]:
+    """All that start. Linear models come first: of equals the first is kept."""
+    linear = [Candidate(scale, "linear") for scale in scales]
+    curved = [
+        Candidate(scale, kernel, factor)
+        for kernel, factors in FACTORS.items()
+        for factor in factors
+        for scale in scales
+    ]
+    return linear + curved
+
+
+# What learning costs on a nominal machine: a model may depend on the data and the budget, never on a busy hour.
+
+RACE_SHARE = 0.35  # of the budget; the rest is for learning
+MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
+FEW_LANDMARKS = 2048
+_TIMES = 3  # as many frequencies as landmarks, to be worth it
+_STEP = 64
+_PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
+_CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
+_VALUES = 2e10  # a second, of inputs that go into kernel values
+_WAVES = 3e11  # the same of a Fourier map that is learnt row by row; a sine and its update count as 30 inputs
+_FREQUENCIES = (6400, 4800, 3200, 2400, 1600, 800, 400, 200)
+_MANY_FREQUENCIES, _PASSES_OF_MANY = 1600, 3  # so many weights need several passes
+_MOST_PASSES = 10
+_BASE_SECONDS = 60.0
+_ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
+_LEAST_SAMPLE = 512
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of the rows to learn. outputs : scores a row"""
+
+    rows: int
+    inputs: int
+    outputs: int
+
+
+def rounds_of_race(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
+    """Sampled rows and landmarks of each round of a race; fewer, and smaller, with little time or few rows."""
+    share = min(1.0, budget_seconds / _BASE_SECONDS) ** 0.5
+    rounds: list[tuple[int, int]] = []
+    for sample, landmarks in _ROUNDS:
+        size = min(rows, max(_LEAST_SAMPLE, round(sample * share)))
+        one = size, min(size, max(_LEAST_SAMPLE // 2, round(landmarks * share)))
+        if one not in rounds:
+            rounds.append(one)
+    return rounds
+
+
+def ridge_seconds(shape: Shape, landmarks: int) -> float:
+    """Of kernel least squares with so many landmarks."""
+    sums = shape.rows * landmarks**2 / _PRODUCTS
+    values = 2.0 * shape.rows * landmarks * (shape.inputs + shape.outputs + 8) / _VALUES  # learnt, and then scored
+    return sums + values + _CUBE * landmarks**3
+
+
+def most_landmarks(shape: Shape, seconds: float, most: int = MOST_LANDMARKS) -> int | None:
+    """As many as the time allows, at most all rows; None if these are too few to be worth it."""
+    best = None
+    highest = min(most, shape.rows)
+    for landmarks in [*range(LEAST_LANDMARKS, highest, _STEP), highest]:
+        if landmarks <= highest and ridge_seconds(shape, landmarks) <= seconds:
+            best = landmarks
+    return best
+
+
+def fogd_size(shape: Shape, seconds: float) -> tuple[int, int]:
+    """Frequencies and passes of online learning, more frequencies first: at least the fewest of them, once."""
+    for frequencies in _FREQUENCIES:
+        once = shape.rows * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
+        least = _PASSES_OF_MANY if frequencies > _MANY_FREQUENCIES else 1
+        if least * once <= seconds:
+            return frequencies, max(1, min(_MOST_PASSES, int(seconds / once)))
+    return _FREQUENCIES[-1], 1
+
+
+def better_online(shape: Shape, landmarks: int, frequencies: int) -> bool:
+    """Whether classes are learnt better online, in so many frequencies, than by as few landmarks as there is time for.
+
+    On covtype 1,600 landmarks had 79.4% of seven classes right and 83.2% of two; 6,400 frequencies in 3 passes, which
+    take as long, 83.3% and 84.7%. Where landmarks need not be so few, least squares are ahead: they are solved exactly.
+    """
+    return landmarks < min(FEW_LANDMARKS, shape.rows) and frequencies >= _TIMES * landmarks
+
+
+# A race of candidates on a sample: rounds on more and more rows, from each of which fewer go on.
+
+Left = Literal["rows", "blocks", "fifths"]
+"""What is left out at a time: a row, a fifth that lies together, or one drawn at random."""
+
+KEPT = (8, 3)  # of the first round, of the second; neighbours of the best join the last one
+_TELL = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a candidate did in its last round.
+
+    error : mistake rate of rows by models of others, or squared error over that of the mean; squared_error : the
+        latter, for classes, too; rows : of the round; landmarks : of the round, or columns of a linear one;
+        bandwidth : in scaled units, None for a linear one; kept : was in the last
+    """
+
+    candidate: Candidate
+    error: float
+    squared_error: float
+    penalty: float
+    rows: int
+    landmarks: int
+    bandwidth: float | None
+    seconds: float
+    kept: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """For a result: the score is the accuracy, or the share of the variance that is explained."""
+        return {
+            "name": self.candidate.name,
+            "score": 1.0 - self.error,
+            "rows": self.rows,
+            "landmarks": self.landmarks,
+            "seconds": self.seconds,
+            "kept": self.kept,
+        }
+
+
+@dataclass(frozen=True)
+class Race:
+    """All that ran, best first.
+
+    coarse : error with half of the landmarks of the one that led when the last round began, None if that was not tried
+    """
+
+    ran: tuple[Ran, ...]
+    coarse: float | None
+
+    @property
+    def winner(self) -> Ran:
+        """The best of the last round."""
+        return self.ran[0]
+
+    @property
+    def best_linear(self) -> Ran:
+        """The best linear one, on the same rows as the winner."""
+        return next(one for one in self.ran if one.candidate.kernel == "linear")
+
+
+class Track:
+    """Where candidates run: sampled raw rows, shuffled, and their targets.
+
+    places : (rows,), those of the sampled rows in the data set's order; n_threads : bits do not depend on it
+    by : rows are predicted by models of all others, or of those of the other fifths of the data set
+    """
+
+    def __init__(
+        self, schema: Schema, sample: Rows, places: IntArray, outputs: Outputs, n_threads: int, by: Left = "rows"
+    ) -> None:
+        self._schema, self._sample, self._places, self._threads = schema, sample, places, n_threads
+        self.outputs, self.by = outputs, by
+
+    def judging(self, by: Left) -> Track:
+        """The same rows, where candidates are told apart by other errors."""
+        return Track(self._schema, self._sample, self._places, self.outputs, self._threads, by)
+
+    def has_folds(self, rows: int) -> bool:
+        """Whether the first rows make folds: where every class has one row alone they do not."""
+        targets = self._sample.targets[:rows]
+        return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
+
+    def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
+        """Fit a candidate to the first rows, and take the penalty of least error."""
+        begun = time.perf_counter()
+        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
+        basis, bandwidth = basis_of(candidate, inputs, landmarks)
+        sample = Rows(inputs, self._sample.targets[:rows])
+        if self.by == "rows":
+            best = fit_rows(basis, sample, self.outputs, n_threads=self._threads).best
+            assert best is not None, "no penalty was given"
+        else:
+            places = self._places[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
+            folds = folds_of(sample.targets, places, self.outputs.task)
+            best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
+        return Ran(
+            candidate,
+            best.error,
+            best.squared_error,
+            best.penalty,
+            rows,
+            basis.n_columns,
+            bandwidth,
+            time.perf_counter() - begun,
+            kept,
+        )
+
+
+def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
+    """Raw inputs (rows, n_inputs) under a candidate's scaling, by the training rows' statistics; float64."""
+    pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
+    changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * pairs[:, 1], dtype=np.float64)
+    return changed
+
+
+def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
+    """Landmarks are the first rows; the bandwidth is in units of the scaled inputs."""
+    if candidate.kernel == "linear":
+        return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
+    _, chosen = suit_kernel(candidate.kernel, None, inputs)
+    bandwidth = candidate.factor * float(chosen["bandwidth"])
+    kernel, _ = suit_kernel(candidate.kernel, bandwidth, inputs)
+    return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
+
+
+def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]], tell: _TELL) -> Race:
+    """Run all in the first round, the best of it in the next, and so on; the winner is the best of the last.
+
+    rounds : sampled rows and landmarks of each; tell : called with rounds done, all of them, and the best score
+    """
+    running, out, outputs = list(starters), list[Ran](), track.outputs
+    total = len(starters) + sum(kept + 1 for kept in KEPT[: len(rounds) - 1]) + 2
+    done, coarse = 0, None
+    ran: list[Ran] = []
+    for number, (rows, landmarks) in enumerate(rounds):
+        last = number == len(rounds) - 1
+        if last and ran:
+            running += [one for one in ran[0].candidate.neighbours() if one not in running]
+            coarse = track.run(ran[0].candidate, rows, max(1, landmarks // 2), False).error
+        if last:
+            total = done + len(running)
+        ran = []
+        for candidate in running:
+            ran.append(track.run(candidate, rows, landmarks, last))
+            done += 1
+            tell(done, total, 1.0 - min(one.error for one in ran))
+        ran = ranked(ran, outputs.task)
+        if not last:
+            going = [one.candidate for one in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
+            # the best linear one goes on whatever it did: it costs next to nothing, and is what a kernel has to beat
+            going += [one.candidate for one in ran if one.candidate.kernel == "linear"][:1]
+            going = list(dict.fromkeys(going))
+            out += [one for one in ran if one.candidate not in going]
+            running = going
+    out.sort(key=lambda one: (-one.rows, one.error, one.squared_error))
+    return Race((*ran, *out), coarse)
+
+
+def ranked(ran: list[Ran], task: Task) -> list[Ran]:
+    """Best first; of mistake rates that chance does not tell from the best, those of less squared error first."""
+    least = min(one.error for one in ran)
+    alike = least if task == "regression" else least + apart(least, ran[0].rows)
+    return sorted(ran, key=lambda one: (one.error > alike, one.squared_error if one.error <= alike else one.error))
+
+
+def surviving(best_first: list[Ran], number: int) -> list[Ran]:
+    """As many as go on: half of them by their rank, the others by squared errors, which few rows tell more surely."""
+    first = best_first[: -(-number // 2)]
+    others = sorted((one for one in best_first if one not in first), key=lambda one: one.squared_error)
+    return first + others[: number - len(first)]
+
+
+# Whether rows are like their neighbours, so that it matters which rows a candidate is judged by.
+
+LEAST_ROWS = 200
+_MORE, _MUCH_MORE = 1.25, 3.0  # times the error of fifths that are drawn at random
+_DEVIATIONS = 4.0
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Errors of one candidate on fifths of the rows, by models of the other four.
+
+    together : of fifths that lie together in the data set; apart : of fifths that are drawn at random
+    rows : predicted; rates : whether errors are mistake rates, not squared errors over those of the mean
+
+    Source: Roberts et al., Ecography 40(8), 2017, of blocks against random folds; the two thresholds are okl's own.
+    """
+
+    together: float
+    apart: float
+    rows: int
+    rates: bool
+
+    @property
+    def told(self) -> bool:
+        """Whether rows of fifths that lie together are harder to predict, and not by chance."""
+        if self.rows < LEAST_ROWS or self.together <= _MORE * self.apart:
+            return False
+        variance = sum(rate * (1.0 - rate) for rate in (self.together, self.apart)) / self.rows
+        return not self.rates or self.together - self.apart > _DEVIATIONS * variance**0.5
+
+    @property
+    def decides(self) -> bool:
+        """Whether so much harder that leave-one-out errors say little of rows from elsewhere.
+
+        Up to twice as hard are rows of satimage, ijcnn1 and w7a, where judging by fifths that lie together costs .3 to
+        .7 points on their test rows; nine times those of occupancy_detection, where it gains 9.
+        """
+        return self.told and self.together > _MUCH_MORE * self.apart
+
+    def words(self, blocks: bool) -> str:
+        """What to make of it. blocks : whether candidates were judged by fifths that lie together"""
+        unit = "mistakes" if self.rates else "of the variance left"
+        found = (
+            f"Rows are like their neighbours: {self.apart:.2%} {unit} on fifths of the rows drawn at random, "
+            f"{self.together:.2%} on fifths that lie together"
+        )
+        if blocks:
+            return f"{found}. As the test rows were given apart, candidates were judged by the latter."
+        return (
+            f"{found}. Expect the latter of rows from elsewhere, such as later days or other patients; --validation "
+            "blocks chooses for these."
+        )
+
+
+def likeness(track: Track, candidate: Ran, size: tuple[int, int]) -> Likeness:
+    """Of the candidate that leads, with sampled rows and landmarks of a round."""
+    together = track.judging("blocks").run(candidate.candidate, *size, kept=False)
+    apart = track.judging("fifths").run(candidate.candidate, *size, kept=False)
+    return Likeness(together.error, apart.error, size[0], track.outputs.task != "regression")
+
+
+def are_test_rows_given(data: Dataset) -> bool:
+    """Whether whoever made the rows said which of them are for testing: often those of another day or place."""
+    return data.rows("test") > 0 and share_of(read_manifest(data.folder).settings.get("holdout")) is None
+
+
+# Solver, scaling, kernel, bandwidth and size for a data set, within a budget of nominal seconds, and why.
+
+ENOUGH_LANDMARKS = 2048  # where twice as many made the sampled rows no better
+WORTH = 0.02  # of the error: what twice as many landmarks have to gain for more than that
+_LEFT_OUT: dict[Left, str] = {
+    "rows": "each predicted by a model of the others",
+    "blocks": "each fifth of them, as they lie, predicted by a model of the others",
+}
+_SAME = 0.5  # of what chance makes of it: a linear model that close to the best is taken, as it is simpler
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Settings that say all, and the record of how they came about, as a result has it under "choice"."""
+
+    settings: TrainSettings
+    record: dict[str, Any]
+
+
+def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
+    """Race candidates on a sample of the training rows, and size the winner by the budget; settings.solver is auto.
+
+    The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.
+
+    Raises
+    ------
+    ConfigError : fewer than two training rows; validation is blocks, and no class has two rows
+    DataError : shards that cannot be read
+    """
+    assert settings.solver == "auto", "there is something to choose"
+    rows = data.rows("train")
+    if rows < 2:
+        raise ConfigError(f"{data.folder} has {rows} training rows, but a choice takes two at least. Name a solver.")
+    begun, observer = time.perf_counter(), observer or NullObserver()
+    shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
+    result, by, said = _raced(settings, data, observer)
+    update, why = _sized(result, by, shape, settings.budget_seconds, data.schema)
+    if update["solver"] == "ridge":
+        update["precision"] = "float64"  # as TrainSettings has it where ridge is asked for
+        if by == "blocks":  # the solver's own would be that of least leave-one-out error
+            update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
+    # whoever trains with these settings again learns the same, without a race that these would belong to
+    for name in ("budget_seconds", "validation"):
+        update[name] = TrainSettings.model_fields[name].default
+    record = {
+        "validation": by,
+        "rows": result.winner.rows,
+        "budget_seconds": settings.budget_seconds,
+        "seconds": time.perf_counter() - begun,
+        "candidates": [one.as_json() for one in result.ran],
+        "why": why + said,
+    }
+    return Choice(settings.model_copy(update=update), record)
+
+
+def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[Race, Left, list[str]]:
+    """The race that decides, what its candidates were judged by, and what there is to say of it."""
+    rounds = rounds_of_race(settings.budget_seconds, data.rows("train"))
+    sample, places = _sample(data, rounds[-1][0], settings.seed)
+    by: Left = "blocks" if settings.validation == "blocks" else "rows"
+    outputs = Outputs(data.schema.task, data.schema.n_outputs)
+    track = Track(data.schema, sample, places, outputs, _threads(settings), by)
+    starters = field(_scales(settings, data.schema))
+
+    def tell(done: int, total: int, best: float) -> None:
+        observer.advance(done, total, {"score": best})
+
+    result = race(track, starters, rounds, tell)
+    size = rounds[min(1, len(rounds) - 1)]
+    if settings.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
+        return result, by, []
+    found = likeness(track, result.winner, size)
+    if not found.told:
+        return result, by, []
+    if not (found.decides and are_test_rows_given(data)):
+        return result, by, [found.words(blocks=False)]
+    return race(track.judging("blocks"), starters, rounds, tell), "blocks", [found.words(blocks=True)]
+
+
+def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
+    """Raw rows, shuffled, and their places in the order of the data set."""
+    raw = replace(data, schema=replace(data.schema, scale="none"))
+    rows = sample_rows(raw, "train", n, seed, "float64", SAMPLE_GROUPS)
+    order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
+    return Rows(rows.inputs[order], rows.targets[order]), order
+
+
+def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scale, ...]:
+    """Those to try: the one that was asked for at ingest or now, else those that suit columns of any unit."""
+    if settings.rescale != "stored" or schema.scale != "none" or not schema.feature_statistics:
+        return (schema.scale,)
+    return tuple(scale for scale in get_args(Scale) if scale != "none")
+
+
+def _threads(settings: TrainSettings) -> int:
+    return default_threads() if settings.threads == "auto" else settings.threads
+
+
+def _sized(
+    result: Race, by: Left, shape: Shape, budget_seconds: float, schema: Schema
+) -> tuple[dict[str, Any], list[str]]:
+    """What the winner changes of the settings, and sentences that say why."""
+    winner, linear = result.winner, result.best_linear
+    taken = linear if _as_good(result, schema) else winner
+    why = [_how_good(taken, len(result.ran), by, schema)]
+    if taken is linear:
+        curved = next(one for one in result.ran if one.candidate.kernel != "linear")
+        why.append(f"The best kernel there, {curved.candidate.name} ({curved.error:.2%}), is no better but by chance.")
+        return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
+    why.append(f"The best linear model had {linear.error:.2%} there.")
+    least = min(one.error for one in result.ran if one.rows == winner.rows)
+    if least < winner.error:
+        why.append(f"That another had {least:.2%} may be chance: of such, the one of least squared error was taken.")
+    assert winner.bandwidth is not None
+    kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
+    seconds = (1.0 - RACE_SHARE) * budget_seconds
+    small = result.coarse is not None and result.coarse <= (1.0 + WORTH) * winner.error
+    landmarks = most_landmarks(shape, seconds, ENOUGH_LANDMARKS if small else MOST_LANDMARKS)
+    frequencies, passes = fogd_size(shape, seconds)
+    classes = schema.task != "regression"
+    few = landmarks is not None and classes and not small and better_online(shape, landmarks, frequencies)
+    if few or (landmarks is None and shape.rows > ENOUGH_LANDMARKS):
+        allowed = f"for more than {landmarks:,} landmarks" if few else "for kernel least squares"
+        why.append(
+            f"{shape.rows:,} rows are too many {allowed} in {budget_seconds:g} s: they are learnt online, in {passes} "
+            f"passes, with {frequencies:,} frequencies of the same kernel."
+        )
+        return kernel | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
+    landmarks = landmarks or shape.rows
+    why.append(_why_so_many(landmarks, shape, small, budget_seconds))
+    return kernel | {"solver": "ridge", "n_landmarks": landmarks}, why
+
+
+def _how_good(taken: Ran, of: int, by: Left, schema: Schema) -> str:
+    unit = "mistakes" if schema.task != "regression" else "of the variance is left"
+    return (
+        f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: {taken.error:.2%} {unit} on "
+        f"{taken.rows:,} sampled rows, {_LEFT_OUT[by]}."
+    )
+
+
+def _as_good(result: Race, schema: Schema) -> bool:
+    """Whether a linear candidate is the best, or as good but for chance."""
+    winner, linear = result.winner, result.best_linear
+    if winner is linear or schema.task == "regression":
+        return winner is linear
+    return linear.error <= winner.error + _SAME * apart(winner.error, winner.rows)
+
+
+def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:
+    if landmarks == shape.rows:
+        return f"All {landmarks:,} training rows are landmarks: nothing is approximated."
+    if small and landmarks == ENOUGH_LANDMARKS:
+        return f"{landmarks:,} landmarks: twice as many made the sampled rows no better."
+    if landmarks == MOST_LANDMARKS:
+        return f"{landmarks:,} landmarks, the most that are taken."
+    return f"{landmarks:,} landmarks: as many as {budget_seconds:g} s allow on a machine of two cores."

@@ -1,0 +1,338 @@
+"""The stages of a training run."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.data.manifest import is_dataset, open_dataset, verify
+from okl.distributed import open_for
+from okl.distributed.opening import Opened
+from okl.foundation.errors import DivergedError
+from okl.foundation.folders import (
+    CHECKPOINT,
+    PublishedFolder,
+    RunFolder,
+    local_folder,
+    name_of,
+    resumable_in,
+    run_place,
+)
+from okl.foundation.locations import Place
+from okl.foundation.settings import IngestSettings, TrainSettings
+from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, perform, recording, run_logger
+from okl.models.file import save_model
+from okl.report.run import markdown_report, text_summary, write_report
+from okl.report.timelines import observe
+from okl.runs.checkpoint import (
+    MAIN,
+    Origin,
+    RunKeeper,
+    in_mode_of,
+    newest_head,
+    refuse_other_origin,
+    refuse_other_settings,
+)
+from okl.runs.loop import learn, learn_linear
+from okl.runs.plan import check, check_workers, learnt_columns, make_solver, run_folder, settle_memory
+from okl.runs.results import Account, flat_figures, split_metrics
+from okl.runs.select import choose
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.base import Solver
+
+# How a run begins or goes on: the folder that it is kept in, and the data in it or elsewhere.
+
+_LOG = run_logger()
+
+
+def open_folder(
+    place: RunFolder | PublishedFolder, settings: TrainSettings, resume: Path | None
+) -> dict[str, Any] | None:
+    """Make a run's folder, or lock the one that is gone on with.
+
+    Parameters
+    ----------
+    place : where the run will be kept; resume : unfinished folder of a run of the same settings, None for a new run
+
+    Returns
+    -------
+    what the checkpoint in the unfinished folder says that it belongs to, None for a new run
+
+    Raises
+    ------
+    CheckpointError : the unfinished run had other settings; ConfigError : the place is taken or cannot be written to
+    """
+    if resume is None:
+        place.open()
+        if others := resumable_in(local_folder(place.folder).parent):
+            names = ", ".join(name_of(one) for one in others)
+            _LOG.warning("Unfinished, to be gone on with by okl train --resume: %s.", names)
+        return None
+    place.reopen(resume)
+    about = newest_head(resume).about
+    refuse_other_settings(about, settings, str(place.folder))
+    # vectors too: workers of a process that was killed may live a little longer, and write to those of its name
+    for left in resume.iterdir():
+        if left.name not in (CHECKPOINT, "data"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return about
+
+
+def open_data(
+    place: RunFolder | PublishedFolder,
+    settings: TrainSettings,
+    resumed: bool,
+    progress: Callable[[int, int | None], None],
+    opened: Callable[[], Execution],
+) -> Dataset:
+    """Open the data set of a run, or make one from its source in the run's folder, or verify what was made there.
+
+    opened : opens the place where work runs; called where a source is ingested, which its workers then do
+    """
+    if is_dataset(settings.data):
+        return open_dataset(settings.data)
+    here = place.beside / "data"
+    if resumed:
+        made = open_dataset(here)
+        verify(made)
+        return made
+    asked = settings.ingest or IngestSettings()
+    return ingest(settings.data, here, asked, progress=progress, execution=opened()).dataset
+
+
+# The story of a run, stage by stage: ingest, plan, learn, evaluate, certify, save, report.
+
+VECTORS = "vectors"
+_TRAININGRUN_LOG = run_logger()
+
+
+@dataclass(eq=False)
+class TrainingRun:
+    """One run: call the stages of `okl.runs.train.stages_of` in order, then `close`, whatever happened.
+
+    What a run leaves that did not complete is removed then, unless it can be gone on with.
+
+    resume : unfinished folder of a run that is gone on with; key : by which whoever began it finds it again
+    """
+
+    settings: TrainSettings
+    observer: Observer = field(default_factory=NullObserver)
+    resume: Path | None = None
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        self._place = run_place(run_folder(self.settings))
+        self._begun = time.perf_counter()
+        self._timeline, self._notes = Timeline(), ExitStack()
+        self._result: dict[str, Any] = {}
+        self._account = Account(self._place)
+        self._running = Opened(lambda: open_for(self.settings, self.folder.name))
+        self._keeper: RunKeeper | None = None
+        self._scratch: Path | None = None
+        self._begun_with: dict[str, Any] | None = None
+
+    @property
+    def folder(self) -> Place:
+        """Where the run is kept once it is complete."""
+        return self._place.folder
+
+    @property
+    def data(self) -> Dataset:
+        """The data set that is learnt."""
+        return self._account.data
+
+    def ingest(self) -> dict[str, Any]:
+        """Open the data set, or make one from the source in the run's folder."""
+        self._notes.enter_context(recording(self._timeline))
+        self._notes.enter_context(naming(self.folder.name))
+        self._timeline.stage("ingest")
+        about = open_folder(self._place, self.settings, self.resume)
+        data = open_data(self._place, self.settings, self.resume is not None, self._ingest_progress, self._running)
+        named = None if is_dataset(self.settings.data) else self.settings.data
+        self._account.data = learnt_columns(self.settings, data, named)
+        self._origin = Origin.of(self.settings, self.data, self.key)
+        if about is not None:
+            self._begun_with = about["settings"]
+            self._origin = self._origin.going_on(about)
+            refuse_other_origin(Origin(**about), self._origin, self.data.folder, str(self.folder))
+        return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
+
+    def plan(self) -> dict[str, Any]:
+        """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
+        self._timeline.stage("plan")
+        execution = self._running()
+        self._settle()
+        settings = self.settings
+        self._account.memory = memory = settle_memory(settings, self.data, execution)
+        _TRAININGRUN_LOG.info("%s: %s", self.folder.name, memory.sentence(execution.n_workers))
+        self.solver = self._make_solver()
+        self._keeper = RunKeeper(
+            self._place.beside,
+            self._origin,
+            settings.checkpoint_seconds,
+            settings.checkpoint_rounds,
+            {"data": self.data} | ({} if self._scratch is None else {"scratch": self._scratch}),
+            self._scratch,
+            self._begun,
+        )
+        kept = self._keeper.resume()
+        self._begin: Any = self.solver.start(self.data, execution) if kept is None else kept
+        return self.solver.chosen(self._begin if kept is None else kept.state)
+
+    def learn(self) -> dict[str, Any]:
+        """The loop."""
+        self._timeline.stage("learn")
+        keeper, execution = self._keeping(), self._running()
+        try:
+            self._account.learnt = learnt = learn(
+                self.solver, self._begin, self.data, execution, self.observer, keeper.of(MAIN)
+            )
+        except DivergedError:
+            self._place.discard()
+            raise
+        # the linear model of `evaluate` has rounds of its own
+        self._account.traffic = keeper.total_traffic(execution)
+        fast = self._account.rows_per_second(self.settings)
+        return {"rows": self.data.rows("train"), "seconds": learnt.seconds, "rows_per_second": fast}
+
+    def evaluate(self) -> dict[str, Any]:
+        """Measure the model on both splits, beside the majority or mean predictor and a linear model."""
+        self._timeline.stage("evaluate")
+        account, execution, settings = self._account, self._running(), self.settings
+        account.linear = learn_linear(settings, self.solver, self.data, execution, self._keeping())
+        account.measure(settings, execution)
+        return {split: split_metrics(self.data.schema, account.tallies, split, "model") for split in account.tallies}
+
+    def certify(self) -> dict[str, Any]:
+        """Prove what an online run lost to the best weights in hindsight, or how far Pegasos is from the optimum."""
+        self._timeline.stage("certify")
+        proof = self._account.prove(self.settings, self._running(), self.observer)
+        return {name: value for name, value in proof.as_json().items() if name not in ("horizons", "comparisons")}
+
+    def save(self) -> dict[str, Any]:
+        """Write the model directory."""
+        self._timeline.stage("save")
+        model = self._account.model(self.settings, self._running().processors)
+        self._account.weights_sha256 = save_model(model, self._place.beside / "model")
+        return {"weights_sha256": self._account.weights_sha256}
+
+    def report(self) -> dict[str, Any]:
+        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
+        self._timeline.finish()
+        told = self._account.as_json(self.settings, self._keeping(), self._running())
+        self._result = told | observe(self._timeline, self._running(), self._place.beside)
+        write_report(self._result, self._place.beside / "report.html")
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        (self._place.beside / "result.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
+        self._place.complete()
+        return {"run": str(self.folder)}
+
+    def close(self) -> None:
+        """Free workers, and remove everything of a run that did not complete, unless it can be gone on with."""
+        try:
+            self._running.close()
+        finally:
+            if self._keeper is not None and self._place.resumable:
+                _TRAININGRUN_LOG.warning(
+                    "%s is unfinished: okl train --resume %s goes on with it.", self.folder.name, self.folder
+                )
+            self._keeper = None
+            self._notes.close()
+            self._place.close()
+
+    def result(self) -> dict[str, Any]:
+        """The object that `okl train --json` prints."""
+        return self._result
+
+    def report_markdown(self) -> str:
+        """The report with its pictures inline."""
+        return markdown_report(self._result)
+
+    def summary(self) -> str:
+        """The plain summary for a terminal."""
+        return text_summary(self._result)
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        """One flat row a figure: predictor, split, metric, value."""
+        return flat_figures(self._result)
+
+    def _settle(self) -> None:
+        """Choose what was left open; after a crash again, to the same choice, in the mode that it was begun in."""
+        if self.settings.solver == "auto":
+            choice = choose(self.settings, self.data, self.observer)
+            self.settings, self._account.choice = choice.settings, choice.record
+            self._account.data = learnt_columns(self.settings, self.data)
+            for sentence in choice.record["why"]:
+                _TRAININGRUN_LOG.info("%s: %s", self.folder.name, sentence)
+        # after the choice: what auto means depends on the solver, too
+        if self._begun_with is not None:
+            self.settings = in_mode_of(self._begun_with, self.settings)
+
+    def _make_solver(self) -> Solver[Any]:
+        solver = make_solver(self.settings, self.data)
+        if not isinstance(solver, AcceleratedSolver):
+            return solver
+        # where workers keep what brings back the vectors of one that dies
+        self._scratch = self._place.beside / f"{VECTORS}-{secrets.token_hex(4)}"
+        self._scratch.mkdir()
+        return replace(solver, scratch=self._scratch)
+
+    def _keeping(self) -> RunKeeper:
+        assert self._keeper is not None, "plan comes first"
+        return self._keeper
+
+    def _ingest_progress(self, done: int, total: int | None) -> None:
+        self.observer.advance(done, total or 0, {})
+
+
+# Training in this process, from the first check to the report, and the stages that a run goes through.
+
+TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
+
+
+def stages_of(settings: TrainSettings) -> tuple[str, ...]:
+    """The stages of a run: with "certify" after "evaluate" if it is asked for."""
+    place = TRAIN_STAGES.index("save")
+    return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.certify else TRAIN_STAGES
+
+
+def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> dict[str, Any]:
+    """Train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
+
+    Parameters
+    ----------
+    settings : everything that decides the model; observer : whoever watches
+    resume : unfinished folder of a run of the same settings, to go on with; see okl.runs.checkpoint
+
+    Returns
+    -------
+    what `okl train --json` prints: model, run, rows, seconds, progressive, train, test, baselines, ...
+
+    Raises
+    ------
+    OklError : one sentence that says what is wrong; nothing half-written stays
+    """
+    check_before(settings, resume)
+    return perform(TrainingRun(settings, observer or NullObserver(), resume), stages_of(settings))
+
+
+def check_before(settings: TrainSettings, resume: Path | None) -> None:
+    """Refuse what can be known to be wrong before anything is started; see `okl.runs.plan.check`.
+
+    resume : see `train`; what a run was begun with was checked then, and its source need not be there any more
+    """
+    if resume is None:
+        check(settings)
+    else:
+        check_workers(settings)

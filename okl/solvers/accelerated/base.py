@@ -1,0 +1,224 @@
+"""The interfaces of problems, solutions and classification models."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_positive
+from okl.solvers.accelerated.operators import RowOperator
+
+# What the accelerated method asks of a problem: the narrow waist between nine models and one method.
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good a solution is, proved by weak duality: no solution has an objective below `dual`.
+
+    primal : objective of the solution with its own bias, in the units of 1/2 ||w||^2 + C sum of losses
+    dual : lower bound of the optimal objective, the negated dual objective of the point
+    floor : the part of the gap that is due to smoothing; 0 for most models
+    bias : of the solution, h(x) = <w, x> - bias
+    rounding : error of the gap to expect from float64 arithmetic, in the same units
+
+    Source: Ito et al., 2017, section 4.4.3, where (9) and (10) are negated duals: the gap is P + D.
+    """
+
+    primal: float
+    dual: float
+    floor: float
+    bias: float
+    rounding: float
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual: the solution is at most this far above the optimum."""
+        return self.primal - self.dual
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the larger of the two objectives, never less than float64 tells apart; 0 where both are 0."""
+        size = max(abs(self.primal), abs(self.dual))
+        return max(self.gap / size, _EPSILON) if size > 0.0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Weights of columns, or coefficients of rows for a kernel, the bias, and the proof.
+
+    weights : (n_columns,), or (m,) for a kernel: f(x) = sum_i weights_i k(x_i, x); h(x) = f(x) - bias
+    """
+
+    weights: FloatArray
+    bias: float
+    certificate: Certificate
+
+
+class SweepArguments(NamedTuple):
+    """A step in one read: what it overwrites, and where it starts.
+
+    out (n_points,), out_image (n_image,) : the new point and its image; gradient (n_points,) : at the point; these are
+        overwritten
+    point, image : where the step starts
+    lipschitz : of the step; multipliers : a guess at those of the hyperplanes, such as those of the last step
+    """
+
+    out: FloatArray
+    out_image: FloatArray
+    gradient: FloatArray
+    point: FloatArray
+    image: FloatArray
+    lipschitz: float
+    multipliers: tuple[float, float]
+
+
+class Swept(NamedTuple):
+    """What a step in one read took.
+
+    multipliers : of the hyperplanes, times lipschitz: those of the next step are near; reads : of the data, rows that
+        were read again with the share that they are of all
+    """
+
+    multipliers: tuple[float, float]
+    reads: float
+
+
+class Problem(Protocol):
+    """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
+
+    A point x (n_points,) comes with its image (n_image,), affine in x, from which `pull` (n_points,) derives what the
+    gradient needs of the data: image and pull each read the data once, everything else is vector work. All float64.
+    """
+
+    @property
+    def n_points(self) -> int: ...
+
+    @property
+    def n_image(self) -> int: ...
+
+    @property
+    def first_lipschitz(self) -> float:
+        """A first guess at the Lipschitz constant of the gradient, most probably too small."""
+        ...
+
+    def start(self) -> FloatArray:
+        """A point of finite F, a new array (n_points,)."""
+        ...
+
+    def image(self, out: FloatArray, point: FloatArray) -> None: ...
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None: ...
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """f(x)."""
+        ...
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """Overwrite out by the gradient of f; `out` may be `pulled`."""
+        ...
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """f(x) - f(b) - <gradient of f at b, x - b>, without its cancellation; x is feasible, b may not be."""
+        ...
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out by the minimiser of g(x) + lipschitz / 2 ||x - point||^2."""
+        ...
+
+    def penalty(self, point: FloatArray) -> float:
+        """g(x) of a feasible point."""
+        ...
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """The duality gap of a feasible point."""
+        ...
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The primal solution that the certificate vouches for."""
+        ...
+
+    def sweep(self, given: SweepArguments) -> Swept | None:
+        """Pull, gradient, prox of the step from the point and its image in one read; None where it takes two."""
+        ...
+
+    def at_level(self, level: int) -> Problem:
+        """The same problem, `level` steps less smoothed; itself where nothing is smoothed; certificates are exact."""
+        ...
+
+
+# How much each row counts, checked at the edge of a model.
+
+
+def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+    """Weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row of either class."""
+    if sample_weight is None:
+        return np.ones(rows.n_points)
+    weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
+    if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0.0:
+        raise DataError(
+            f"sample_weight of shape {weights.shape} came for {rows.n_points} rows: "
+            "give one finite number of at least 0 a row."
+        )
+    if min(weights[rows.signs > 0].sum(), weights[rows.signs < 0].sum()) == 0.0:
+        raise DataError("Every row of one class has sample_weight 0: give some row of either class a weight above 0.")
+    return weights
+
+
+# What every classification model says about itself, so that a new one is one file that touches nothing else.
+
+ParameterName = Literal["C", "nu", "kappa"]
+
+
+class Classifier(ABC):
+    """A model of two classes: frozen configuration that makes a problem of rows.
+
+    NAME : at the command and in estimators
+    PARAMETER : the one parameter it takes
+    TAKES_KERNEL : whether rows may be known by a kernel matrix alone; the others take explicit rows
+    HAS_OWN_BIAS : whether the bias is part of its problem; the others take one from the training errors, or none
+    EQUATION : number of its formula in Ito et al., 2017, which orders the models; one beyond 100 where it is not there
+    """
+
+    NAME: ClassVar[str]
+    PARAMETER: ClassVar[ParameterName]
+    TAKES_KERNEL: ClassVar[bool] = True
+    HAS_OWN_BIAS: ClassVar[bool] = True
+    EQUATION: ClassVar[int]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> Classifier:
+        """The model with its parameter, or its default if None; ConfigError outside the parameter's range."""
+
+    @classmethod
+    @abstractmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Open lower and upper end of the parameter for these rows; the upper end of a nu is part of it."""
+
+    @abstractmethod
+    def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> Problem:
+        """What is minimised over rows, an operator, each weighing sample_weight (m,) or 1."""
+
+    def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
+        """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""
+
+
+def check_cost(value: float) -> float:
+    """Return a C that is finite and above 0, or raise ConfigError."""
+    if value == math.inf:
+        raise ConfigError(
+            "C = inf leaves no regularisation, and the weights no bound where a plane tells the classes apart: "
+            "it takes a finite number above 0."
+        )
+    return check_positive("C", value)

@@ -1,0 +1,1066 @@
+"""Dual problems of margin, minimax, norm-constrained and sparse models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.dual_steps import descend, extrapolate, inner, squared_distance, step_sums
+from okl.compiled.dual_sweep import settle_points, sweep_box_segments, sweep_entropy_segments, sweep_guessed_segments
+from okl.compiled.products import add_listed_rows, add_rows, add_sparse_rows, multiply_rows, multiply_sparse_rows
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, IntArray
+from okl.solvers.accelerated.base import Certificate, Problem, Solution, SweepArguments, Swept
+from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows, TargetRows
+from okl.solvers.accelerated.problem import (
+    Box,
+    BoxHyperplane,
+    Entropy,
+    EntropyBarrier,
+    Linear,
+    Outer,
+    Quadratic,
+    Region,
+    Risk,
+    Roots,
+    RootsBarrier,
+    Separable,
+    SimplexPair,
+    find_multiplier,
+)
+from okl.solvers.accelerated.projections import project_ball, soft_threshold
+
+# A few accelerated proximal gradient steps on a small problem: no checks, no certificate, never uphill in the end.
+
+_MOST_GROWTHS = 30
+_LEAST_GROWTH = 1.1
+_SHRINK = 1.1  # of the Lipschitz estimate after a step that was not too long
+
+
+def go_down(problem: Problem, start: FloatArray, image: FloatArray, steps: int) -> tuple[FloatArray, FloatArray]:
+    """Point and image (new arrays) after some steps with backtracking, or the start where they lead no lower.
+
+    Source: Ito et al., 2017, Algorithm 1, with the restart of its Algorithm 3.
+    """
+    points = [start.copy(), start.copy(), np.empty_like(start)]
+    images = [image.copy(), image.copy(), np.empty_like(image)]
+    there, there_image, gradient = np.empty_like(start), np.empty_like(image), np.empty_like(start)
+    lipschitz, acceleration, momentum = problem.first_lipschitz, 1.0, 0.0
+    for _ in range(steps):
+        (current, previous, new), (current_image, previous_image, new_image) = points, images
+        extrapolate(there, current, previous, momentum)
+        extrapolate(there_image, current_image, previous_image, momentum)
+        problem.pull(gradient, there_image)
+        problem.gradient(gradient, there, there_image, gradient)
+        lipschitz = _step(problem, (new, new_image), (there, there_image), gradient, lipschitz)
+        _, turn = step_sums(new, there, gradient, current)
+        if turn + problem.penalty(new) - problem.penalty(current) > 0.0:  # uphill: without momentum next time
+            momentum, acceleration = 0.0, 1.0
+        else:
+            following = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * acceleration**2))
+            momentum, acceleration = (acceleration - 1.0) / following, following
+        points, images = [new, current, previous], [new_image, current_image, previous_image]
+        lipschitz /= _SHRINK
+    found, found_image = points[0], images[0]
+    lower = objective(problem, found, found_image) <= objective(problem, start, image)
+    return (found, found_image) if lower else (start.copy(), image.copy())
+
+
+def objective(problem: Problem, point: FloatArray, image: FloatArray) -> float:
+    """F of a feasible point."""
+    return problem.smooth(point, image) + problem.penalty(point)
+
+
+def _step(
+    problem: Problem,
+    new: tuple[FloatArray, FloatArray],
+    there: tuple[FloatArray, FloatArray],
+    gradient: FloatArray,
+    lipschitz: float,
+) -> float:
+    """Overwrite new by the proximal step from there; the Lipschitz estimate that proved it good."""
+    target = np.empty_like(gradient)
+    for _ in range(_MOST_GROWTHS):
+        descend(target, there[0], gradient, 1.0 / lipschitz)
+        problem.prox(new[0], target, lipschitz)
+        problem.image(new[1], new[0])
+        squared, _ = step_sums(new[0], there[0], gradient, there[0])
+        excess = problem.excess(*new, *there)
+        if squared == 0.0 or excess <= 0.5 * lipschitz * squared:
+            break
+        lipschitz *= max(_LEAST_GROWTH, 2.0 * excess / squared / lipschitz)
+    return lipschitz
+
+
+# Which dual problems take a whole step in one read of their rows: explicit rows, and a prox row by row.
+#
+# A hyperplane binds all rows, but the set without it does not: the step is taken at the last multipliers, and
+# corrected.
+
+_NONE = (0.0, 0.0)
+_MOST_AGAIN = 0.25  # of the rows: reading so many here and there takes as long as reading all in order
+
+
+class Sweep(Protocol):
+    """Gradient at a point, prox of the step from there, and its image, in one read.
+
+    image : that of the point, times the slope of the outer function there: its gradient
+    """
+
+    def run(self, given: SweepArguments) -> Swept: ...
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSweep:
+    """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset; curvatures, upper (m,)."""
+
+    rows: DenseRows
+    curvatures: FloatArray
+    upper: FloatArray
+    offset: float
+
+    def run(self, given: SweepArguments) -> Swept:
+        """Overwrite what is given for it."""
+        rows, parts, out, gradient = self.rows, self._parts, given.out, given.gradient
+        bounds = (self.curvatures, self.upper, self.offset, given.lipschitz)
+        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
+        rows.in_threads(lambda claims: sweep_box_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
+        rows.add_parts(given.out_image, parts)
+        return Swept(_NONE, 1.0)
+
+    @cached_property
+    def _parts(self) -> FloatArray:
+        return np.empty((self.rows.n_segments, self.rows.n_image))
+
+
+@dataclass(frozen=True, eq=False)
+class EntropySweep:
+    """With the entropy barrier of bounds upper (m,), and slopes that are the offset."""
+
+    rows: DenseRows
+    upper: FloatArray
+    offset: float
+
+    def run(self, given: SweepArguments) -> Swept:
+        """Overwrite what is given for it."""
+        rows, (parts, logits), out, gradient = self.rows, self._room, given.out, given.gradient
+        bounds = (logits, self.upper, self.offset, given.lipschitz)
+        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
+        rows.in_threads(lambda claims: sweep_entropy_segments(parts, out, gradient, claims, *inputs, rows.segment_rows))
+        rows.add_parts(given.out_image, parts)
+        return Swept(_NONE, 1.0)
+
+    @cached_property
+    def _room(self) -> tuple[FloatArray, FloatArray]:
+        return np.empty((self.rows.n_segments, self.rows.n_image)), np.empty(self.rows.n_points)
+
+
+@dataclass(frozen=True, eq=False)
+class GuessedSweep:
+    """Over a box and hyperplanes, by a guess at their multipliers; see `okl.compiled.dual_sweep`.
+
+    curvatures, lower, upper : (m,); normals : (m,) int8, the class of a row by its sign
+    """
+
+    rows: DenseRows
+    region: BoxHyperplane | SimplexPair
+    curvatures: FloatArray
+    normals: NDArray[np.int8]
+    lower: FloatArray
+    upper: FloatArray
+    offset: float
+
+    def run(self, given: SweepArguments) -> Swept:
+        """Overwrite what is given for it."""
+        rows, targets, out, lipschitz = self.rows, self._targets, given.out, given.lipschitz
+        guesses = (given.multipliers[0] / lipschitz, given.multipliers[1] / lipschitz)
+        self._sweep(targets, given, guesses)
+        projected = self.region.prepared.multipliers(targets, guesses, rows.n_threads)
+        found = (projected.plus_theta, projected.minus_theta)
+        listed, changes = self._lists
+        bounds = (rows.signs, self.normals, self.lower, self.upper)
+        again = settle_points(out, listed, changes, targets, *bounds, guesses, found)
+        multipliers = (lipschitz * found[0], lipschitz * found[1])
+        if again > _MOST_AGAIN * rows.n_points:
+            rows.image(given.out_image, out)
+            return Swept(multipliers, 2.0)
+        self._correct(given.out_image, listed[:again], changes[:again], guesses, found)
+        return Swept(multipliers, 1.0 + again / rows.n_points)
+
+    def _sweep(self, targets: FloatArray, given: SweepArguments, guesses: tuple[float, float]) -> None:
+        rows, parts, gradient = self.rows, self._parts, given.gradient
+        bounds = (self.curvatures, self.normals, self.lower, self.upper)
+        inputs = (rows.rows, rows.signs, given.image, given.point, *bounds)
+        numbers = (*guesses, self.offset, given.lipschitz, rows.segment_rows)
+        rows.in_threads(lambda claims: sweep_guessed_segments(parts, targets, gradient, claims, *inputs, *numbers))
+
+    def _correct(
+        self,
+        out_image: FloatArray,
+        listed: NDArray[np.int64],
+        changes: FloatArray,
+        guesses: tuple[float, float],
+        found: tuple[float, float],
+    ) -> None:
+        """The image at the guesses, less what free rows moved by, and what the other rows changed by."""
+        parts = self._parts
+        parts[:, 0] -= (found[0] - guesses[0]) * parts[:, 1]
+        parts[:, 0] -= (found[1] - guesses[1]) * parts[:, 2]
+        self.rows.add_parts(out_image, parts[:, 0])
+        add_listed_rows(out_image, self.rows.rows, listed, changes)
+
+    @cached_property
+    def _parts(self) -> FloatArray:
+        return np.empty((self.rows.n_segments, 3, self.rows.n_image))
+
+    @cached_property
+    def _targets(self) -> FloatArray:
+        return np.empty(self.rows.n_points)
+
+    @cached_property
+    def _lists(self) -> tuple[NDArray[np.int64], FloatArray]:
+        return np.empty(self.rows.n_points, dtype=np.int64), np.empty(self.rows.n_points)
+
+
+def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:
+    """The sweep of a dual problem, or None where the prox takes all of the gradient, or rows are not at hand."""
+    if not (isinstance(rows, DenseRows) and isinstance(separable, Linear | Quadratic)):
+        return None
+    if isinstance(region, EntropyBarrier) and isinstance(separable, Linear) and not region.hyperplane:
+        return EntropySweep(rows, region.upper, separable.slope)
+    if not isinstance(region, Box | BoxHyperplane | SimplexPair):
+        return None
+    curvatures = np.zeros(rows.n_points) if isinstance(separable, Linear) else separable.curvatures
+    offset = separable.slope if isinstance(separable, Linear) else -1.0
+    lower, upper = (
+        np.array(np.broadcast_to(bound, rows.n_points), dtype=np.float64) for bound in (region.lower, region.upper)
+    )
+    if isinstance(region, Box):
+        return None if np.any(lower) else BoxSweep(rows, curvatures, upper, offset)
+    return GuessedSweep(rows, region, curvatures, region.signs.astype(np.int8), lower, upper, offset)
+
+
+# The dual of a margin model, put together of its parts: the outer function, the separable one, the set, the risk.
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class DualProblem:
+    """Minimise outer(||A a||) + separable(a) + region(a): the negated dual of (7), times C, or of (8).
+
+    Parameters
+    ----------
+    rows : the signed rows A
+    outer, separable, region : the dual objective
+    risk : the loss part of the primal one
+    first : (m,), a feasible point
+    intercept : whether the primal problem has a bias
+    curvature : added to the longest row's squared length, the first guess at the Lipschitz constant
+    levels : the same problem less smoothed, by level from 1; None where nothing is smoothed
+
+    Source: Ito et al., 2017, (9), (10) and section 4.4.
+    """
+
+    rows: RowOperator
+    outer: Outer
+    separable: Separable
+    region: Region
+    risk: Risk
+    first: FloatArray
+    intercept: bool
+    curvature: float = 0.0
+    levels: Callable[[int], DualProblem] | None = None
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return self.rows.n_points
+
+    @property
+    def n_image(self) -> int:
+        """Numbers that shards add up."""
+        return self.rows.n_image
+
+    @cached_property
+    def first_lipschitz(self) -> float:
+        """The largest diagonal element of A'A, as the paper starts, and the curvature.
+
+        Source: Ito et al., 2017, section 5.2.
+        """
+        longest = float(self.rows.squared_lengths().max())
+        return max(longest * max(1e-3, self.outer.slope(longest)), float(np.finfo(np.float32).tiny)) + self.curvature
+
+    def start(self) -> FloatArray:
+        """The first point, (m,)."""
+        return self.first.copy()
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_image,)."""
+        self.rows.image(out, point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'A a."""
+        self.rows.pull(out, image)
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """The smooth part of the negated dual objective."""
+        return self.outer.value(self.rows.squared_norm(point, image)) + self.separable.value(point)
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """Overwrite out (m,), which may be `pulled`."""
+        np.multiply(pulled, self.outer.slope(self.rows.squared_norm(point, image)), out=out)
+        self.separable.add_slopes(out, point)
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """Bregman distance of a feasible point from any other."""
+        outer = self.outer.excess(
+            self.rows.squared_norm(point, image),
+            self.rows.squared_norm(at, at_image),
+            self.rows.squared_gap(point, image, at, at_image),
+        )
+        return outer + self.separable.excess(point, at)
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """The prox of the region."""
+        self.region.prox(out, point, lipschitz)
+
+    def penalty(self, point: FloatArray) -> float:
+        """What the region adds to a feasible point, 0 for a set."""
+        return self.region.value(point)
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """Gap between the point and w = slope A a with the model's own bias."""
+        squared_norm = self.rows.squared_norm(point, image)
+        slope = self.outer.slope(squared_norm)
+        margins = slope * pulled
+        bias = self.risk.best_bias(margins) if self.intercept else 0.0
+        risk = self.risk.value(margins, bias)
+        regulariser = self.outer.regulariser(slope * slope * squared_norm)
+        outer, separable = self.outer.exact(squared_norm), self.separable.value(point) + self.region.value(point)
+        return Certificate(
+            primal=risk + regulariser,
+            dual=-(outer + separable),
+            floor=self.outer.floor(squared_norm),
+            bias=bias,
+            rounding=8.0 * _EPSILON * (abs(risk) + regulariser + outer + abs(separable)),
+        )
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The w = slope A a of the certificate."""
+        slope = self.outer.slope(self.rows.squared_norm(point, image))
+        return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
+
+    def sweep(self, given: SweepArguments) -> Swept | None:
+        """A whole step in one read, or None."""
+        if self._sweep is None:
+            return None
+        slope = self.outer.slope(self.rows.squared_norm(given.point, given.image))
+        return self._sweep.run(given if slope == 1.0 else given._replace(image=slope * given.image))
+
+    @cached_property
+    def _sweep(self) -> Sweep | None:
+        return sweep_of(self.rows, self.separable, self.region)
+
+    def at_level(self, level: int) -> DualProblem:
+        """Less smoothed."""
+        return self if self.levels is None or level == 0 else self.levels(level)
+
+
+# How firmly rows stand at the bounds of a dual problem, and which of them may rest until the next check.
+
+_CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack than both together and it stays awake
+_MOST_AWAKE = 0.75  # of the rows: gathering them pays below
+
+
+class Standing(NamedTuple):
+    """What a check knows of every row.
+
+    slopes : (m,), gradients less the multiplier of the row's class
+    firm : (m,), at least the slack of a row at a bound, and not above 0 for any other
+    """
+
+    slopes: FloatArray
+    firm: FloatArray
+
+
+def standing_of(
+    problem: Problem, here: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
+) -> Standing | None:
+    """How firmly rows stand at a point, or None where they cannot rest.
+
+    here, target, stepped : a point (m,), the step from it down the gradient, and the projection of that
+    """
+    if not (isinstance(problem, DualProblem) and type(problem.rows) is DenseRows):
+        return None
+    region = problem.region
+    if not isinstance(region, Box | BoxHyperplane | SimplexPair):
+        return None
+    lower = region.lower
+    free = (stepped > lower) & (stepped < region.upper)
+    shifted = target.copy()
+    for sign in (-1.0, 1.0):
+        members = problem.rows.signs == sign
+        found = np.flatnonzero(free & members)
+        if not len(found):  # the multiplier may be anywhere in an interval
+            return None
+        shifted[members] -= target[found[0]] - stepped[found[0]]
+    slopes = lipschitz * (here - shifted)
+    firm = np.where((here == lower) & (stepped == lower), slopes, 0.0)
+    at_upper = (here == region.upper) & (stepped == region.upper)
+    firm[at_upper] = np.maximum(firm, -slopes)[at_upper]
+    return Standing(slopes, firm)
+
+
+def rows_awake(standing: Standing | None, before: Standing | None) -> IntArray | None:
+    """The rows that may move before the next check, or None for all."""
+    if standing is None or before is None:
+        return None
+    change = np.abs(standing.slopes - before.slopes)
+    typical = float(np.sqrt(np.mean(np.square(change))))
+    awake = np.flatnonzero(standing.firm <= _CHANGES * (change + typical))
+    return awake if 2 <= len(awake) <= _MOST_AWAKE * len(change) else None
+
+
+# A dual problem in some of its entries, all others at rest: the same objective, over the same set.
+
+Spread = Callable[[Any], Any]
+"""Of a bound or a curvature: those of the block's rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class AffineRows:
+    """A a + offset of some rows; offset is what all other rows add up to.
+
+    rows : (b, n) C-contiguous, or compressed by rows; signs : (b,); offset : (n,)
+    """
+
+    rows: Any
+    signs: FloatArray
+    offset: FloatArray
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return len(self.signs)
+
+    @property
+    def n_image(self) -> int:
+        """Columns."""
+        return len(self.offset)
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n,) by A a + offset."""
+        out[:] = self.offset
+        self.add(out, point, 1.0)
+
+    def add(self, out: FloatArray, point: FloatArray, sign: float) -> None:
+        """Add sign A a to out (n,)."""
+        rows, signs = self.rows, sign * self.signs
+        if isinstance(rows, np.ndarray):
+            add_rows(out, rows, signs, point)
+        else:
+            add_sparse_rows(out, rows.data, rows.indices, rows.indptr, signs, point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (b,) by A'v."""
+        rows = self.rows
+        if isinstance(rows, np.ndarray):
+            multiply_rows(out, rows, self.signs, image)
+        else:
+            multiply_sparse_rows(out, rows.data, rows.indices, rows.indptr, self.signs, image)
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||v||^2."""
+        return float(inner(image, image))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||v - v'||^2."""
+        return float(squared_distance(image, other_image))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """||z_i||^2, (b,)."""
+        if isinstance(self.rows, np.ndarray):
+            lengths = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
+        else:
+            lengths = self.rows.multiply(self.rows).sum(axis=1)
+        return np.asarray(lengths, dtype=np.float64)
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Scale v, (n,)."""
+        return scale * image
+
+
+def cut_of(rows: Any, chosen: IntArray) -> Any:
+    """Some rows (b, n) of an operator, dense or compressed as they are there.
+
+    Raises
+    ------
+    ConfigError : the operator holds no explicit rows
+    """
+    if not isinstance(rows, DenseRows | SparseRows):
+        raise ConfigError(
+            f"A stochastic start takes explicit rows, but {type(rows).__name__} came: map the inputs, or start from 0."
+        )
+    return np.ascontiguousarray(rows.rows[chosen]) if isinstance(rows, DenseRows) else rows.rows[chosen]
+
+
+def part_of(problem: DualProblem, rows: IntArray, point: FloatArray, image: FloatArray) -> DualProblem:
+    """The problem in the entries of some rows (b,), from their point (b,) and the image (n,) of all.
+
+    Raises
+    ------
+    ConfigError : no explicit rows, or a set that cannot be cut into blocks
+    """
+
+    def chosen(values: Any) -> Any:
+        return values[rows] if isinstance(values, np.ndarray) else values
+
+    cut = cut_of(problem.rows, rows)
+    return resting(problem, cut, problem.rows.signs[rows], point, image, chosen)
+
+
+def resting(
+    problem: DualProblem, rows: Any, signs: FloatArray, point: FloatArray, image: FloatArray, spread: Spread
+) -> DualProblem:
+    """The same for rows (b, n) of these signs (b,), whatever the problem's own are; see Spread."""
+    moving = AffineRows(rows, signs, image.copy())
+    moving.add(moving.offset, point, -1.0)
+    separable, region = _separable(problem.separable, spread), _region(problem.region, signs, point, spread)
+    return replace(problem, rows=moving, separable=separable, region=region, first=point)
+
+
+def _separable(whole: Separable, spread: Spread) -> Separable:
+    if isinstance(whole, Quadratic):
+        return Quadratic(spread(whole.curvatures))
+    if isinstance(whole, Entropy):
+        return replace(whole, upper=spread(whole.upper))
+    return Roots(spread(whole.scales), spread(whole.lower)) if isinstance(whole, Roots) else whole
+
+
+def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread) -> Region:
+    if isinstance(whole, Box):
+        return Box(spread(whole.lower), spread(whole.upper))
+    if isinstance(whole, SimplexPair):
+        plus, minus = float(point[signs > 0].sum()), float(point[signs < 0].sum())
+        return SimplexPair(signs, spread(whole.upper), plus, minus)
+    if isinstance(whole, BoxHyperplane):
+        normal = spread(whole.signs)
+        return BoxHyperplane(normal, spread(whole.lower), spread(whole.upper), float(normal @ point))
+    if isinstance(whole, EntropyBarrier):
+        return replace(whole, signs=signs, upper=spread(whole.upper), total=float(signs @ point))
+    if isinstance(whole, RootsBarrier):
+        upper, scales = spread(whole.upper), spread(whole.scales)
+        return replace(whole, signs=signs, upper=upper, scales=scales, total=float(signs @ point))
+    raise ConfigError(f"The set {type(whole).__name__} cannot be cut into blocks of rows.")
+
+
+# The parts of regressions: sums over targets, boxes with a price on leaving 0, losses of residuals.
+#
+# A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
+
+
+@dataclass(frozen=True, eq=False)
+class TargetQuadratic:
+    """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t (m,)."""
+
+    targets: FloatArray
+    curvatures: FloatArray
+
+    def value(self, point: FloatArray) -> float:
+        """The sum."""
+        return float((0.5 * self.curvatures * point - self.targets) @ point)
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        """Add curvature_i a_i - t_i."""
+        gradient += self.curvatures * point - self.targets
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        """sum_i curvature_i (a_i - b_i)^2 / 2."""
+        return 0.5 * float(self.curvatures @ np.square(point - at))
+
+
+@dataclass(frozen=True, eq=False)
+class PricedBox:
+    """price sum_i |a_i| over |a_i| <= bound_i, and sum_i a_i = 0 with a hyperplane.
+
+    bound : (m,) >= 0, may be infinite; price : >= 0
+    """
+
+    bound: FloatArray
+    price: float
+    hyperplane: bool
+
+    def value(self, point: FloatArray) -> float:
+        """The price of a feasible point."""
+        return self.price * float(np.abs(point).sum()) if self.price else 0.0
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Subtract one number from every entry, bring it price / lipschitz nearer to 0, and clip."""
+        threshold = self.price / lipschitz
+        size = float(np.abs(point).mean()) + threshold
+
+        def sums(multiplier: float) -> tuple[float, float, float]:
+            moved = point - multiplier * size
+            shrunk = moved - np.clip(moved, -threshold, threshold)
+            np.clip(shrunk, -self.bound, self.bound, out=out)
+            free = np.count_nonzero((shrunk != 0.0) & (np.abs(shrunk) < self.bound))
+            return float(out.sum()), size * free, float(np.abs(out).sum()) + size
+
+        find_multiplier(sums, self.hyperplane and size > 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredResiduals:
+    """sum_i weight_i r_i^2."""
+
+    targets: FloatArray
+    weights: FloatArray
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        """The sum, of margins <w, z_i>."""
+        return float(self.weights @ np.square(self.targets - margins + bias))
+
+    def best_bias(self, margins: FloatArray) -> float:
+        """The mean of <w, z_i> - t_i."""
+        return float(self.weights @ (margins - self.targets)) / float(self.weights.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class InsensitiveResiduals:
+    """sum_i weight_i max(0, |r_i| - width)."""
+
+    targets: FloatArray
+    weights: FloatArray
+    width: float
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        """The sum, of margins <w, z_i>."""
+        return float(self.weights @ np.maximum(0.0, np.abs(self.targets - margins + bias) - self.width))
+
+    def best_bias(self, margins: FloatArray) -> float:
+        """A median: the sum bends upwards by weight_i at <w, z_i> - t_i - width, and again at ... + width."""
+        apart = margins - self.targets
+        bends = np.concatenate([apart - self.width, apart + self.width])
+        order = np.argsort(bends, kind="stable")
+        risen = np.cumsum(np.concatenate([self.weights, self.weights])[order])
+        place = int(np.searchsorted(risen, 0.5 * risen[-1] * (1.0 - 1e-12)))
+        return float(bends[order[min(place, len(order) - 1)]])
+
+
+def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+    """Weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row."""
+    if sample_weight is None:
+        return np.ones(rows.n_points)
+    weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
+    if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
+        raise DataError(
+            f"sample_weight of shape {weights.shape} came for {rows.n_points} rows: "
+            "give one finite number of at least 0 a row, and one above 0."
+        )
+    return weights
+
+
+# The dual of a minimax model: the point of least norm in a sum of ellipsoids.
+#
+# Minimise 1/2 ||d + S u||^2 over u = (u_1, ..., u_k), ||u_j|| <= kappa, with S = [S_1, ..., S_k] and d the difference
+# of the means; w = d + S u. Primal: -<w, d> + kappa sum_j ||S_j' w|| + 1/2 ||w||^2.
+
+
+@dataclass(frozen=True, eq=False)
+class MinimaxProblem:
+    """Balls mapped to ellipsoids.
+
+    Parameters
+    ----------
+    difference : d (n,)
+    roots : S (n, k n), C-contiguous
+    n_balls : k
+    kappa : radius of the balls, > 0
+    centre : (n,), where w is to give 0 but for the spreads; own bias = <w, centre> + kappa / 2 (last - first spread)
+        for two balls, <w, centre> for one
+    intercept : whether there is a bias
+    note : what the user should know of the covariances
+
+    Source: Ito et al., 2017, sections 3.2.6 and 3.2.7, (16) and (17), times 1/2 as in (9) with C = 1.
+    """
+
+    difference: FloatArray
+    roots: FloatArray
+    n_balls: int
+    kappa: float
+    centre: FloatArray
+    intercept: bool = True
+    note: str = ""
+
+    @property
+    def n_points(self) -> int:
+        """Entries of u."""
+        return int(self.roots.shape[1])
+
+    @property
+    def n_image(self) -> int:
+        """Entries of w."""
+        return len(self.difference)
+
+    @property
+    def first_lipschitz(self) -> float:
+        """The largest diagonal element of S'S. Source: Ito et al., 2017, section 5.4."""
+        return max(float(np.einsum("ij,ij->j", self.roots, self.roots).max()), float(np.finfo(np.float32).tiny))
+
+    def start(self) -> FloatArray:
+        """0, the means."""
+        return np.zeros(self.n_points)
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out by d + S u."""
+        multiply_rows(out, self.roots, np.ones(self.n_image), point)
+        out += self.difference
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out by S'w."""
+        out[:] = 0.0
+        add_rows(out, self.roots, np.ones(self.n_image), image)
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """1/2 ||w||^2."""
+        return 0.5 * float(inner(image, image))
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """S'w, which is what was pulled."""
+        out[:] = pulled
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """1/2 ||w - w_b||^2."""
+        return 0.5 * float(squared_distance(image, at_image))
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """The nearest point of every ball."""
+        for ball in self._balls():
+            project_ball(out[ball], point[ball], self.kappa)
+
+    def penalty(self, point: FloatArray) -> float:
+        """0."""
+        return 0.0
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """Gap between u and w = d + S u."""
+        spreads = [float(np.linalg.norm(pulled[ball])) for ball in self._balls()]
+        risk = self.kappa * sum(spreads) - float(inner(image, self.difference))
+        half_square = 0.5 * float(inner(image, image))
+        tilt = 0.5 * self.kappa * (spreads[-1] - spreads[0])
+        return Certificate(
+            primal=risk + half_square,
+            dual=-half_square,
+            floor=0.0,
+            bias=float(inner(image, self.centre)) + tilt if self.intercept else 0.0,
+            rounding=8.0 * _EPSILON * (abs(risk) + 2.0 * half_square),
+        )
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The w of the certificate."""
+        return Solution(image.copy(), certificate.bias, certificate)
+
+    def sweep(self, given: SweepArguments) -> Swept | None:
+        """None: two reads."""
+        return None
+
+    def at_level(self, level: int) -> MinimaxProblem:
+        """Itself."""
+        return self
+
+    def _balls(self) -> list[slice]:
+        return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]
+
+
+# Losses under a bound on a p-norm of the weights, for p in (1, infinity): the dual of (8).
+#
+# Minimise radius ||A a||_q + separable(a) + region(a), 1 / p + 1 / q = 1. The norm has no derivative at 0, and for q
+# < 2 an unbounded second one wherever an entry of A a is 0. It is smoothed as the largest <A a, w> - width / 2
+# ||w||^2 over ||w||_p <= radius, whose gradient is that w, a projection; `width` falls level by level as the gap
+# takes.
+
+_MOST_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class NormBallProblem:
+    """The smoothed dual of a margin model under a norm's bound.
+
+    Parameters
+    ----------
+    rows : explicit; the image of a point is A a (n_columns,)
+    separable, region, risk, first, intercept : as of the model's own dual
+    power : p; radius : lambda > 0
+    width : > 0, of the smoothing, in units of A a over those of w
+
+    Source: Ito et al., 2017, (8), (10) and (25), which gives the w of radius 1; smoothing as in Nesterov, Mathematical
+    Programming 103, 2005, section 2.
+    """
+
+    rows: DenseRows | SparseRows
+    separable: Separable
+    region: Region
+    risk: Risk
+    first: FloatArray
+    intercept: bool
+    power: float
+    radius: float
+    width: float
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return self.rows.n_points
+
+    @property
+    def n_image(self) -> int:
+        """Columns."""
+        return self.rows.n_image
+
+    @property
+    def first_lipschitz(self) -> float:
+        """The longest row's, were the ball far away: most probably too large, and let fall."""
+        return max(float(self.rows.squared_lengths().max()) / self.width * 1e-3, float(np.finfo(np.float32).tiny))
+
+    def start(self) -> FloatArray:
+        """The first point, (m,)."""
+        return self.first.copy()
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out by A a."""
+        self.rows.image(out, point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by the margins A'w of the image's w."""
+        self.rows.pull(out, self.weights_of(image))
+
+    def weights_of(self, image: FloatArray) -> NDArray[np.float64]:
+        """The w that the smoothed norm is attained at: the gradient by A a."""
+        return project_norm_ball(image / self.width, self.power, self.radius)
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """The smoothed norm and the separable part."""
+        weights = self.weights_of(image)
+        return float(image @ weights) - 0.5 * self.width * float(weights @ weights) + self.separable.value(point)
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """Overwrite out (m,), which may be `pulled`."""
+        out[:] = pulled
+        self.separable.add_slopes(out, point)
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """<v - width (w + w_b) / 2, w - w_b>, and what the separable part adds."""
+        weights, at_weights = self.weights_of(image), self.weights_of(at_image)
+        middle = image - 0.5 * self.width * (weights + at_weights)
+        return max(0.0, float(middle @ (weights - at_weights))) + self.separable.excess(point, at)
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """The prox of the region."""
+        self.region.prox(out, point, lipschitz)
+
+    def penalty(self, point: FloatArray) -> float:
+        """What the region adds to a feasible point, 0 for a set."""
+        return self.region.value(point)
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """Gap between the point and its w, with the model's own bias, by the norm without smoothing."""
+        bias = self.risk.best_bias(pulled) if self.intercept else 0.0
+        risk = self.risk.value(pulled, bias)
+        norm = self.radius * norm_of(image, self.power / (self.power - 1.0))
+        separable = self.separable.value(point) + self.region.value(point)
+        return Certificate(
+            primal=risk,
+            dual=-(norm + separable),
+            floor=max(0.0, norm - float(image @ self.weights_of(image))),
+            bias=bias,
+            rounding=8.0 * _EPSILON * (abs(risk) + norm + abs(separable)),
+        )
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The w of the certificate."""
+        return Solution(self.weights_of(image), certificate.bias, certificate)
+
+    def sweep(self, given: SweepArguments) -> Swept | None:
+        """None: w depends on all rows."""
+        return None
+
+    def at_level(self, level: int) -> NormBallProblem:
+        """Smoothed ten times less a level."""
+        return replace(self, width=self.width * 0.1**level)
+
+
+def norm_of(vector: FloatArray, power: float) -> float:
+    """||v||_power, without overflow."""
+    largest = float(np.abs(vector).max())
+    return largest * float(np.sum((np.abs(vector) / largest) ** power)) ** (1.0 / power) if largest > 0.0 else 0.0
+
+
+def project_norm_ball(vector: FloatArray, power: float, radius: float) -> NDArray[np.float64]:
+    """The nearest point w of ||w||_p <= radius, for p in (1, infinity).
+
+    Where the vector z is outside, |w_j| + theta |w_j|^(p - 1) = |z_j|, with the one theta that gives w the radius; with
+    the radius as unit it lies between ||z||_q - max(1, n^(1/q - 1/p)) and ||z||_q.
+
+    Parameters
+    ----------
+    vector : (n,); power : p; radius : > 0
+    """
+    sizes = np.abs(np.asarray(vector, dtype=np.float64)) / radius
+    if norm_of(sizes, power) <= 1.0:
+        return np.array(vector, dtype=np.float64)
+    dual = power / (power - 1.0)
+    high = norm_of(sizes, dual)
+    low = max(0.0, high - max(1.0, len(sizes) ** (1.0 / dual - 1.0 / power)))
+    theta = high
+    found = _shrunk(sizes, power, theta)
+    for _ in range(_MOST_ROUNDS):
+        powers = found ** (power - 1.0)
+        value = float(powers @ found) - 1.0
+        low, high = (theta, high) if value > 0.0 else (low, theta)
+        # of each w_j by theta: -w^(p - 1) / (1 + theta (p - 1) w^(p - 2)), times w to be finite at 0
+        falls = power * powers * (powers * found) / np.maximum(found + theta * (power - 1.0) * powers, _TINY)
+        fall = float(falls.sum())
+        following = theta + value / fall if fall > 0.0 else low
+        following = following if low < following < high else 0.5 * (low + high)
+        if abs(following - theta) <= 2.0 * _EPSILON * theta or abs(value) <= 4.0 * _EPSILON:
+            break
+        theta = following
+        found = _shrunk(sizes, power, theta)
+    # onto the ball: what is left is rounding
+    found /= max(norm_of(found, power), 1.0)
+    weights: NDArray[np.float64] = radius * np.copysign(found, vector)
+    return weights
+
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64]:
+    """Roots w of w + theta w^(p - 1) = size, entry by entry.
+
+    With x = w for p >= 2 and x = w^(p - 1) below, both terms are convex in x; Newton's method falls onto the root from
+    where one term alone is the size, at most twice too far.
+    """
+    steep = power - 1.0 if power >= 2.0 else 1.0 / (power - 1.0)
+    one, other = (1.0, theta) if power >= 2.0 else (theta, 1.0)  # one x + other x^steep = size
+    roots = np.minimum(sizes / max(one, _TINY), (sizes / max(other, _TINY)) ** (1.0 / steep))
+    for _ in range(_MOST_ROUNDS):
+        powers = other * roots ** (steep - 1.0)
+        steps = (one * roots + powers * roots - sizes) / np.maximum(one + steep * powers, _TINY)
+        roots = np.maximum(roots - steps, 0.0)
+        if np.all(np.abs(steps) <= 4.0 * _EPSILON * roots + _TINY):
+            break
+    found: NDArray[np.float64] = roots if power >= 2.0 else roots**steep
+    return found
+
+
+# Losses with an l1 penalty, minimised over w itself: sparse weights, no bias.
+
+
+class SmoothLoss(Protocol):
+    """A convex, falling, smooth function of the margin, entry by entry.
+
+    excess : value(z) - value(z') - derivative(z') (z - z'), without its cancellation
+    conjugate : value of the conjugate at -a, for the a = -derivative that occur and their multiples by [0, 1]
+    """
+
+    def value(self, margins: FloatArray) -> FloatArray: ...
+
+    def derivative(self, margins: FloatArray) -> FloatArray: ...
+
+    def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray: ...
+
+    def conjugate(self, duals: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SparseProblem:
+    """Minimise ||w||_1 + sum_i weight_i loss(s_i <w, z_i>); the image of w are its margins.
+
+    rows : explicit; weights : (m,) >= 0; curvature : the loss's largest second derivative
+
+    Source: Ito et al., 2017, appendix D, (27) and (28); the threshold of the prox is 1 / L.
+    """
+
+    rows: DenseRows | SparseRows
+    loss: SmoothLoss
+    weights: FloatArray
+    curvature: float
+
+    @property
+    def n_points(self) -> int:
+        """Columns."""
+        return self.rows.n_image
+
+    @property
+    def n_image(self) -> int:
+        """Rows."""
+        return self.rows.n_points
+
+    @property
+    def first_lipschitz(self) -> float:
+        """The longest row's share of the Hessian: below the Lipschitz constant of the whole."""
+        longest = self.curvature * float((self.weights * self.rows.squared_lengths()).max())
+        return max(longest, float(np.finfo(np.float32).tiny))
+
+    def start(self) -> FloatArray:
+        """0."""
+        return np.zeros(self.n_points)
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (m,) by the margins of w."""
+        self.rows.pull(out, point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (n,) by the gradient of the losses over w."""
+        self.rows.image(out, self.weights * self.loss.derivative(image))
+
+    def smooth(self, point: FloatArray, image: FloatArray) -> float:
+        """The sum of the losses."""
+        return float(inner(self.weights, self.loss.value(image)))
+
+    def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
+        """What was pulled."""
+        out[:] = pulled
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        """The sum of the losses' excesses."""
+        return float(inner(self.weights, self.loss.excess(image, at_image)))
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Move every weight 1 / lipschitz towards 0, and no further."""
+        soft_threshold(out, point, 1.0 / lipschitz)
+
+    def penalty(self, point: FloatArray) -> float:
+        """||w||_1."""
+        return float(np.abs(point).sum())
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        """Gap between w and the slopes of its losses, shrunk until no column is steeper than the penalty."""
+        slopes = -self.loss.derivative(image)
+        steepest = float(np.abs(pulled).max())
+        feasible = slopes / max(1.0, steepest)
+        dual = float(inner(self.weights, self.loss.conjugate(feasible)))
+        risk, norm = self.smooth(point, image), self.penalty(point)
+        return Certificate(
+            primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=8.0 * _EPSILON * (risk + norm + abs(dual))
+        )
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        """The w of the certificate."""
+        return Solution(point.copy(), 0.0, certificate)
+
+    def sweep(self, given: SweepArguments) -> Swept | None:
+        """None: two reads."""
+        return None
+
+    def at_level(self, level: int) -> SparseProblem:
+        """Itself."""
+        return self

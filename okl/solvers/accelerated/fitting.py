@@ -1,0 +1,366 @@
+"""Fits of one model: one against the rest, parameter paths and calibrated probabilities."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.threads import run_threads
+from okl.foundation.errors import DataError, DivergedError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_at_least
+from okl.solvers.accelerated.base import Classifier, Problem, Solution
+from okl.solvers.accelerated.catalogue import make_model, parameter_of
+from okl.solvers.accelerated.dual import MinimaxProblem
+from okl.solvers.accelerated.method import Fapg, StochasticStart, solve
+from okl.solvers.accelerated.operators import signs_of
+from okl.solvers.base import Outcome
+
+# Several classes by one against the rest: the same rows under other labels, classes side by side in threads.
+
+Rows = TypeVar("Rows")
+Result = TypeVar("Result")
+
+
+def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:
+    """Sorted classes, and signs (m,) for each against the rest; one for two classes, + for the second."""
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        shown = ", ".join(map(str, classes))
+        raise DataError(f"Labels hold {{{shown}}}, but a classifier takes at least two classes: add rows of another.")
+    positives = classes[1:] if len(classes) == 2 else classes
+    return classes, [np.where(labels == positive, 1.0, -1.0) for positive in positives]
+
+
+def relabelled(rows: Rows, labels: FloatArray) -> Rows:
+    """The same rows, an operator, under other labels (m,), -1 and +1; their arrays are shared, nothing is computed."""
+    again: Any = copy.copy(rows)
+    kept = {field.name for field in fields(again)}
+    for name in set(vars(again)) - kept:  # scratch space, which another thread may be writing into
+        del vars(again)[name]
+    object.__setattr__(again, "labels", signs_of(labels))
+    relabelled_rows: Rows = again
+    return relabelled_rows
+
+
+def in_threads(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> list[Result]:
+    """work(0) .. work(n_tasks - 1), up to n_threads at once; results in order."""
+    n_threads = min(check_at_least("n_threads", n_threads, 1), n_tasks)
+    parts = run_threads(n_threads, lambda thread: [work(task) for task in range(thread, n_tasks, n_threads)])
+    return [parts[task % n_threads][task // n_threads] for task in range(n_tasks)]
+
+
+# One model fitted to rows held by an operator: what estimators, paths and comparisons call.
+
+
+class ProblemMaker(Protocol):
+    """A classification or regression model: configuration that makes a problem of rows."""
+
+    def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> Problem: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Solution):
+    """A solution and how it was found.
+
+    point : of the problem, to start another from; objective : of the problem at the last point, which for a dual model
+        is the negated dual objective
+    iterations, reads : of the method, and of the data
+    outcome : why the method stopped: "done" may be a numerical floor above the gap asked for, as its reason says
+    note : what the user should know of the problem, such as what was added to a singular covariance; mostly empty
+    """
+
+    point: FloatArray
+    objective: float
+    iterations: int
+    reads: int
+    outcome: Outcome
+    note: str = ""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the method did not run out of iterations."""
+        return self.outcome.kind == "done"
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def fit_one(
+    model: ProblemMaker,
+    rows: Any,
+    method: Fapg,
+    sample_weight: FloatArray | None = None,
+    start: FloatArray | StochasticStart | None = None,
+) -> Fitted:
+    """Solve a model's problem to the method's tolerance.
+
+    Parameters
+    ----------
+    model : of `okl.solvers.accelerated.models`
+    rows : operator; the minimax and l1 models take explicit rows
+    method : Fapg
+    sample_weight : (m,) or None
+    start : point of the problem (n_points,) to start from, brought into its set; a StochasticStart, which finds one;
+        None: the problem's own
+
+    Returns
+    -------
+    the solution of least certified gap; `converged` is False when the iterations ran out
+
+    Raises
+    ------
+    ConfigError : a parameter outside its valid range for these rows
+    DataError : rows or weights that do not fit
+    DivergedError : the objective is no longer finite
+    """
+    problem = model.problem(rows, sample_weight)
+    point = start.point(problem, rows, sample_weight) if isinstance(start, StochasticStart) else start
+    found = solve_problem(problem, method, point)
+    if isinstance(model, Classifier):
+        model.check(found, rows, sample_weight)
+    return found
+
+
+def solve_problem(problem: Problem, method: Fapg, start: FloatArray | None = None) -> Fitted:
+    """The same of a problem that is already made."""
+    state, outcome = solve(problem, method, start)
+    if outcome.kind == "diverged":
+        raise DivergedError(f"The solver diverged: {outcome.reason}. Scale the columns, or take a smaller C.")
+    found = method.solution(state, problem)
+    record = state.history[-1]
+    return Fitted(
+        weights=found.weights,
+        bias=found.bias,
+        certificate=found.certificate,
+        point=state.best.point,
+        objective=state.best_record.objective,
+        iterations=record.iteration,
+        reads=state.reads,
+        outcome=outcome,
+        note=problem.note if isinstance(problem, MinimaxProblem) else "",
+    )
+
+
+# One model over a grid of its parameter, each solution found from the one before.
+
+_FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
+
+
+class PathPoint(NamedTuple):
+    """A parameter, its solution, and what that took: seconds, iterations of the method."""
+
+    parameter: float
+    solution: Fitted
+    seconds: float
+    iterations: int
+
+
+def path(
+    name: str,
+    rows: Any,
+    grid: Sequence[float],
+    method: Fapg,
+    fit_intercept: bool = True,
+    sample_weight: FloatArray | None = None,
+) -> list[PathPoint]:
+    """Solve a model for every parameter of a grid, in its order, warm from the one before.
+
+    The point of the one before is taken as it is or, where that is better, scaled by the ratio of the parameters,
+    which brings points of one box or ball into the next. The first is solved from the problem's own start.
+
+    Parameters
+    ----------
+    name : one of MODEL_NAMES
+    rows : operator
+    grid : values of C, nu or kappa; neighbours that are close together save most
+    method : Fapg
+    fit_intercept : whether there is a bias
+    sample_weight : (m,) or None
+
+    Raises
+    ------
+    ConfigError : a value outside the valid range for these rows
+    """
+    points: list[PathPoint] = []
+    for value in grid:
+        started = time.perf_counter()
+        problem = with_parameter(name, value, fit_intercept).problem(rows, sample_weight)
+        first = _warm(name, problem, points[-1], value) if points else None
+        found = solve_problem(problem, method, first)
+        points.append(PathPoint(value, found, time.perf_counter() - started, found.iterations))
+    return points
+
+
+def with_parameter(name: str, value: float, fit_intercept: bool = True) -> Classifier:
+    """The model of a name with its one parameter, whatever that is called."""
+    own = parameter_of(name)
+    return make_model(
+        name,
+        C=value if own == "C" else None,
+        nu=value if own == "nu" else None,
+        kappa=value if own == "kappa" else None,
+        fit_intercept=fit_intercept,
+    )
+
+
+def _warm(name: str, problem: Problem, before: PathPoint, value: float) -> FloatArray:
+    ratio = before.parameter / value if parameter_of(name) == "nu" else value / before.parameter
+    candidates = [_inside(problem, scale * before.solution.point) for scale in (1.0, ratio)]
+    return min(candidates, key=lambda point: _objective(problem, point))
+
+
+def _inside(problem: Problem, point: FloatArray) -> FloatArray:
+    out = np.empty(problem.n_points)
+    problem.prox(out, point, _FIRM * problem.first_lipschitz)
+    return out
+
+
+def _objective(problem: Problem, point: FloatArray) -> float:
+    image = np.empty(problem.n_image)
+    problem.image(image, point)
+    return problem.smooth(point, image) + problem.penalty(point)
+
+
+# Probabilities from scores: a sigmoid fitted to scores of rows that the model has not seen.
+
+_MOST_STEPS, _LEAST_SLOPE, _LEAST_STEP = 100, 1e-5, 1e-10
+_RIDGE = 1e-12  # of the Hessian's diagonal, where scores are all alike
+
+_Fit = tuple[FloatArray, FloatArray, FloatArray]
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """Probability of the positives: 1 / (1 + exp(slope score + offset)); the slope of useful scores is negative."""
+
+    slope: float
+    offset: float
+
+    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+        """Of scores of any shape, in (0, 1), without overflow."""
+        found: NDArray[np.float64] = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
+        return found
+
+
+LOG_ODDS = Sigmoid(-1.0, 0.0)
+"""Of scores that are the logarithm of the odds, as the logistic loss makes them."""
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> Sigmoid:
+    """Fit a sigmoid by maximum likelihood, to targets a little inside 0 and 1.
+
+    Targets are (n+ + 1) / (n+ + 2) for positives and 1 / (n- + 2) for negatives, n+ and n- the weights of the classes.
+
+    Parameters
+    ----------
+    scores : (m,), of rows that were not learnt from
+    labels : (m,), -1 or +1
+    sample_weight : (m,) or None
+
+    Raises
+    ------
+    DataError : a class does not occur, or scores are not finite
+
+    Source: Lin, Lin & Weng, Machine Learning 68, 2007, appendix C: Newton's method with backtracking for Platt's
+    sigmoid, in a form without cancellation.
+    """
+    weights = np.ones(len(scores)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    positive = float(weights[labels > 0].sum())
+    negative = float(weights[labels <= 0].sum())
+    if min(positive, negative) == 0.0 or not np.isfinite(scores).all():
+        raise DataError(
+            f"Calibration takes finite scores of both classes, but positives weigh {positive:g} and negatives "
+            f"{negative:g}: hold out more rows."
+        )
+    targets = np.where(labels > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    fit = (np.asarray(scores, dtype=np.float64), targets, weights)
+    return _newton(fit, np.array([0.0, np.log((negative + 1.0) / (positive + 1.0))]))
+
+
+def _newton(fit: _Fit, at: FloatArray) -> Sigmoid:
+    value = _loss(fit, at)
+    for _ in range(_MOST_STEPS):
+        slopes, hessian = _derivatives(fit, at)
+        if np.abs(slopes).max() < _LEAST_SLOPE * float(fit[2].mean()):
+            break
+        direction = -np.linalg.solve(hessian, slopes)
+        step, expected = 1.0, float(slopes @ direction)
+        while step >= _LEAST_STEP and _loss(fit, at + step * direction) >= value + 1e-4 * step * expected:
+            step *= 0.5
+        if step < _LEAST_STEP:  # as far as rounding lets it
+            break
+        at = at + step * direction
+        value = _loss(fit, at)
+    return Sigmoid(float(at[0]), float(at[1]))
+
+
+def _loss(fit: _Fit, at: FloatArray) -> float:
+    scores, targets, weights = fit
+    inner = at[0] * scores + at[1]
+    # log(1 + exp(inner)) - (1 - target) inner, of which the larger part never cancels
+    return float(weights @ (np.logaddexp(0.0, -np.abs(inner)) + np.where(inner >= 0, targets, targets - 1.0) * inner))
+
+
+def _derivatives(fit: _Fit, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    scores, targets, weights = fit
+    probabilities = Sigmoid(float(at[0]), float(at[1])).probabilities(scores)
+    errors = weights * (targets - probabilities)
+    spreads = weights * probabilities * (1.0 - probabilities)
+    columns = np.stack([scores, np.ones(len(scores))])
+    hessian = (columns * spreads) @ columns.T
+    return columns @ errors, hessian + np.diag(_RIDGE + _RIDGE * np.diag(hessian))
+
+
+def cross_validated_scores(
+    scores_of: Callable[[NDArray[np.intp], NDArray[np.intp]], FloatArray],
+    labels: NDArray[Any],
+    n_folds: int = 5,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """Scores of every row by a model that did not learn from it.
+
+    Parameters
+    ----------
+    scores_of : (rows to learn from, rows to score) -> scores of the latter, (rows,) or (rows, classes)
+    labels : (m,), whose classes every fold holds in proportion
+    n_folds : int >= 2; no more than the rarest class has rows
+    seed : int; the same folds for the same seed
+
+    Raises
+    ------
+    DataError : a class has a single row
+    """
+    rarest = int(np.unique(labels, return_counts=True)[1].min())
+    if rarest < 2:
+        raise DataError("A class has a single row, but calibration takes two folds: add rows, or do not calibrate.")
+    folds = stratified_folds(labels, min(check_at_least("n_folds", n_folds, 2), rarest), seed)
+    parts = [scores_of(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(folds.max() + 1)]
+    scores = np.empty((len(labels), *parts[0].shape[1:]))
+    for fold, part in enumerate(parts):
+        scores[folds == fold] = part
+    return scores
+
+
+def stratified_folds(labels: NDArray[Any], n_folds: int, seed: int) -> NDArray[np.intp]:
+    """Fold of every row (m,), from 0; rows of a class are shuffled and dealt, each class where the last one ended."""
+    rng, folds, dealt = np.random.default_rng(seed), np.empty(len(labels), dtype=np.intp), 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        folds[rows] = (dealt + np.arange(len(rows))) % n_folds
+        dealt += len(rows)
+    return folds
+
+
+def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
+    """Rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
+    if probabilities.ndim == 1:
+        return np.stack([1.0 - probabilities, probabilities], axis=1)
+    found: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)
+    return found

@@ -1,0 +1,77 @@
+"""C-SVM: the hinge loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
+from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.operators import RowOperator
+from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Linear, SumOfLosses
+
+
+class _Hinge:
+    """max(0, 1 - z)."""
+
+    def value(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.maximum(0.0, 1.0 - margins)
+        return values
+
+    def derivative(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.where(margins < 1.0, -1.0, 0.0)
+        return values
+
+
+@dataclass(frozen=True)
+class CSVM(Classifier):
+    """Minimise 1/2 ||w||^2 + C sum_i weight_i max(0, 1 - y_i (<w, x_i> - b)).
+
+    Dual: minimise 1/2 ||A a||^2 - sum_i a_i over 0 <= a_i <= C weight_i, and sum_i y_i a_i = 0 with a bias; w = A a.
+
+    Parameters
+    ----------
+    C : > 0, LIBSVM's; the paper's a is a / C here, its objective this one over C
+    fit_intercept : whether there is a bias b
+
+    Source: Ito et al., 2017, section 3.2.1, (11).
+    """
+
+    NAME: ClassVar[str] = "c-svm"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    EQUATION: ClassVar[int] = 11
+
+    C: float = 1.0
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        check_cost(self.C)
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> CSVM:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter, fit_intercept)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
+
+    def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
+        """The dual on rows, each weighing sample_weight (m,) or 1."""
+        upper = self.C * weights_of(rows, sample_weight)
+        return DualProblem(
+            rows=rows,
+            outer=HalfSquare(),
+            separable=Linear(-1.0),
+            region=BoxHyperplane(rows.signs, 0.0, upper) if self.fit_intercept else Box(0.0, upper),
+            risk=SumOfLosses(_Hinge(), rows.signs, upper),
+            first=np.zeros(rows.n_points),
+            intercept=self.fit_intercept,
+        )

@@ -1,0 +1,98 @@
+"""Logistic regression with an l1 penalty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
+from okl.solvers.accelerated.dual import SparseProblem
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
+
+_TINY = 1e-290  # a share beside which others may be too large for their quotient
+
+
+class _Logistic:
+    """log(1 + exp(-z)), with curvature of at most 1/4."""
+
+    def value(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.logaddexp(0.0, -margins)
+        return values
+
+    def derivative(self, margins: FloatArray) -> FloatArray:
+        return -_share(margins)
+
+    def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
+        # that of the conjugate with the arguments exchanged: two relative entropies of shares
+        return _relative_entropy(at, margins) + _relative_entropy(-at, -margins)
+
+    def conjugate(self, duals: FloatArray) -> FloatArray:
+        inside = np.clip(duals, np.finfo(np.float64).tiny, 1.0 - np.finfo(np.float64).epsneg)
+        entropies: FloatArray = inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)
+        return entropies
+
+
+def _share(margins: FloatArray) -> FloatArray:
+    """1 / (1 + exp(z)), with all its digits where it is small."""
+    small = np.exp(-np.abs(margins))
+    shares: FloatArray = np.where(margins > 0.0, small, 1.0) / (1.0 + small)
+    return shares
+
+
+def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> FloatArray:
+    """a log(a / b) - (a - b) of the shares a, b of margins, as a series where a is close to b."""
+    left, right = _share(left_margins), _share(right_margins)
+    change = (left - right) / np.maximum(right, np.finfo(np.float64).tiny)
+    near = np.abs(change) < 1e-3
+    small = np.where(near, change, 0.0)
+    series = right * small**2 * (0.5 - small * (1.0 / 6.0 - small * (1.0 / 12.0 - small / 20.0)))
+    # far out a share is 0, but its logarithm is not: without it the first steps would look shorter than they are
+    logarithms = np.where(
+        right > _TINY,
+        np.log1p(np.where(near | (right <= _TINY), 0.0, np.maximum(change, -1.0 + 1e-16))),
+        np.logaddexp(0.0, right_margins) - np.logaddexp(0.0, left_margins),
+    )
+    return np.where(near, series, left * logarithms - (left - right))
+
+
+@dataclass(frozen=True)
+class L1LogisticRegression(Classifier):
+    """Minimise ||w||_1 + C sum_i weight_i log(1 + exp(-y_i <w, x_i>)).
+
+    Parameters
+    ----------
+    C : > 0, LIBLINEAR's
+
+    Source: Ito et al., 2017, appendix D, (27).
+    """
+
+    NAME: ClassVar[str] = "l1-logistic"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    TAKES_KERNEL: ClassVar[bool] = False
+    HAS_OWN_BIAS: ClassVar[bool] = False
+    EQUATION: ClassVar[int] = 27
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_cost(self.C)
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> L1LogisticRegression:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
+
+    def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
+        """The problem on rows, each weighing sample_weight (m,) or 1."""
+        return SparseProblem(rows, _Logistic(), self.C * weights_of(rows, sample_weight), curvature=0.25)

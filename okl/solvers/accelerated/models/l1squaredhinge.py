@@ -1,0 +1,74 @@
+"""l2-loss SVM with an l1 penalty."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
+from okl.solvers.accelerated.dual import SparseProblem
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
+
+
+class _SquaredHinge:
+    """max(0, 1 - z)^2, with curvature of at most 2."""
+
+    def value(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.square(np.maximum(0.0, 1.0 - margins))
+        return values
+
+    def derivative(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.minimum(0.0, 2.0 * (margins - 1.0))
+        return values
+
+    def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
+        short, at_short = np.maximum(0.0, 1.0 - margins), np.maximum(0.0, 1.0 - at)
+        values: FloatArray = np.square(short - at_short) + 2.0 * at_short * np.maximum(0.0, margins - 1.0)
+        return values
+
+    def conjugate(self, duals: FloatArray) -> FloatArray:
+        values: FloatArray = duals * (0.25 * duals - 1.0)
+        return values
+
+
+@dataclass(frozen=True)
+class L1SquaredHinge(Classifier):
+    """Minimise ||w||_1 + C sum_i weight_i max(0, 1 - y_i <w, x_i>)^2.
+
+    Parameters
+    ----------
+    C : > 0, LIBLINEAR's
+
+    Source: Ito et al., 2017, appendix D, (28).
+    """
+
+    NAME: ClassVar[str] = "l1-l2-svm"
+    PARAMETER: ClassVar[ParameterName] = "C"
+    TAKES_KERNEL: ClassVar[bool] = False
+    HAS_OWN_BIAS: ClassVar[bool] = False
+    EQUATION: ClassVar[int] = 28
+
+    C: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_cost(self.C)
+
+    @classmethod
+    def of(cls, parameter: float | None, fit_intercept: bool = True) -> L1SquaredHinge:
+        """With C = parameter, or 1.0."""
+        return cls(1.0 if parameter is None else parameter)
+
+    @classmethod
+    def valid_range(
+        cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
+    ) -> tuple[float, float]:
+        """Any C above 0."""
+        return 0.0, math.inf
+
+    def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
+        """The problem on rows, each weighing sample_weight (m,) or 1."""
+        return SparseProblem(rows, _SquaredHinge(), self.C * weights_of(rows, sample_weight), curvature=2.0)

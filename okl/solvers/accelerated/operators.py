@@ -1,0 +1,773 @@
+"""Data operators of dual objectives: dense, sparse, mapped and kernel matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from okl.compiled.dual_steps import distance_product, inner, squared_distance
+from okl.compiled.fourier import panels_of
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.kernels import kernel_block
+from okl.compiled.products import (
+    Claims,
+    add_rows,
+    add_segments,
+    add_sparse_rows,
+    multiply_rows,
+    multiply_segments,
+    multiply_sparse_rows,
+    new_claims,
+)
+from okl.compiled.threads import as_compiled, run_threads
+from okl.features.base import FeatureMap, check_inputs
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision
+from okl.kernels import Kernel
+
+# One face for all ways to hold the matrix A of a dual objective, be it explicit or known only by inner products.
+#
+# A dual point a has an image, which is affine in a: A a where A is explicit (what shards then add up is short), and
+# A'A a where only the kernel matrix A'A is known. Either way three operations are enough for an accelerated method,
+# and the image of an extrapolated point costs no read of the data.
+
+
+class Operator(Protocol):
+    """A linear, or affine, map of dual points; all arrays float64, one-dimensional, outputs overwritten.
+
+    n_points : entries of a dual point; n_image : entries of its image
+    """
+
+    @property
+    def n_points(self) -> int: ...
+
+    @property
+    def n_image(self) -> int: ...
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Image of a point: one read of the data."""
+        ...
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """A'A a (for an affine map A'(A a + offset)) from the image of a: at most one read of the data."""
+        ...
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||A a||^2 of a point, or of a difference of points, and its image; with an offset ||A a + offset||^2."""
+        ...
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||A (a - b)||^2 of two points, summed from the differences."""
+        ...
+
+
+class RowOperator(Operator, Protocol):
+    """The operator of margin models, A = [s_1 z_1, ..., s_m z_m] for rows z_i of classes s_i.
+
+    signs : (m,) float64, -1 or +1; squared_lengths : ||z_i||^2, (m,)
+    """
+
+    @property
+    def signs(self) -> FloatArray: ...
+
+    def squared_lengths(self) -> NDArray[np.float64]: ...
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Scale A a: weights of columns where rows are explicit, coefficients s_i a_i of rows for a kernel."""
+        ...
+
+
+def signs_of(labels: FloatArray) -> NDArray[np.float64]:
+    """Labels as float64 signs, or DataError unless they are -1 and +1 and both occur."""
+    signs: NDArray[np.float64] = np.ascontiguousarray(labels, dtype=np.float64)
+    found = np.unique(signs)
+    if signs.ndim != 1 or not np.array_equal(found, [-1.0, 1.0]):
+        shown = ", ".join(f"{value:g}" for value in found[:4])
+        raise DataError(
+            f"Labels hold {{{shown}}}, but this model takes both -1 and +1, one a row: encode two classes so, "
+            "or learn one class against the rest."
+        )
+    return signs
+
+
+# The largest eigenvalue of A'A, which bounds how steep a dual gradient gets.
+
+
+def squared_norm_of(operator: Operator, rounds: int = 300, tolerance: float = 1e-9, seed: int = 0) -> float:
+    """||A||^2 of a linear operator by power iteration: two reads of the data a round, never above the true value.
+
+    Rounds end early once they change the value by no more than `tolerance` of it.
+    """
+    point = np.random.default_rng(seed).standard_normal(operator.n_points)
+    image = np.empty(operator.n_image)
+    largest = 0.0
+    for _ in range(rounds):
+        point /= max(float(np.linalg.norm(point)), np.finfo(np.float64).tiny)
+        operator.image(image, point)
+        # a Rayleigh quotient of A'A: below its largest eigenvalue, and growing
+        before, largest = largest, operator.squared_norm(point, image)
+        if largest - before <= tolerance * largest:
+            break
+        operator.pull(point, image)
+    return largest
+
+
+# Explicit rows in memory: inputs as they are, or through a feature map.
+
+ClaimedWork = Callable[[Claims], None]
+
+_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows:
+    """A = [s_1 z_1, ..., s_m z_m] of a matrix in memory; sums are float64 whatever the matrix is.
+
+    Parameters
+    ----------
+    rows : (m, n_columns), C-contiguous float32 or float64 (anything else is copied), finite
+    labels : (m,), -1 or +1
+    n_threads : int >= 1; the same bits for any
+
+    Raises
+    ------
+    DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
+    """
+
+    rows: FloatArray
+    labels: FloatArray
+    n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
+            raise DataError(
+                f"Rows {self.rows.shape} and {len(self.labels)} labels do not fit together: "
+                "give a matrix (rows, columns) and one label a row."
+            )
+        kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
+        object.__setattr__(self, "rows", as_compiled(self.rows, kept))
+        object.__setattr__(self, "labels", signs_of(self.labels))
+        # a sum is finite only if its terms are, and costs no array
+        if not np.isfinite(self.rows.sum(dtype=np.float64)):
+            raise DataError("The rows hold NaN, or values that are infinite: drop or fill them first.")
+
+    @property
+    def signs(self) -> FloatArray:
+        """The labels, (m,)."""
+        return self.labels
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def n_image(self) -> int:
+        """Columns."""
+        return int(self.rows.shape[1])
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_columns,) by A a, summed segment by segment."""
+        parts, size = self._parts, self.segment_rows
+        self.in_threads(lambda claims: add_segments(parts, claims, self.rows, self.signs, point, size))
+        self.add_parts(out, parts)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        size = self.segment_rows
+        self.in_threads(lambda claims: multiply_segments(out, claims, self.rows, self.signs, image, size))
+
+    def in_threads(self, work: ClaimedWork) -> None:
+        """Call work in every thread, each with the same fresh claims on segments."""
+        claims = new_claims()
+        run_threads(min(self.n_threads, self.n_segments), lambda _: work(claims))
+
+    def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
+        """Overwrite out (n_columns,) by the sum of images of segments (n_segments, n_columns), in their order."""
+        np.add.reduce(parts, axis=0, out=out)
+
+    @cached_property
+    def segment_rows(self) -> int:
+        """Rows of a segment."""
+        return rows_of_segment(self.n_points)
+
+    @property
+    def n_segments(self) -> int:
+        """Segments that the rows are cut into."""
+        return -(-self.n_points // self.segment_rows)
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||v||^2."""
+        return float(inner(image, image))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||v - v'||^2."""
+        return float(squared_distance(image, other_image))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """||z_i||^2, (m,)."""
+        lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
+        return lengths
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """w = scale v, (n_columns,)."""
+        return scale * image
+
+    @cached_property
+    def _parts(self) -> NDArray[np.float64]:
+        return np.empty((self.n_segments, self.n_image))
+
+
+def rows_of_segment(n_points: int) -> int:
+    """Rows summed in one go: by how many there are only, so that bits do not depend on the number of threads."""
+    return min(max(-(-n_points // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
+
+
+# Sparse rows in memory, compressed by rows.
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """A = [s_1 z_1, ..., s_m z_m] of a scipy.sparse matrix; sums are float64 whatever the matrix is.
+
+    Parameters
+    ----------
+    rows : (m, n_columns), any scipy.sparse matrix or array; converted to CSR without duplicates
+    labels : (m,), -1 or +1
+
+    Raises
+    ------
+    DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
+    """
+
+    rows: Any
+    labels: FloatArray
+
+    def __post_init__(self) -> None:
+        if not sparse.issparse(self.rows) or self.rows.shape[0] != len(self.labels) or self.rows.shape[1] == 0:
+            raise DataError(
+                f"{type(self.rows).__name__} {np.shape(self.rows)} and {len(self.labels)} labels do not fit together: "
+                "give a scipy.sparse matrix (rows, columns) and one label a row."
+            )
+        matrix = sparse.csr_array(self.rows, copy=True)
+        matrix.sum_duplicates()
+        kept = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        matrix.data = as_compiled(matrix.data, kept)
+        if not np.isfinite(matrix.data).all():
+            raise DataError("The rows hold NaN, or values that are infinite: drop or fill them first.")
+        object.__setattr__(self, "rows", matrix)
+        object.__setattr__(self, "labels", signs_of(self.labels))
+
+    @property
+    def signs(self) -> FloatArray:
+        """The labels, (m,)."""
+        return self.labels
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def n_image(self) -> int:
+        """Columns."""
+        return int(self.rows.shape[1])
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_columns,) by A a."""
+        out[:] = 0.0
+        add_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||v||^2."""
+        return float(inner(image, image))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||v - v'||^2."""
+        return float(squared_distance(image, other_image))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """||z_i||^2, (m,)."""
+        squares = sparse.csr_array((self.rows.data.astype(np.float64) ** 2, self.rows.indices, self.rows.indptr))
+        return np.asarray(squares.sum(axis=1), dtype=np.float64)
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """w = scale v, (n_columns,)."""
+        return scale * image
+
+
+# Rows of a feature map that are mapped again in every read: for more rows than memory holds features of.
+
+
+@dataclass(frozen=True, eq=False)
+class MappedInputs:
+    """A = [s_1 z(x_1), ..., s_m z(x_m)] of inputs in memory and a map: slower reads than DenseRows', of the same bits.
+
+    Parameters
+    ----------
+    inputs : (m, n_inputs), finite; labels : (m,), -1 or +1
+    feature_map : z; n_threads : int >= 1; the same bits for any
+
+    Raises
+    ------
+    DataError : inputs that are not of the map, labels that are not both -1 and +1
+    """
+
+    inputs: FloatArray
+    labels: FloatArray
+    feature_map: FeatureMap
+    n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", as_compiled(self.inputs, self.feature_map.precision))
+        object.__setattr__(self, "labels", signs_of(self.labels))
+        check_inputs(self.feature_map, self.inputs)
+
+    @property
+    def signs(self) -> FloatArray:
+        """The labels, (m,)."""
+        return self.labels
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return len(self.inputs)
+
+    @property
+    def n_image(self) -> int:
+        """Columns of the map."""
+        return self.feature_map.n_columns
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (n_columns,) by A a, summed segment by segment."""
+        parts = self._parts
+
+        def work(index: int, cut: slice, features: FloatArray) -> None:
+            parts[index] = 0.0
+            add_rows(parts[index], features, self.signs[cut], point[cut])
+
+        self._by_segments(work)
+        out[:] = 0.0
+        for part in parts:  # in order of the segments, whoever summed them
+            out += part
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by A'v."""
+        self._by_segments(lambda _, cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||v||^2."""
+        return float(inner(image, image))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||v - v'||^2."""
+        return float(squared_distance(image, other_image))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """||z_i||^2, (m,)."""
+        lengths = np.empty(self.n_points)
+
+        def work(index: int, cut: slice, features: FloatArray) -> None:
+            lengths[cut] = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+
+        self._by_segments(work)
+        return lengths
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """w = scale v, (n_columns,)."""
+        return scale * image
+
+    @cached_property
+    def _parts(self) -> NDArray[np.float64]:
+        return np.zeros((-(-self.n_points // rows_of_segment(self.n_points)), self.n_image))
+
+    def _by_segments(self, work: Callable[[int, slice, FloatArray], None]) -> None:
+        n_segments, rows = len(self._parts), rows_of_segment(self.n_points)
+        n_threads = min(self.n_threads, n_segments)
+
+        def run(thread: int) -> None:
+            for index in range(thread, n_segments, n_threads):
+                cut = slice(index * rows, (index + 1) * rows)
+                work(index, cut, self.feature_map.transform(self.inputs[cut]))
+
+        with one_blas_thread():
+            run_threads(n_threads, run)
+
+
+# The exact kernel matrix of a set that is small enough for it.
+
+_BLOCK = 512  # rows of kernel values computed at once, in float64
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMatrix:
+    """A'A = (s_i s_j k(x_i, x_j)) in memory; the image of a point is A'A a itself.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    inputs : (m, n_inputs), finite
+    labels : (m,), -1 or +1
+    precision : of the matrix; sums are float64
+    budget_bytes : int, what the matrix may take
+
+    Raises
+    ------
+    ConfigError : the matrix would take more than its budget
+    DataError : shapes that do not fit, kernel values that are not finite, labels that are not both -1 and +1
+    """
+
+    kernel: Kernel
+    inputs: FloatArray
+    labels: FloatArray
+    precision: Precision = "float64"
+    budget_bytes: int = 2**30
+    matrix: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.inputs.ndim != 2 or len(self.inputs) != len(self.labels):
+            raise DataError(
+                f"Inputs {self.inputs.shape} and {len(self.labels)} labels do not fit together: "
+                "give a matrix (rows, columns) and one label a row."
+            )
+        object.__setattr__(self, "labels", signs_of(self.labels))
+        n_bytes = self.n_points**2 * np.dtype(self.precision).itemsize
+        if n_bytes > self.budget_bytes:
+            raise ConfigError(
+                f"The kernel matrix of {self.n_points} rows takes {n_bytes / 2**20:.0f} MiB in {self.precision}, but "
+                f"its budget is {self.budget_bytes / 2**20:.0f} MiB: raise the budget, take fewer rows, "
+                "or approximate the kernel by a feature map."
+            )
+        object.__setattr__(self, "matrix", self._computed())
+
+    @property
+    def signs(self) -> FloatArray:
+        """The labels, (m,)."""
+        return self.labels
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return len(self.inputs)
+
+    @property
+    def n_image(self) -> int:
+        """Rows again: the image of a point is as long as the point."""
+        return len(self.inputs)
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (m,) by A'A a."""
+        multiply_rows(out, self.matrix, self.signs, self.signs * point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Copy the image: it is what is asked for."""
+        out[:] = image
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """a'A'A a; rounding may not make it negative."""
+        return max(0.0, float(inner(point, image)))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """(a - b)'A'A (a - b); rounding may not make it negative."""
+        return max(0.0, float(distance_product(point, other, image, other_image)))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """k(x_i, x_i), (m,)."""
+        return np.diagonal(self.matrix).astype(np.float64)
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
+        return scale * self.signs * point
+
+    def _computed(self) -> FloatArray:
+        inputs = as_compiled(self.inputs, np.float64)
+        matrix = np.empty((self.n_points, self.n_points), dtype=self.precision)
+        for first in range(0, self.n_points, _BLOCK):
+            matrix[first : first + _BLOCK] = self.kernel.matrix(inputs[first : first + _BLOCK], inputs)
+        if not np.isfinite(matrix.sum(dtype=np.float64)):
+            raise DataError("The kernel matrix holds NaN or infinite values: drop or fill such inputs, or scale them.")
+        return matrix
+
+
+# The exact kernel matrix tile by tile: held as far as a budget goes, computed again beyond it.
+
+TILE_ROWS = 256  # a tile of float64 values stays in the second-level cache while it is used twice
+_GROUPS = 16  # of tile rows, each with sums of its own: fixed, so that bits do not depend on the number of threads
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTiles:
+    """The lower half of (k(x_i, x_j)) in square tiles; each is used for itself and for its mirror image.
+
+    A product with a vector has the same bits whatever the budget and the number of threads: tiles that are not held are
+    computed as they were the first time, and sums are added in one order.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    inputs : (m, n_inputs), finite
+    precision : of kernel values; sums are float64
+    budget_bytes : int >= 0, what held tiles may take; the whole half takes m^2 / 2 numbers
+    n_threads : int >= 1
+
+    Raises
+    ------
+    ConfigError : a budget below 0
+    DataError : inputs that are no matrix, kernel values that are not finite
+    """
+
+    kernel: Kernel
+    inputs: FloatArray
+    precision: Precision = "float64"
+    budget_bytes: int = 2**30
+    n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.budget_bytes < 0:
+            raise ConfigError(f"budget_bytes = {self.budget_bytes}, but it takes a whole number of at least 0.")
+        if self.inputs.ndim != 2 or len(self.inputs) == 0:
+            raise DataError(
+                f"Inputs of shape {self.inputs.shape} came: give a matrix (rows, columns) of one row or more."
+            )
+        object.__setattr__(self, "inputs", as_compiled(self.inputs, self.precision))
+        # |k(x, x')|^2 <= k(x, x) k(x', x'): the diagonal speaks for all
+        if not (np.isfinite(self.diagonal).all() and np.isfinite(self.inputs.sum(dtype=np.float64))):
+            raise DataError("The kernel matrix holds NaN or infinite values: drop or fill such inputs, or scale them.")
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the inputs, and of the matrix."""
+        return len(self.inputs)
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles of the lower half."""
+        return self._n_parts * (self._n_parts + 1) // 2
+
+    @cached_property
+    def n_held(self) -> int:
+        """Tiles that the budget holds, the first ones."""
+        return min(self.n_tiles, self.budget_bytes // (TILE_ROWS**2 * np.dtype(self.precision).itemsize))
+
+    @cached_property
+    def diagonal(self) -> NDArray[np.float64]:
+        """k(x_i, x_i), (m,)."""
+        values = np.empty(self.n_rows)
+        for part in range(self._n_parts):
+            values[_cut(part)] = np.diagonal(self._computed(part, part))
+        return values
+
+    def multiply(self, out: FloatArray, vector: FloatArray) -> None:
+        """Overwrite out (m,) by the matrix times vector (m,), both float64."""
+        sums = np.zeros((min(_GROUPS, self._n_parts), self.n_rows))
+        n_threads = min(self.n_threads, len(sums))
+
+        def add_groups(thread: int) -> None:
+            for group in range(thread, len(sums), n_threads):
+                for part in range(group, self._n_parts, _GROUPS):
+                    self._add_tile_row(sums[group], part, vector)
+
+        run_threads(n_threads, add_groups)
+        out[:] = 0.0
+        for group in sums:  # in order, whoever summed them
+            out += group
+
+    def _add_tile_row(self, sums: FloatArray, part: int, vector: FloatArray) -> None:
+        here = _cut(part)
+        ones, products = np.ones(len(vector[here])), np.empty(len(vector[here]))
+        for other in range(part + 1):
+            tile, there = self._tile(part, other), _cut(other)
+            multiply_rows(products, tile, ones, vector[there])
+            sums[here] += products
+            if other < part:
+                add_rows(sums[there], tile, ones, vector[here])
+
+    def _tile(self, part: int, other: int) -> FloatArray:
+        place = part * (part + 1) // 2 + other
+        if place >= self.n_held:
+            return self._computed(part, other)
+        if self._held[place] is None:  # by one thread only: tile rows belong to groups
+            self._held[place] = self._computed(part, other)
+        tile = self._held[place]
+        assert tile is not None
+        return tile
+
+    def _computed(self, part: int, other: int) -> FloatArray:
+        inputs = self.inputs[_cut(part)]
+        if self.kernel.rule is None:
+            matrix = self.kernel.matrix(inputs, self.inputs[_cut(other)])
+            return as_compiled(matrix, self.precision)
+        values = np.empty((len(inputs), len(self.inputs[_cut(other)])), dtype=self.precision)
+        kernel_block(values, inputs, self._panels[other], self.kernel.rule)
+        return values
+
+    @property
+    def _n_parts(self) -> int:
+        return -(-self.n_rows // TILE_ROWS)
+
+    @cached_property
+    def _panels(self) -> list[FloatArray]:
+        return [panels_of(self.inputs[_cut(part)].T) for part in range(self._n_parts)]
+
+    @cached_property
+    def _held(self) -> list[FloatArray | None]:
+        return [None] * self.n_held
+
+
+@dataclass(frozen=True, eq=False)
+class TiledKernel:
+    """A'A = (s_i s_j k(x_i, x_j)) of tiles, which problems with other labels may share; the image is A'A a itself.
+
+    Parameters
+    ----------
+    tiles : KernelTiles of m rows
+    labels : (m,), -1 or +1
+
+    Raises
+    ------
+    DataError : shapes that do not fit, labels that are not both -1 and +1
+    """
+
+    tiles: KernelTiles
+    labels: FloatArray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", signs_of(self.labels))
+        if len(self.labels) != self.tiles.n_rows:
+            raise DataError(
+                f"{self.tiles.n_rows} inputs and {len(self.labels)} labels do not fit together: give one label a row."
+            )
+
+    @property
+    def signs(self) -> FloatArray:
+        """The labels, (m,)."""
+        return self.labels
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return self.tiles.n_rows
+
+    @property
+    def n_image(self) -> int:
+        """Rows again: the image of a point is as long as the point."""
+        return self.tiles.n_rows
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out (m,) by A'A a."""
+        self.tiles.multiply(out, self.signs * point)
+        out *= self.signs
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Copy the image: it is what is asked for."""
+        out[:] = image
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """a'A'A a; rounding may not make it negative."""
+        return max(0.0, float(inner(point, image)))
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """(a - b)'A'A (a - b); rounding may not make it negative."""
+        return max(0.0, float(distance_product(point, other, image, other_image)))
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """k(x_i, x_i), (m,)."""
+        return self.tiles.diagonal
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
+        return scale * self.signs * point
+
+
+def _cut(part: int) -> slice:
+    return slice(part * TILE_ROWS, (part + 1) * TILE_ROWS)
+
+
+# Rows with a target each, for regression: any operator of signed rows, with the signs taken back.
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRows:
+    """A = [z_1, ..., z_m] of the rows of another operator, whatever signs they have there.
+
+    Parameters
+    ----------
+    rows : operator; its s_i undo themselves, as s_i s_i = 1
+    targets : (m,), finite
+    signs : (m,), all 1
+
+    Raises
+    ------
+    DataError : as many targets as rows did not come, or they are not finite
+    """
+
+    rows: RowOperator
+    targets: FloatArray
+    signs: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        targets = np.ascontiguousarray(self.targets, dtype=np.float64)
+        if targets.shape != (self.rows.n_points,) or not np.isfinite(targets).all():
+            raise DataError(
+                f"Targets of shape {targets.shape} came for {self.rows.n_points} rows: give one finite number a row."
+            )
+        object.__setattr__(self, "targets", targets)
+        object.__setattr__(self, "signs", np.ones(len(targets)))
+
+    @property
+    def n_points(self) -> int:
+        """Rows."""
+        return self.rows.n_points
+
+    @property
+    def n_image(self) -> int:
+        """That of the operator."""
+        return self.rows.n_image
+
+    def image(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out by that of sum_i a_i z_i."""
+        self.rows.image(out, self.rows.signs * point)
+
+    def pull(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out (m,) by <z_i, sum_j a_j z_j>."""
+        self.rows.pull(out, image)
+        out *= self.rows.signs
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """||A a||^2."""
+        return self.rows.squared_norm(self.rows.signs * point, image)
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """||A (a - b)||^2."""
+        return self.rows.squared_gap(self.rows.signs * point, image, self.rows.signs * other, other_image)
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """||z_i||^2, (m,)."""
+        return self.rows.squared_lengths()
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Scale A a, or coefficients scale a_i."""
+        return self.rows.weights(self.rows.signs * point, image, scale)
+
+
+def target_rows(inputs: Any, targets: FloatArray, kernel: Kernel | None = None, n_threads: int = 1) -> TargetRows:
+    """Rows of a regression: (m, n) dense or scipy.sparse, m >= 2, explicit or known by a kernel."""
+    if len(targets) < 2:
+        raise DataError(f"{len(targets)} rows came, but a regression takes at least two.")
+    # signs that come in pairs are asked for, and undone
+    signs = np.where(np.arange(len(targets)) % 2 == 0, 1.0, -1.0)
+    if kernel is not None:
+        return TargetRows(KernelMatrix(kernel, inputs, signs), targets)
+    if sparse.issparse(inputs):
+        return TargetRows(SparseRows(inputs, signs), targets)
+    return TargetRows(DenseRows(inputs, signs, n_threads), targets)

@@ -1,0 +1,702 @@
+"""Parts of dual problems: outer functions, separable terms, barriers, sets, losses, biases and moments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from okl.compiled.dual_steps import (
+    add_entropy_slopes,
+    add_quadratic_slopes,
+    add_root_slopes,
+    entropy_excess,
+    entropy_prox,
+    entropy_sum,
+    entropy_value,
+    quadratic_excess,
+    quadratic_value,
+    roots_excess,
+    roots_prox,
+    roots_sum,
+    roots_value,
+)
+from okl.compiled.jit import one_blas_thread
+from okl.foundation.errors import DataError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_choice
+from okl.solvers.accelerated.base import Solution, weights_of
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pair_set
+
+# The part of a dual objective that depends on the data: a function of ||A a||.
+#
+# Its conjugate is what the primal problem does to ||w||: a penalty 1/2 ||w||^2, or the constraint ||w|| <= 1.
+
+
+class Outer(Protocol):
+    """Function of v = A a, known by ||v||^2; w = slope v is the primal solution.
+
+    value, slope : the function, and its gradient over v
+    excess : value(a) - value(b) - <gradient at b, v_a - v_b>, of ||v_a||^2, ||v_b||^2 and ||v_a - v_b||^2
+    regulariser : of the primal objective at w = slope v
+    exact : the function without any smoothing, which the gap goes by; floor : what smoothing adds to the gap
+    """
+
+    def value(self, squared_norm: float) -> float: ...
+
+    def slope(self, squared_norm: float) -> float: ...
+
+    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float: ...
+
+    def regulariser(self, squared_norm: float) -> float: ...
+
+    def exact(self, squared_norm: float) -> float: ...
+
+    def floor(self, squared_norm: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class HalfSquare:
+    """1/2 ||v||^2, from 1/2 ||w||^2 in the primal problem. Source: Ito et al., 2017, (7) and (9), times C."""
+
+    def value(self, squared_norm: float) -> float:
+        """1/2 ||v||^2."""
+        return 0.5 * squared_norm
+
+    def slope(self, squared_norm: float) -> float:
+        """1: the gradient is v."""
+        return 1.0
+
+    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
+        """1/2 ||v_a - v_b||^2."""
+        return 0.5 * squared_gap
+
+    def regulariser(self, squared_norm: float) -> float:
+        """1/2 ||w||^2."""
+        return 0.5 * squared_norm
+
+    def exact(self, squared_norm: float) -> float:
+        """1/2 ||v||^2."""
+        return 0.5 * squared_norm
+
+    def floor(self, squared_norm: float) -> float:
+        """0."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class EuclideanNorm:
+    """||v||, from ||w|| <= 1 in the primal problem, smoothed where it is not longer than `width`.
+
+    There it is ||v||^2 / (2 width), and width / 2 less beyond: the primal problem has width / 2 ||w||^2 on top. Where
+    the optimal v is longer, its place is that of the norm itself.
+
+    Parameters
+    ----------
+    width : > 0, in units of v
+
+    Source: Ito et al., 2017, (8), (10) and (25) with p = 2, lambda = 1, whose norm has no derivative at 0; smoothing as
+    in Nesterov, Mathematical Programming 103, 2005, section 2.
+    """
+
+    width: float
+
+    def value(self, squared_norm: float) -> float:
+        """||v|| - width / 2, or ||v||^2 / (2 width)."""
+        norm = math.sqrt(squared_norm)
+        return norm - 0.5 * self.width if norm >= self.width else 0.5 * squared_norm / self.width
+
+    def slope(self, squared_norm: float) -> float:
+        """1 / max(||v||, width): the gradient is no longer than 1."""
+        return 1.0 / max(math.sqrt(squared_norm), self.width)
+
+    def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
+        """Of the norm (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), and what smoothing adds."""
+        norm, at_norm = math.sqrt(squared_norm), math.sqrt(at_squared_norm)
+        slope = self.slope(at_squared_norm)
+        sideways = max(0.0, squared_gap - (norm - at_norm) ** 2)
+        return 0.5 * slope * sideways + self._excess_of_lengths(norm, at_norm)
+
+    def _excess_of_lengths(self, norm: float, at_norm: float) -> float:
+        """The same of two vectors of one direction, as a function of their lengths."""
+        short, at_short = min(norm, self.width), min(at_norm, self.width)
+        return 0.5 * (short - at_short) ** 2 / self.width + (norm - short) * (1.0 - at_short / self.width)
+
+    def regulariser(self, squared_norm: float) -> float:
+        """0: w is of length 1, or shorter."""
+        return 0.0
+
+    def exact(self, squared_norm: float) -> float:
+        """||v||."""
+        return math.sqrt(squared_norm)
+
+    def floor(self, squared_norm: float) -> float:
+        """What smoothing adds to the gap: ||v|| - ||v||^2 / width where ||v|| <= width, at most width / 4."""
+        norm = math.sqrt(squared_norm)
+        return max(0.0, norm - squared_norm / self.width)
+
+
+# The parts of dual objectives that are sums over rows: conjugates of losses, within their boxes.
+
+
+class Separable(Protocol):
+    """A smooth convex sum over the entries of a point (m,).
+
+    excess : value(a) - value(b) - <slopes at b, a - b>, without its cancellation; a inside the box
+    """
+
+    def value(self, point: FloatArray) -> float: ...
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None: ...
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float: ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """sum_i slope a_i."""
+
+    slope: float
+
+    def value(self, point: FloatArray) -> float:
+        """The sum."""
+        return self.slope * float(point.sum())
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        """Add the slope to every entry."""
+        if self.slope:
+            gradient += self.slope
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        """0."""
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """sum_i curvature_i a_i^2 / 2 - a_i; curvatures (m,) >= 0."""
+
+    curvatures: FloatArray
+
+    def value(self, point: FloatArray) -> float:
+        """The sum."""
+        return float(quadratic_value(point, self.curvatures))
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        """Add curvature_i a_i - 1."""
+        add_quadratic_slopes(gradient, point, self.curvatures)
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        """sum_i curvature_i (a_i - b_i)^2 / 2."""
+        return float(quadratic_excess(point, at, self.curvatures))
+
+
+@dataclass(frozen=True, eq=False)
+class Entropy:
+    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i), continued as parabolas beyond [c u, u - c u].
+
+    upper : u (m,) >= 0; cut : c, 0 < c < 1/2
+    """
+
+    upper: FloatArray
+    cut: float
+
+    def value(self, point: FloatArray) -> float:
+        """The sum."""
+        return float(entropy_value(point, self.upper, self.cut))
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        """Add log(a_i / (u_i - a_i))."""
+        add_entropy_slopes(gradient, point, self.upper, self.cut)
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        """Sum of the relative entropies of a_i and b_i, and of u_i - a_i and u_i - b_i."""
+        return float(entropy_excess(point, at, self.upper, self.cut))
+
+
+@dataclass(frozen=True, eq=False)
+class Roots:
+    """sum_i -2 sqrt(s_i a_i), continued as parabolas below lower_i.
+
+    scales : s (m,) >= 0; lower : (m,) > 0 where s_i > 0
+    """
+
+    scales: FloatArray
+    lower: FloatArray
+
+    def value(self, point: FloatArray) -> float:
+        """The sum."""
+        return float(roots_value(point, self.scales, self.lower))
+
+    def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
+        """Subtract sqrt(s_i / a_i)."""
+        add_root_slopes(gradient, point, self.scales, self.lower)
+
+    def excess(self, point: FloatArray, at: FloatArray) -> float:
+        """sum_i sqrt(s_i / b_i) (sqrt(a_i) - sqrt(b_i))^2."""
+        return float(roots_excess(point, at, self.scales, self.lower))
+
+
+# Conjugates with infinite slopes at the border of their box, taken whole by the prox instead of by their gradient.
+#
+# The paper keeps away from the border by a small margin xi and takes gradients, which grow as 1 / xi: the gap cannot
+# close, or iterations grow. Their prox costs a few exponentials or roots an entry, knows no margin, and leaves the
+# Lipschitz constant to the data.
+
+Sums = Callable[[float], tuple[float, float, float]]
+
+_MOST_ROUNDS = 200
+_LEAST_ERROR, _ROUNDING = 1e-16, 1e-13  # of a sum, in its size
+
+
+@dataclass(frozen=True, eq=False)
+class EntropyBarrier:
+    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
+
+    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound; total : 0 but for a part of the rows
+    """
+
+    signs: FloatArray
+    upper: FloatArray
+    hyperplane: bool
+    total: float = 0.0
+
+    def value(self, point: FloatArray) -> float:
+        """The sum, of a feasible point."""
+        return float(entropy_sum(point, self.upper))
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out; the point is read once a round of the search for the multiplier."""
+        afresh = True
+
+        def sums(multiplier: float) -> tuple[float, float, float]:
+            nonlocal afresh
+            args = (self.signs, self.upper, lipschitz, multiplier, afresh)
+            afresh = False
+            return _less(entropy_prox(out, self._logits, point, *args), self.total)
+
+        find_multiplier(sums, self.hyperplane)
+
+    @cached_property
+    def _logits(self) -> FloatArray:
+        return np.empty(len(self.signs))
+
+
+@dataclass(frozen=True, eq=False)
+class RootsBarrier:
+    """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
+
+    signs : s (m,); scales, upper : c, u (m,) >= 0; hyperplane, total : as of EntropyBarrier
+    """
+
+    signs: FloatArray
+    scales: FloatArray
+    upper: FloatArray
+    hyperplane: bool
+    total: float = 0.0
+
+    def value(self, point: FloatArray) -> float:
+        """The sum, of a feasible point."""
+        return float(roots_sum(point, self.scales))
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out; the point is read once a round of the search for the multiplier."""
+
+        def sums(multiplier: float) -> tuple[float, float, float]:
+            found = roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
+            return _less(found, self.total)
+
+        find_multiplier(sums, self.hyperplane)
+
+
+def _less(sums: tuple[float, float, float], total: float) -> tuple[float, float, float]:
+    return sums[0] - total, sums[1], sums[2]
+
+
+def find_multiplier(sums: Sums, hyperplane: bool) -> float:
+    """Root of a falling function by Newton's method, guarded by a bracket; the last call is there.
+
+    Where data lie in shards, `sums` adds up theirs: one number goes out and three come back, a round.
+
+    Parameters
+    ----------
+    sums : multiplier -> value, how fast it falls there (>= 0), and the size of its terms, which rounding goes by
+    hyperplane : False: the multiplier is 0, and `sums` is called once
+    """
+    low, high, multiplier, reach = -np.inf, np.inf, 0.0, 1e-3
+    value, fall, size = sums(multiplier)
+    for _ in range(_MOST_ROUNDS if hyperplane else 0):
+        if abs(value) <= _LEAST_ERROR * size:
+            break
+        low, high = (multiplier, high) if value > 0.0 else (low, multiplier)
+        following = multiplier + value / fall if fall > 0.0 else np.inf
+        if not low < following < high or abs(following - multiplier) > 1e3 * reach:
+            # flat where all entries stand at a border: further and further, until the root is passed
+            inside = np.isfinite(low) and np.isfinite(high)
+            following = 0.5 * (low + high) if inside else multiplier + np.copysign(reach, value)
+            reach *= 8.0
+        if following == multiplier:
+            break
+        before, multiplier = abs(value), following
+        value, fall, size = sums(multiplier)
+        if before <= _ROUNDING * size and abs(value) > 0.5 * before:  # what is left is rounding
+            break
+    return float(multiplier)
+
+
+# Sets of dual points, each with its projection: what a model's dual point must not leave.
+
+Bound: TypeAlias = "float | FloatArray"
+
+
+class Region(Protocol):
+    """A convex function of points (m,) with a cheap prox: the indicator of a set, or a barrier on one.
+
+    value : of a feasible point; 0 for a set
+    prox : overwrite out, not `point` itself, by the minimiser of the function plus lipschitz / 2 ||a - point||^2; for a
+        set that is the nearest point
+    """
+
+    def value(self, point: FloatArray) -> float: ...
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None: ...
+
+
+class _Set:
+    def value(self, point: FloatArray) -> float:
+        """0."""
+        return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Box(_Set):
+    """lower <= a_i <= upper: of a model without a bias; bounds are numbers or (m,), upper may be infinite."""
+
+    lower: Bound
+    upper: Bound
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Clip every entry."""
+        np.clip(point, self.lower, self.upper, out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxHyperplane(_Set):
+    """lower <= a_i <= upper and sum_i s_i a_i = total; signs (m,) -1 or +1.
+
+    Source: Ito et al., 2017, (20).
+    """
+
+    signs: FloatArray
+    lower: Bound
+    upper: Bound
+    total: float = 0.0
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Subtract one multiple of the signs and clip."""
+        self.prepared.project(out, point)
+
+    @cached_property
+    def prepared(self) -> PreparedSet:
+        """The set, checked once."""
+        return hyperplane_set(self.signs.astype(np.int8), self.lower, self.upper, self.total)
+
+
+@dataclass(frozen=True, eq=False)
+class SimplexPair(_Set):
+    """0 <= a_i <= upper, the entries of sign +1 summing to plus and those of sign -1 to minus; signs (m,) -1 or +1.
+
+    Source: Ito et al., 2017, (21) and (22), where both sum to 1/2; other totals are those of a part of the rows.
+    """
+
+    signs: FloatArray
+    upper: Bound
+    plus: float = 0.5
+    minus: float = 0.5
+
+    @property
+    def lower(self) -> float:
+        """0."""
+        return 0.0
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Subtract one number from the entries of each sign and clip."""
+        self.prepared.project(out, point)
+
+    @cached_property
+    def prepared(self) -> PreparedSet:
+        """The set, checked once."""
+        return pair_set(self.signs.astype(np.int8), 0.0, self.upper, self.plus, self.minus)
+
+
+# The losses of primal problems, as functions of margins and bias: what duality gaps and biases are computed from.
+#
+# Margins are s_i <w, z_i>, (m,); with a bias the loss of row i is that of margin_i - s_i bias.
+
+_Slope = Callable[[float], float]
+
+
+class Risk(Protocol):
+    """The loss part of a primal objective.
+
+    best_bias : the bias of least risk, the model's own
+    """
+
+    def value(self, margins: FloatArray, bias: float) -> float: ...
+
+    def best_bias(self, margins: FloatArray) -> float: ...
+
+
+class MarginLoss(Protocol):
+    """A convex, falling function of the margin, entry by entry."""
+
+    def value(self, margins: FloatArray) -> FloatArray: ...
+
+    def derivative(self, margins: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfLosses:
+    """sum_i weight_i loss(margin_i - s_i bias).
+
+    signs : s (m,), -1 or +1; weights : (m,) >= 0
+    """
+
+    loss: MarginLoss
+    signs: FloatArray
+    weights: FloatArray
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        """The sum."""
+        return float(self.weights @ self.loss.value(margins - bias * self.signs))
+
+    def slope(self, margins: FloatArray, bias: float) -> float:
+        """Derivative of the sum by the bias; it grows with the bias."""
+        return -float((self.weights * self.signs) @ self.loss.derivative(margins - bias * self.signs))
+
+    def best_bias(self, margins: FloatArray) -> float:
+        """Root of the slope; losses with a kink have theirs where the slope jumps past 0."""
+        low, high = _bracket(lambda bias: self.slope(margins, bias), 1.0 + float(np.abs(margins).max()))
+        if low == high:
+            return low
+        root, _ = brentq(
+            lambda bias: self.slope(margins, bias), low, high, xtol=1e-15, rtol=9e-16, maxiter=300, full_output=True
+        )
+        return float(root)
+
+
+def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
+    """Biases where a growing slope is below 0 and above, both the same where it is 0."""
+    for _ in range(60):
+        below, above = slope(-reach), slope(reach)
+        if below < 0.0 < above:
+            return -reach, reach
+        if below == 0.0 == above:  # no row weighs anything there
+            return 0.0, 0.0
+        reach *= 2.0
+    return 0.0, 0.0
+
+
+# The bias of fewest training errors: for models that have none of their own, and beside the one they have.
+
+BiasKind = Literal["own", "errors", "none"]
+
+BIAS_KINDS = ("own", "errors", "none")
+
+
+def choose_bias(
+    kind: BiasKind,
+    solution: Solution,
+    scores: FloatArray,
+    labels: FloatArray,
+    sample_weight: FloatArray | None = None,
+) -> float:
+    """The bias b of h(x) = f(x) - b: the model's own, the one of fewest training errors, or 0.
+
+    Parameters
+    ----------
+    kind : "own", which is 0 for a model that has none; "errors", (26); "none"
+    solution : whose certificate vouches for its own bias only
+    scores : (m,), f(x_i) of the rows learnt from, without any bias; labels : (m,), -1 or +1
+    sample_weight : (m,) or None, what an error on a row counts
+    """
+    check_choice("bias", kind, BIAS_KINDS)
+    if kind == "errors":
+        return error_minimising_bias(scores, labels, sample_weight)
+    return solution.bias if kind == "own" else 0.0
+
+
+def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> float:
+    """Find a bias b with the fewest errors of the sign of score - b, half way between two scores.
+
+    Parameters
+    ----------
+    scores : (m,), <w, x_i> without any bias
+    labels : (m,), -1 or +1
+    sample_weight : (m,) or None, what an error on a row counts
+
+    Returns
+    -------
+    The first of the best biases; one beyond all scores where one answer for all rows is best.
+
+    Source: Ito et al., 2017, (26) and its four steps; equal scores are never told apart.
+    """
+    order = np.argsort(scores, kind="stable")
+    ordered = np.asarray(scores, dtype=np.float64)[order]
+    counted = np.asarray(labels, dtype=np.float64)
+    if sample_weight is not None:
+        counted = counted * sample_weight
+    # errors less those of predicting +1 everywhere, with the first k rows predicted -1
+    errors = np.concatenate([[0.0], np.cumsum(counted[order])])
+    edges = np.concatenate([[ordered[0] - 2.0], ordered, [ordered[-1] + 2.0]])
+    errors[edges[:-1] == edges[1:]] = np.inf
+    best = int(np.argmin(errors))
+    return float(0.5 * (edges[best] + edges[best + 1]))
+
+
+# Means and covariances of two classes: all that the minimax models know of the rows.
+
+_BLOCK = 4096
+_ADDED = 1e-6  # of the mean variance
+_OUTSIDE = 1e-9  # of the length of a vector: that of rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weight, mean (n,) and scatter (n, n), the sum of outer products of deviations from the mean, of some rows.
+
+    count : how many rows, or what they weigh together: a row of weight 2 counts as two
+    """
+
+    count: float
+    mean: NDArray[np.float64]
+    scatter: NDArray[np.float64]
+
+    def merged(self, other: Moments) -> Moments:
+        """Moments of both sets of rows. Source: Chan, Golub & LeVeque, COMPSTAT 1982, (2.1)."""
+        if self.count == 0 or other.count == 0:
+            return other if self.count == 0 else self
+        count = self.count + other.count
+        apart = other.mean - self.mean
+        outer = (self.count * other.count / count) * np.outer(apart, apart)
+        return Moments(count, self.mean + (other.count / count) * apart, self.scatter + other.scatter + outer)
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """Scatter over count, (n, n): with count - 1 Table 10 of Ito et al., 2017, is met to two digits only."""
+        return self.scatter / self.count
+
+
+def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> Moments:
+    """Moments of a block of rows (m, n), each weighing weights (m,) or 1, in float64."""
+    block = np.asarray(rows, dtype=np.float64)
+    count = float(len(block) if weights is None else weights.sum())
+    if count == 0.0:
+        return Moments(0.0, np.zeros(block.shape[1]), np.zeros((block.shape[1], block.shape[1])))
+    with one_blas_thread():
+        mean = block.mean(axis=0) if weights is None else np.asarray(weights @ block / count, dtype=np.float64)
+        deviations = block - mean
+        weighted = deviations if weights is None else deviations * weights[:, np.newaxis]
+        scatter: NDArray[np.float64] = weighted.T @ deviations
+    return Moments(count, mean, scatter)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Moments of the rows of either class.
+
+    added : >= 0, to the diagonal of both covariances
+
+    Raises
+    ------
+    DataError : a class has no rows, or none of any weight
+    """
+
+    positive: Moments
+    negative: Moments
+    added: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if min(self.positive.count, self.negative.count) <= 0.0:
+            raise DataError(
+                f"The rows of the classes weigh {self.positive.count:g} and {self.negative.count:g}, but a covariance "
+                "takes rows: give some of either class, with weights above 0."
+            )
+
+    @property
+    def difference(self) -> NDArray[np.float64]:
+        """Mean of the positives minus mean of the negatives, (n,)."""
+        return self.positive.mean - self.negative.mean
+
+    @property
+    def covariances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of the positives and of the negatives, (n, n), with what is added."""
+        ridge = self.added * np.eye(len(self.positive.mean))
+        return self.positive.covariance + ridge, self.negative.covariance + ridge
+
+    @property
+    def total_covariance(self) -> NDArray[np.float64]:
+        """The sum of both, (n, n)."""
+        positive, negative = self.covariances
+        return positive + negative
+
+    def mended(self) -> ClassMoments:
+        """The same where the means differ only in directions in which rows spread; else with a millionth of their
+        mean variance added, as kappa_max is infinite where it does not.
+        """
+        total = self.total_covariance
+        if inverse_form(total, self.difference) < math.inf:
+            return self
+        variance = 0.5 * float(np.trace(total)) / len(total)
+        return replace(self, added=self.added + _ADDED * (variance if variance > 0.0 else 1.0))
+
+    @property
+    def note(self) -> str:
+        """What was added and why, for the user; empty where nothing was."""
+        if self.added == 0.0:
+            return ""
+        return (
+            f"The covariances are singular in a direction in which the means of the classes differ: {self.added:.3g} "
+            "was added to their diagonals."
+        )
+
+
+def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> ClassMoments:
+    """Moments of either class, each row weighing sample_weight (m,) or 1, block by block, merged in order."""
+    weights = None if sample_weight is None else weights_of(rows, sample_weight)
+    found = []
+    for sign in (1.0, -1.0):
+        total = moments_of(rows.rows[:0])
+        for first in range(0, rows.n_points, _BLOCK):
+            block = slice(first, first + _BLOCK)
+            chosen = rows.signs[block] == sign
+            counted = None if weights is None else weights[block][chosen]
+            total = total.merged(moments_of(rows.rows[block][chosen], counted))
+        found.append(total)
+    return ClassMoments(found[0], found[1])
+
+
+def square_root(covariance: FloatArray) -> NDArray[np.float64]:
+    """The symmetric square root of a positive semidefinite matrix (n, n), by its eigenvalues."""
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(covariance)
+        root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.ascontiguousarray(root)
+
+
+def inverse_form(matrix: FloatArray, vector: FloatArray) -> float:
+    """v'M^(-1) v of a positive semidefinite matrix; infinite where v leaves its range."""
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(matrix)
+        parts = vectors.T @ vector
+    kept = values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+    if np.linalg.norm(parts[~kept]) > _OUTSIDE * np.linalg.norm(parts):
+        return math.inf
+    return float(np.sum(parts[kept] ** 2 / values[kept]))

@@ -1,0 +1,1170 @@
+"""Projections onto the sets of the dual problems and proximal operators of the primal problems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from threading import local
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from okl.compiled.projections import (
+    ABOVE,
+    BLOCK,
+    COLUMNS,
+    FOUND,
+    Bends,
+    Entries,
+    Gathered,
+    Shard,
+    Windows,
+    accumulate,
+    bisect,
+    bisect_finely,
+    clip_blocks,
+    copy_entries,
+    count_signs,
+    deviation_of_terms,
+    draw_terms,
+    find_root,
+    improve_multiplier,
+    improve_multipliers,
+    join,
+    root_of_bends,
+    search_breakpoints,
+    shrink,
+    sum_bends,
+    sum_blocks,
+    sum_bounds,
+)
+from okl.compiled.projections import Doubles as projections_Doubles
+from okl.compiled.threads import as_compiled, run_threads
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_choice, check_positive
+
+# Arrays that a search uses again from call to call: touching fresh pages costs more than the search itself.
+
+_MOST_BYTES = 2**26  # an array; what is larger is returned to the system
+
+
+class _Workspace(local):
+    """Arrays of this thread by name, grown as need be."""
+
+    def __init__(self) -> None:
+        self._doubles: dict[str, NDArray[np.float64]] = {}
+
+    def doubles(self, name: str, size: int) -> NDArray[np.float64]:
+        """An array (size,), another one for every name; what it holds is undefined."""
+        doubles = self._doubles.get(name)
+        if doubles is None or len(doubles) < size:
+            doubles = np.empty(size)
+            if doubles.nbytes <= _MOST_BYTES:
+                self._doubles[name] = doubles
+        return doubles[:size]
+
+
+workspace = _Workspace()
+
+
+# What a projection is given, checked and in the form that compiled code reads.
+
+_ROUNDING = 1e-12  # of the sums: at nu_max the bounds of a class sum to 1/2 but for rounding
+
+
+class Sums(NamedTuple):
+    """Least and largest sums of the entries of either sign within their boxes, and their numbers."""
+
+    plus: tuple[float, float]
+    minus: tuple[float, float]
+    n_plus: int
+    n_minus: int
+
+
+def check_point(out: FloatArray, point: FloatArray) -> FloatArray:
+    """Return the point as compiled code reads it, or raise DataError unless out can take its projection."""
+    point = check_values(point)
+    if out.shape != point.shape or out.dtype != point.dtype or not (out.flags.c_contiguous and out.flags.writeable):
+        raise DataError(
+            f"A projection is written into a contiguous, writable array of the point's shape {point.shape} and "
+            f"precision {point.dtype}, but out has shape {out.shape}, precision {out.dtype}, "
+            f"contiguous: {out.flags.c_contiguous}, writable: {out.flags.writeable}."
+        )
+    return point
+
+
+def check_values(point: FloatArray) -> FloatArray:
+    """Return the point as compiled code reads it, or raise DataError unless it is a vector of floats."""
+    point = np.asarray(point)
+    if point.ndim != 1 or len(point) == 0 or point.dtype not in (np.float32, np.float64):
+        raise DataError(
+            f"A point to project is a vector of at least one float32 or float64, but it has shape {point.shape} and "
+            f"precision {point.dtype}."
+        )
+    return as_compiled(point, point.dtype)
+
+
+def checked_entries(point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Entries, Sums]:
+    """Entries in the form that compiled code reads, and what they can sum to; only what has another type is copied.
+
+    Raises
+    ------
+    DataError : signs are not -1 and +1, or their number or that of the bounds is not the point's
+    ConfigError : a lower bound is above its upper bound or infinite, an upper one -infinite, or one is NaN
+    """
+    labels = _as_signs(np.asarray(signs), len(point))
+    n_plus, n_minus = count_signs(labels)
+    if n_plus + n_minus != len(point):
+        bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
+        raise DataError(f"Signs are -1 and +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
+    if np.ndim(lower) == 0 and np.ndim(upper) == 0:
+        low, high = float(np.asarray(lower)), float(np.asarray(upper))
+        _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
+        plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
+        return Entries(point, labels, low, high), Sums(plus, minus, n_plus, n_minus)
+    lows, highs = _as_bounds(lower, "lower", len(point)), _as_bounds(upper, "upper", len(point))
+    totals = np.empty(5)
+    sum_bounds(totals, labels, lows, highs)
+    if totals[4] or math.inf in totals[[0, 2]] or -math.inf in totals[[1, 3]]:
+        bad = int(np.flatnonzero(~((lows <= highs) & (lows < math.inf) & (highs > -math.inf)))[0])
+        _check_order(False, f" of entry {bad}", lows[bad], highs[bad])
+    plus_least, plus_most, minus_least, minus_most = totals[:4].tolist()
+    return Entries(point, labels, lows, highs), Sums(
+        (plus_least, plus_most), (minus_least, minus_most), n_plus, n_minus
+    )
+
+
+def check_signed_total(total: float, sums: Sums) -> None:
+    """Raise ConfigError unless entries, each times its sign, can sum to the total, but for rounding."""
+    least, most = sums.plus[0] - sums.minus[1], sums.plus[1] - sums.minus[0]
+    # the sums of the two signs may all but cancel: what rounding does to their difference goes by them
+    size = min(abs(sums.plus[0]) + abs(sums.minus[1]), abs(sums.plus[1]) + abs(sums.minus[0]))
+    check_total(total, least, most, "the sum of signs times entries is", "total", size)
+
+
+def check_total(total: float, least: float, most: float, whose: str, name: str, size: float | None = None) -> None:
+    """Raise ConfigError, naming the bound in the way, unless entries can sum to the total, but for rounding.
+
+    size : of the terms of the sums, where these are differences; None: of the sums themselves
+    """
+    if not math.isfinite(total):
+        raise ConfigError(f"{name} = {total!r}, but it takes a finite number.")
+    slack = _ROUNDING * (abs(total) + (min(abs(least), abs(most)) if size is None else size))
+    if total < least - slack:
+        raise ConfigError(
+            f"{name} = {total:g} is out of reach: {whose} at least {least:g} because of the lower bounds of entries "
+            f"with sign +1 and the upper bounds of those with sign -1. Loosen them or raise {name}."
+        )
+    if total > most + slack:
+        raise ConfigError(
+            f"{name} = {total:g} is out of reach: {whose} at most {most:g} because of the upper bounds of entries "
+            f"with sign +1 and the lower bounds of those with sign -1. Loosen them or reduce {name}."
+        )
+
+
+def _check_order(valid: bool, whose: str, lower: float, upper: float) -> None:
+    if not valid:
+        raise ConfigError(
+            f"lower = {lower:g} and upper = {upper:g}{whose} enclose no number: it takes lower <= upper, neither "
+            "of them NaN, and an infinite bound only on its own side."
+        )
+
+
+def _as_signs(signs: NDArray[np.generic], size: int) -> NDArray[np.int8]:
+    if signs.shape != (size,):
+        raise DataError(f"Signs have shape {signs.shape}, but the point has {size} entries: one sign for each.")
+    if signs.dtype != np.int8:
+        signs = (signs == 1).astype(np.int8) - (signs == -1).astype(np.int8)
+    labels: NDArray[np.int8] = as_compiled(signs, np.int8)
+    return labels
+
+
+def _as_bounds(bound: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+    values = np.asarray(bound, dtype=np.float64)
+    if values.ndim and values.shape != (size,):
+        raise DataError(
+            f"{name} has shape {values.shape}, but the point has {size} entries: it takes a number or one for each."
+        )
+    bounds: NDArray[np.float64] = as_compiled(values if values.ndim else np.full(size, values), np.float64)
+    return bounds
+
+
+# Soft thresholding, the prox of the l1 norm.
+
+
+def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> None:
+    """Overwrite out by sign(point) max(0, |point| - threshold).
+
+    argmin_a sum_i threshold_i |a_i| + 1/2 ||a - point||^2
+
+    Parameters
+    ----------
+    out, point : (n,), float32 or float64, of one precision; out may be the point itself
+    threshold : a number or (n,), at least 0. For a step of length 1/L it is 1/L times the weight of the norm: the paper
+        prints L
+
+    Raises
+    ------
+    ConfigError : a threshold is negative or NaN
+    DataError : shapes or precisions that do not fit
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, section 2.2 and appendix D, with 1/L.
+    """
+    point = check_point(out, point)
+    thresholds = np.asarray(threshold, dtype=np.float64)
+    if thresholds.ndim and thresholds.shape != point.shape:
+        raise DataError(f"threshold has shape {thresholds.shape}, but the point has {len(point)} entries.")
+    if not np.all(thresholds >= 0):
+        raise ConfigError(f"threshold = {thresholds.min():g}, but it takes numbers of at least 0.")
+    shrink(out, point, as_compiled(thresholds, np.float64) if thresholds.ndim else float(thresholds))
+
+
+# Projections onto balls, the dual sets of MM-FDA and MM-MPM, and the step from a dual point to w.
+
+
+def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
+    """Overwrite out (n,) by the nearest point of the ball ||a||_2 <= radius: min(1, radius / ||point||) point.
+
+    Parameters
+    ----------
+    out, point : (n,), float32 or float64, of one precision; out may be the point itself
+    radius : above 0, finite
+
+    Returns
+    -------
+    The factor, 1 where the point lies in the ball
+
+    Raises
+    ------
+    ConfigError : the radius is not above 0
+    DataError : shapes or precisions that do not fit, or a point that is not finite
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, section 4.1.4.
+    """
+    check_positive("radius", radius)
+    point = check_point(out, point)
+    largest = _largest(point)
+    # in units of the largest entry: its square neither overflows nor vanishes
+    units = math.sqrt(float(np.sum(np.square(point / largest, dtype=np.float64)))) if largest else 1.0
+    factor = 1.0 if largest <= radius / units else radius / largest / units
+    np.multiply(point, factor, out=out, casting="same_kind")
+    return factor
+
+
+def project_ball_pair(
+    plus_out: FloatArray, minus_out: FloatArray, plus_point: FloatArray, minus_point: FloatArray, radius: float
+) -> tuple[float, float]:
+    """Overwrite two vectors by the nearest points of one ball each, and return the two factors; see `project_ball`.
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, section 4.1.4, of MM-MPM.
+    """
+    return project_ball(plus_out, plus_point, radius), project_ball(minus_out, minus_point, radius)
+
+
+def dual_norm(z: FloatArray, p: float) -> float:
+    """The norm ||z||_q, 1/p + 1/q = 1: the largest <w, z> with ||w||_p <= 1; p from 1 to infinity, both included."""
+    largest = _largest(z)
+    if not largest:
+        return 0.0
+    if p == 1:
+        return largest
+    return largest * float(_power_sum(z, largest, _conjugate(p)))
+
+
+def align_with(z: FloatArray, p: float, radius: float = 1.0) -> FloatArray:
+    """The w of ||w||_p <= radius with the largest <w, z>: w_i = radius sign(z_i) |z_i|^(q-1) / ||z||_q^(q-1).
+
+    Parameters
+    ----------
+    z : (n,), finite
+    p : from 1 to infinity; at 1 the weight is on the first largest entry, at infinity every entry of w is +-radius
+    radius : the bound lambda of (8); the paper prints 1, with which neither the gap nor the objective fits
+
+    Returns
+    -------
+    w (n,), float64, 0 where z is 0: then every w of the ball is as good. <w, z> = radius ||z||_q
+
+    Raises
+    ------
+    ConfigError : p is below 1, or the radius not above 0
+    DataError : an entry of z is not finite
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (25), with the factor that (8) needs.
+    """
+    check_positive("radius", radius)
+    q, largest = _conjugate(p), _largest(z)
+    w = np.zeros(len(z))
+    if not largest:
+        return w
+    if math.isinf(q):
+        place = int(np.argmax(np.abs(z)))
+        w[place] = radius * math.copysign(1.0, z[place])
+        return w
+    shares = (np.abs(z.astype(np.float64)) / largest) ** (q - 1.0) if q > 1 else np.ones(len(z))
+    aligned: FloatArray = radius * np.sign(z) * shares / _power_sum(z, largest, q) ** (q - 1.0)
+    return aligned
+
+
+def _conjugate(p: float) -> float:
+    """The q of 1/p + 1/q = 1."""
+    if not p >= 1:
+        raise ConfigError(f"p = {p!r}, but a norm takes a number from 1 to infinity.")
+    if p == 1:
+        return math.inf
+    return 1.0 if math.isinf(p) else p / (p - 1.0)
+
+
+def _power_sum(z: FloatArray, largest: float, q: float) -> float:
+    """||z / largest||_q, for finite q."""
+    return float(np.sum((np.abs(z.astype(np.float64)) / largest) ** q) ** (1.0 / q))
+
+
+def _largest(point: FloatArray) -> float:
+    largest = float(np.max(np.abs(point), initial=0.0))
+    if not math.isfinite(largest):
+        bad = int(np.flatnonzero(~np.isfinite(point))[0])
+        raise DataError(
+            f"A point to project takes finite numbers, but entry {bad} is {point[bad]}: the step before it has "
+            "diverged, take a shorter one."
+        )
+    return largest
+
+
+# The window in which a multiplier lies, from a sample of the entries.
+
+_DEVIATIONS = 3.0  # of the sample's sum: the window misses once in some 300 projections, and costs a pass then
+_LEAST_SAMPLE = 64
+
+
+class Group(NamedTuple):
+    """Entries that share a multiplier t: sum of clip(y_i a_i - t, low_i, high_i) over them = total.
+
+    low_i and high_i are l_i and u_i for y_i = 1, -u_i and -l_i for y_i = -1.
+    """
+
+    sign: int  # of its entries, 0 for both
+    size: int
+    total: float
+    guess: float  # of the multiplier
+
+
+class Interval(NamedTuple):
+    """An interval of multipliers; may reach to infinity."""
+
+    start: float
+    stop: float
+
+
+@lru_cache(maxsize=8)
+def _sample_indices(size: int) -> NDArray[np.int32]:
+    """One entry of each of size^(2/3) stretches, at a random place of it: no sorted or periodic data can deceive."""
+    # the sample costs its size, the window about size over its square root: their sum is least near this power
+    n_stretches = int(size ** (2 / 3))
+    edges = np.arange(n_stretches + 1) * size // n_stretches
+    places = np.random.default_rng(size).random(n_stretches)
+    return (edges[:-1] + places * np.diff(edges)).astype(np.int32)
+
+
+class Beside(NamedTuple):
+    """A multiplier beside the root, and the exact sum of the terms there, less the total."""
+
+    t: float
+    excess: float
+
+
+class _Sample:
+    """Entries of a group in their one form, n of each, until another sample is drawn."""
+
+    def __init__(self, entries: Entries, indices: NDArray[np.int32], sign: int) -> None:
+        v, low, high = (workspace.doubles(f"sampled {name}", len(indices)) for name in ("v", "low", "high"))
+        n = draw_terms(v, low, high, entries, indices, sign)
+        self.v, self.low, self.high = v[:n], low[:n], high[:n]
+        self.lows, self.highs = float(self.low.sum()), float(self.high.sum())
+        same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
+        self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
+
+    def _sorted(self, same_width: bool) -> Bends:
+        """All bends: with them each root is two binary searches."""
+        leaves = np.sort(self.v - self.high)
+        arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
+        left, arrived = np.empty(len(leaves) + 1), np.empty(len(leaves) + 1)
+        accumulate(left, leaves)
+        accumulate(arrived, arrives)
+        return Bends(leaves, arrives, left, arrived, self.highs)
+
+    def root(self, total: float, guess: float) -> tuple[float, int]:
+        """Where the sample sums to the total, and how many terms were read."""
+        if self._bends is not None:
+            return float(root_of_bends(self._bends, total)), 0
+        v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
+        t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
+        return t, visits
+
+    def terms(self, t: float) -> projections_Doubles:
+        """At a multiplier."""
+        terms: projections_Doubles = np.clip(self.v - t, self.low, self.high)
+        return terms
+
+    def deviation(self, t: float, beside: Beside | None) -> float:
+        """Standard deviation of the terms at a multiplier, or of their change from the one beside."""
+        if beside:
+            return float(np.std(self.terms(t) - self.terms(beside.t)))
+        return float(deviation_of_terms(self.v, self.low, self.high, t))
+
+    def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
+        """Where the sample's sum is within a deviation of the total, and how many terms were read."""
+        start, stop, visits = -math.inf, math.inf, 0
+        if total + deviation < self.highs:
+            start, read = self.root(total + deviation, guess)
+            visits += read
+        if total - deviation > self.lows:
+            stop, read = self.root(total - deviation, guess)
+            visits += read
+        return Interval(start, stop), visits
+
+
+def sampled_interval(entries: Entries, group: Group, beside: Beside | None = None) -> tuple[Interval, float, int]:
+    """An interval that most probably holds the group's multiplier, a guess at it, and how many terms were read.
+
+    beside : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
+        that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
+    """
+    indices = _sample_indices(entries.point.shape[0])
+    sample = _Sample(entries, indices, group.sign)
+    n = len(sample.v)
+    if n < _LEAST_SAMPLE:
+        return Interval(-math.inf, math.inf), group.guess, n
+    total = group.total * n / group.size
+    if beside and math.isfinite(beside.excess):
+        total = float(sample.terms(beside.t).sum()) - beside.excess * n / group.size
+    guess, visits = sample.root(total, group.guess)
+    deviation = _DEVIATIONS * math.sqrt(n) * sample.deviation(guess, beside)
+    many = isinstance(entries.upper, np.ndarray)
+    width = float(np.median(sample.high - sample.low)) if many else float(sample.high[0] - sample.low[0])
+    if math.isfinite(width):
+        # where all terms stand still the deviation says nothing: a few may be anywhere in their box
+        deviation += _DEVIATIONS * width
+    interval, read = sample.narrow(total, deviation, guess)
+    return interval, guess, visits + read + n
+
+
+# The multiplier of a hyperplane over a box, in two passes over the data: one to narrow down, one to write.
+#
+# A sample says within which window the multiplier lies, with an error that depends on ranks only, so that no
+# distribution of the entries is hard. A pass sums what does not bend inside the window and gathers the few per cent
+# that do; Newton's method finds the root among these, exactly; a pass writes the projection. If the root is outside
+# the window, which the sums show, they also show by how much the sample was wrong, and the first pass is repeated
+# over a corrected window; if that misses, too, over all that is left.
+#
+# Source: the root of Ito, Takeda & Toh, JMLR 18(16), 2017, Lemma 2, for y-weighted sums; narrowing down by a sample
+# as in Floyd & Rivest, CACM 18(3), 1975.
+
+_LEAST_ENTRIES = 16384  # fewer fit into the first cache levels: Newton's method takes all of them
+_ATTEMPTS = 3  # a sampled interval, another that knows by how much the first was wrong, all that is left
+_BLOCKS_PER_THREAD = 24  # 400,000 entries: for less, starting a thread takes longer than it saves
+
+
+class Multipliers(NamedTuple):
+    """The multiplier of each group, and entries read and written over the number of entries."""
+
+    values: tuple[float, ...]
+    passes: float
+
+
+class _Search(NamedTuple):
+    """Where the multiplier of a group is sought, and what is known of it.
+
+    bracket : holds the multiplier
+    interval : the part of it to look at
+    guess : at the multiplier; the multiplier once it is found
+    beside : the end of the last interval on the side of the multiplier
+    """
+
+    group: Group
+    bracket: Interval
+    interval: Interval
+    guess: float
+    beside: Beside | None = None
+    found: bool = False
+
+
+def find_multipliers(entries: Entries, groups: tuple[Group, ...], n_threads: int = 1) -> Multipliers:
+    """Find the multiplier of each group: of one group of both signs, or of one of sign +1 and one of sign -1.
+
+    Where rounding alone keeps a sum from its total, the multiplier is the one that comes nearest.
+
+    Raises
+    ------
+    DataError : an entry is NaN, or infinite where its box is
+    """
+    size, visits = entries.point.shape[0], 0
+    line = Interval(-math.inf, math.inf)
+    searches = [_Search(group, line, line, group.guess) for group in groups]
+    # three times at most: the last intervals reach to infinity
+    for attempt in range(_ATTEMPTS):
+        for k, search in enumerate(searches):
+            if not search.found:
+                searches[k], read = _narrowed(search, entries, attempt == _ATTEMPTS - 1)
+                visits += read
+        plus, minus = searches[0].interval, searches[-1].interval
+        gathered = _gather(entries, Windows(plus.start, plus.stop, minus.start, minus.stop), n_threads)
+        visits += size
+        for k, search in enumerate(searches):
+            if not search.found:
+                searches[k], read = _sought(search, entries, gathered)
+                visits += read
+        if all(search.found for search in searches):
+            break
+    roots = tuple(search.guess for search in searches)
+    if not all(math.isfinite(root) for root in roots):
+        raise DataError(_what_is_not_finite(entries.point))
+    return Multipliers(roots, (visits + size) / size)  # written once
+
+
+def _narrowed(search: _Search, entries: Entries, last: bool) -> tuple[_Search, int]:
+    """The search with the interval to look at next, and how many terms were read."""
+    group, bracket = search.group, search.bracket
+    if last or entries.point.shape[0] <= _LEAST_ENTRIES:
+        return search._replace(interval=bracket), 0
+    sampled, guess, read = sampled_interval(entries, group, search.beside)
+    start, stop = max(bracket.start, sampled.start), min(bracket.stop, sampled.stop)
+    interval = Interval(start, stop) if start < stop else bracket
+    return search._replace(interval=interval, guess=guess), read
+
+
+def write_clipped(out: FloatArray, entries: Entries, plus: float, minus: float, n_threads: int = 1) -> None:
+    """Overwrite out (m,), which may be the point, by clip(a_i - t, l_i, u_i), t = plus or minus by the sign."""
+    _over_blocks(len(out), n_threads, lambda first, last: clip_blocks(out, entries, plus, minus, first, last))
+
+
+def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) -> None:
+    """Call work on stretches of blocks, one a thread."""
+    n_blocks = -(-size // BLOCK)
+    n_threads = max(1, min(n_threads, n_blocks // _BLOCKS_PER_THREAD))
+    edges = [n_blocks * thread // n_threads for thread in range(n_threads + 1)]
+    run_threads(n_threads, lambda thread: work(edges[thread], edges[thread + 1]))
+
+
+def _gather(entries: Entries, windows: Windows, n_threads: int) -> Gathered:
+    """One pass over all entries."""
+    size = entries.point.shape[0]
+    n_blocks = -(-size // BLOCK)
+    v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("v", "low", "high"))
+    gathered = Gathered(np.empty((n_blocks, 4)), np.empty((n_blocks, 2), dtype=np.int64), v, low, high)
+
+    def work(first: int, last: int) -> None:
+        flags, indices = np.empty(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
+        sum_blocks(gathered, flags, indices, entries, windows, first, last)
+
+    _over_blocks(size, n_threads, work)
+    return gathered
+
+
+def _sought(search: _Search, entries: Entries, gathered: Gathered) -> tuple[_Search, int]:
+    """The search after Newton's method among what was gathered, and how many terms were read."""
+    group, (start, stop) = search.group, search.interval
+    size = int(gathered.counts.sum())
+    v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
+    size = join(v, low, high, gathered, group.sign)
+    plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
+    constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
+    falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
+    root, where, excess, visits = find_root(
+        v, low, high, size, constant, int(falling), group.total, start, stop, search.guess
+    )
+    read = visits + size
+    if where == FOUND:
+        # nothing bends inside this interval: another pass for the other group gathers none of this one
+        return search._replace(interval=Interval(root, root), guess=root, found=True), read
+    bracket = search.bracket
+    bracket = Interval(stop, bracket.stop) if where == ABOVE else Interval(bracket.start, start)
+    return search._replace(bracket=bracket, beside=Beside(root, excess)), read
+
+
+def _what_is_not_finite(point: FloatArray) -> str:
+    bad = np.flatnonzero(~np.isfinite(point))
+    where = f"entry {bad[0]} is {point[bad[0]]}" if len(bad) else "its entries are so large that their sum overflows"
+    return f"A point to project takes finite numbers, but {where}: the step before it has diverged, take a shorter one."
+
+
+# Boxes cut by hyperplanes, checked once for many projections, as a method projects onto one set in every iteration.
+
+
+class ProjectedPair(NamedTuple):
+    """The multipliers of the two classes, and entries read and written over the number of entries."""
+
+    plus_theta: float
+    minus_theta: float
+    passes: float
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSet:
+    """A box cut by one hyperplane, or by one for the entries of each sign.
+
+    a_i = clip(point_i - theta, lower_i, upper_i), theta by the sign; with one hyperplane that of -1 is minus that of +1
+
+    Parameters
+    ----------
+    entries : signs and bounds as compiled code reads them; the point is that of each projection
+    groups : entries that share a multiplier: all, or those of sign +1 and those of sign -1
+    """
+
+    entries: Entries
+    groups: tuple[Group, ...]
+
+    def project(
+        self, out: FloatArray, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
+    ) -> ProjectedPair:
+        """Overwrite out (m,), which may be the point (m,), by the nearest point of the set.
+
+        Raises
+        ------
+        DataError : shapes or precisions that do not fit, or a point with NaN
+        """
+        point = check_point(out, point)
+        found = self.multipliers(point, guesses, n_threads)
+        write_clipped(out, self.entries._replace(point=point), found.plus_theta, found.minus_theta, n_threads)
+        return found
+
+    def multipliers(
+        self, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
+    ) -> ProjectedPair:
+        """The multipliers alone, of a point as compiled code reads it; passes count the one that writes, too.
+
+        guesses : from where a few steps of Newton's method are tried first, unless both are 0
+        """
+        entries = self.entries._replace(point=point)
+        if any(guesses):
+            improved = self._improved(entries, guesses)
+            if improved is not None:
+                return improved
+        signed = (guesses[0], -guesses[1])
+        groups = tuple(group._replace(guess=guess) for group, guess in zip(self.groups, signed, strict=False))
+        values, passes = find_multipliers(entries, groups, n_threads)
+        return ProjectedPair(values[0], -values[-1], passes)
+
+    def _improved(self, entries: Entries, guesses: tuple[float, float]) -> ProjectedPair | None:
+        first, last = self.groups[0], self.groups[-1]
+        if len(self.groups) == 1:
+            theta, passes, found = improve_multiplier(entries, first.total, guesses[0])
+            return ProjectedPair(theta, -theta, passes + 1.0) if found else None
+        plus, minus, passes, found = improve_multipliers(entries, first.total, -last.total, *guesses)
+        return ProjectedPair(plus, minus, passes + 1.0) if found else None
+
+
+def hyperplane_set_of(
+    point: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float
+) -> PreparedSet:
+    """The set of `project_box_hyperplane` for points like this one, or the errors that it raises."""
+    entries, sums = checked_entries(point, signs, lower, upper)
+    check_signed_total(total, sums)
+    return PreparedSet(entries, (Group(0, len(point), total, 0.0),))
+
+
+def pair_set_of(
+    point: FloatArray,
+    signs: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    plus_total: float,
+    minus_total: float,
+) -> PreparedSet:
+    """The set of `project_truncated_simplex_pair` for points like this one, or the errors that it raises."""
+    entries, sums = checked_entries(point, signs, lower, upper)
+    check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
+    check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
+    groups = (Group(1, sums.n_plus, plus_total, 0.0), Group(-1, sums.n_minus, -minus_total, 0.0))
+    return PreparedSet(entries, groups)
+
+
+def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: float) -> PreparedSet:
+    """The same for float64 points, of bounds that may all be one number."""
+    return hyperplane_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), total)
+
+
+def pair_set(
+    signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
+) -> PreparedSet:
+    """The same for float64 points, of bounds that may all be one number."""
+    return pair_set_of(np.empty(np.shape(signs)), signs, _joined(lower), _joined(upper), plus_total, minus_total)
+
+
+def _joined(bound: ArrayLike) -> ArrayLike:
+    """The one number that all bounds are, which need not be read then, or the bounds."""
+    values = np.asarray(bound)
+    return float(values[0]) if values.ndim == 1 and len(values) and (values == values[0]).all() else values
+
+
+# Projections onto boxes cut by hyperplanes: the dual sets of C-SVM, l2-SVM, logistic regression, DWD and nu-SVM.
+
+
+class Projected(NamedTuple):
+    """The multiplier of the hyperplane, and entries read and written over the number of entries."""
+
+    theta: float
+    passes: float
+
+
+def project_box_hyperplane(
+    out: FloatArray,
+    point: FloatArray,
+    signs: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    total: float = 0.0,
+    theta: float = 0.0,
+    n_threads: int = 1,
+) -> Projected:
+    """Overwrite out by the nearest point of a box on a hyperplane.
+
+    argmin ||a - point||^2 subject to sum_i y_i a_i = total, lower_i <= a_i <= upper_i;
+    a_i = clip(point_i - theta y_i, lower_i, upper_i)
+
+    Parameters
+    ----------
+    out : (m,), C-contiguous, of the point's precision; may be the point itself
+    point : (m,), float32 or float64; the search runs in float64 for both
+    signs : y (m,), -1 or +1; those that come as int8 need no copy
+    lower, upper : numbers or (m,), those that come as float64 need no copy; may be infinite on their own side
+    total : sum_i y_i a_i
+    theta : a guess at the multiplier, such as the last iteration's; changes the result by rounding only
+    n_threads : any number gives the same bits
+
+    Returns
+    -------
+    Projected with the multiplier theta, of which there may be several, and the number of passes over the data
+
+    Raises
+    ------
+    ConfigError : the set is empty
+    DataError : shapes, precisions or signs that do not fit, or a point with NaN
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) and (20), without the change of variable, which an infinite
+    bound breaks.
+    """
+    point = check_point(out, point)
+    found = hyperplane_set_of(point, signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)
+    return Projected(found.plus_theta, found.passes)
+
+
+def project_truncated_simplex_pair(
+    out: FloatArray,
+    point: FloatArray,
+    signs: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    plus_total: float = 0.5,
+    minus_total: float = 0.5,
+    thetas: tuple[float, float] = (0.0, 0.0),
+    n_threads: int = 1,
+) -> ProjectedPair:
+    """Overwrite out by the nearest point of a box whose entries of each sign have a given sum.
+
+    argmin ||a - point||^2 subject to sum_(y_i = 1) a_i = plus_total, sum_(y_i = -1) a_i = minus_total,
+    lower_i <= a_i <= upper_i; a_i = clip(point_i - theta, lower_i, upper_i) with the theta of its class
+
+    Parameters
+    ----------
+    plus_total, minus_total : sums over the signs +1 and -1; both 1/2 for nu-SVM
+    thetas : guesses at the two multipliers
+    the others : as of `project_box_hyperplane`; both classes are found in the same passes
+
+    Raises
+    ------
+    ConfigError : the set is empty; for nu-SVM that means nu above nu_max = 2 min(m_plus, m_minus) / m
+    DataError : shapes, precisions or signs that do not fit, or a point with NaN
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (21) and (22).
+    """
+    point = check_point(out, point)
+    return pair_set_of(point, signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)
+
+
+def project_truncated_simplex(
+    out: FloatArray,
+    point: FloatArray,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    total: float = 1.0,
+    theta: float = 0.0,
+    n_threads: int = 1,
+) -> Projected:
+    """Overwrite out by the nearest point with sum_i a_i = total and lower_i <= a_i <= upper_i: (18) of the paper.
+
+    Parameters, what comes back and what is raised are those of `project_box_hyperplane` with signs +1.
+    """
+    return project_box_hyperplane(out, point, np.ones(len(point), dtype=np.int8), lower, upper, total, theta, n_threads)
+
+
+# Where to look next for a multiplier: candidates for the search over shards.
+
+
+def around(guess: float, magnitude: float, n_candidates: int) -> tuple[float, ...]:
+    """Candidates on both sides of a guess, each twice as near as the one before, the first beyond all bends.
+
+    magnitude : of the largest number; every bend is within twice of it
+    """
+    if magnitude == 0.0:
+        return (guess,)
+    half = n_candidates // 2
+    widths = (2.0 * magnitude + abs(guess)) * np.exp2(-np.arange(half))
+    return _distinct(np.concatenate([guess - widths, guess + widths]))
+
+
+class Bracket(NamedTuple):
+    """An open interval that holds the root, finite or not, and its least and largest bend, of n_bends."""
+
+    start: float
+    stop: float
+    least: float
+    most: float
+    n_bends: int
+
+
+def between(bracket: Bracket, estimate: float, n_candidates: int) -> tuple[float, ...]:
+    """Candidates over the bends of a bracket, dense where the root is to be expected, with both ends.
+
+    Half of them where a line through n bends at random places, drawn to estimate the root, errs; a quarter evenly over
+    the whole range, should the bends not be random; the rest in between, ever wider apart.
+    """
+    start, stop, least, most, n_bends = bracket
+    fixed = [end for end in (start, least, most, stop) if math.isfinite(end)]
+    width = most - least
+    if width == 0.0:
+        return _distinct(np.array(fixed))
+    estimate = min(max(estimate, least), most)
+    error = _DEVIATIONS * width / math.sqrt(n_bends)
+    steps = np.geomspace(error, max(width, error), n_candidates // 8)
+    places = np.concatenate(
+        [
+            np.linspace(least, most, n_candidates // 4),
+            np.linspace(estimate - error, estimate + error, n_candidates // 2),
+            estimate - steps,
+            estimate + steps,
+        ]
+    )
+    return _distinct(np.concatenate([places[(places > least) & (places < most)], fixed]))
+
+
+def _distinct(places: NDArray[np.float64]) -> tuple[float, ...]:
+    """Ascending, each once."""
+    return tuple(np.unique(places).tolist())
+
+
+# What shards answer about a multiplier, read as lines: the sum of all terms between the candidates.
+
+Doubles = NDArray[np.float64]
+
+
+class ShardSums(NamedTuple):
+    """A shard's answer, 12 K + 9 numbers.
+
+    bins : (2 K + 1, 5), how the sum of terms changes from cell to cell, see `okl.compiled.projections`
+    extremes : (K + 1, 2), the least and the largest bend inside each interval
+    magnitude : the largest number among entries and finite bounds
+    """
+
+    bins: Doubles
+    extremes: Doubles
+    magnitude: float
+
+
+class Lines:
+    """The merged sum of terms less the total, g, cell by cell: a line where nothing bends inside."""
+
+    def __init__(self, sums: ShardSums, candidates: Doubles, total: float) -> None:
+        self._pieces = np.cumsum(sums.bins[:, :4], axis=0)  # exact, as the sums are
+        self._bends, self._candidates, self._total = sums.bins[:, COLUMNS - 1], candidates, total
+
+    def excess(self, cell: int) -> tuple[float, int]:
+        """Constant less total, rounded once, and how many terms fall."""
+        high, middle, low, falling = self._pieces[cell].tolist()
+        return math.fsum((high, middle, low, -self._total)), int(falling)
+
+    def at(self, j: int) -> float:
+        """The value of g at candidate j."""
+        excess, falling = self.excess(2 * j + 1)
+        return (excess / falling - float(self._candidates[j])) * falling if falling else excess
+
+    def check_reach(self, sign: int) -> None:
+        """Raise ConfigError if g has one sign up to both infinities, but for rounding."""
+        (most, rises), (least, falls) = self.excess(0), self.excess(len(self._pieces) - 1)
+        # where something still bends, the outer line is not that at infinity
+        most = math.inf if rises or self._bends[0] else most + self._total
+        least = -math.inf if falls or self._bends[-1] else least + self._total
+        # sums of shards are exact, even where those of the signs all but cancel: only the total's rounding is forgiven
+        whose = "the sum of signs times entries is" if sign == 0 else "entries sum to"
+        check_total(self._total, least, most, whose, "total")
+
+    def root_cell(self) -> int:
+        """The cell where g changes from above 0 to 0 or below; the candidate's own where it is 0 there."""
+        first, last = 0, len(self._candidates)
+        while first < last:
+            middle = (first + last) // 2
+            value = self.at(middle)
+            if value == 0.0:
+                return 2 * middle + 1
+            first, last = (middle + 1, last) if value > 0.0 else (first, middle)
+        return 2 * first
+
+    def ends(self, cell: int) -> tuple[float, float]:
+        """Where a cell begins and ends."""
+        j = cell // 2
+        if cell % 2:
+            return float(self._candidates[j]), float(self._candidates[j])
+        start = float(self._candidates[j - 1]) if j > 0 else -math.inf
+        return start, float(self._candidates[j]) if j < len(self._candidates) else math.inf
+
+    def root(self, cell: int) -> float | None:
+        """Where g is 0 in a cell; None if something bends there."""
+        start, stop = self.ends(cell)
+        if cell % 2 == 0 and self._bends[cell]:
+            return None
+        excess, falling = self.excess(cell)
+        if falling:
+            return min(max(excess / falling, start), stop)
+        # level: 0 throughout, or missing the total by rounding; then the end that g comes from is nearest
+        if math.isinf(start):
+            return stop if math.isfinite(stop) else 0.0
+        return start if math.isinf(stop) else 0.5 * (start + stop)
+
+    def secant(self, cell: int, guess: float) -> float:
+        """About where in a cell the root is; the guess where one end is infinite."""
+        start, stop = self.ends(cell)
+        if math.isinf(start) or math.isinf(stop):
+            return guess
+        above, below = self.at(cell // 2 - 1), self.at(cell // 2)
+        return start + (stop - start) * above / (above - below)
+
+
+# The multiplier of a projection whose entries lie on many shards, by a few rounds of sums.
+#
+# A round asks every shard for its sums at many candidates at once; `merge_sums` adds them up, exactly, so that
+# neither the number of shards nor their cut changes a bit of the multiplier. From the sums the search learns between
+# which candidates the root lies and what bends in between, and proposes the next ones. When nothing bends in between,
+# the root is that of one line: exact, as in one process.
+#
+#     search = MultiplierSearch(n_entries, total, guess=last_theta, magnitude=last_magnitude)     while search.theta
+# is None:         parts = [multiplier_sums(values, signs, lower, upper, search.question) for each shard]
+# search = search.answered(merge_sums(parts))     write_projection(out, values, signs, lower, upper, search.theta,
+# -search.theta)  # on each shard
+#
+# For a truncated simplex pair two searches run side by side, of sign 1 and of sign -1, and `write_projection` takes
+# the multiplier of each.
+#
+# Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) to (22), for y-weighted sums; the exact sums are okl's own use of
+# Demmel & Nguyen, ARITH 2013.
+
+
+class Question(NamedTuple):
+    """What a round asks of every shard: sums at candidates (K,), of the entries of one sign or of both (0)."""
+
+    candidates: Doubles
+    cutters: Doubles
+    sign: int
+
+
+def multiplier_sums(
+    values: FloatArray, signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, question: Question
+) -> ShardSums:
+    """Answer a question for one shard, whose entries are as those of `project_box_hyperplane`.
+
+    Raises
+    ------
+    DataError : shapes, precisions or signs that do not fit
+    ConfigError : bounds that enclose no number
+    """
+    entries, _ = checked_entries(check_values(values), signs, lower, upper)
+    lows, highs = (as_compiled(np.atleast_1d(bound), np.float64) for bound in (entries.lower, entries.upper))
+    shard = Shard(as_compiled(entries.point, np.float64), entries.signs, lows, highs)
+    n_candidates = len(question.candidates)
+    bins, extremes = np.empty((2 * n_candidates + 1, COLUMNS)), np.empty((n_candidates + 1, 2))
+    magnitude = sum_bends(bins, extremes, shard, question.candidates, question.cutters, question.sign)
+    return ShardSums(bins, extremes, magnitude)
+
+
+def merge_sums(parts: Sequence[ShardSums]) -> ShardSums:
+    """The answer of all shards together; the same bits for any cut into shards, in any order."""
+    bins, extremes = parts[0].bins.copy(), parts[0].extremes.copy()
+    for part in parts[1:]:
+        bins += part.bins
+        np.minimum(extremes[:, 0], part.extremes[:, 0], out=extremes[:, 0])
+        np.maximum(extremes[:, 1], part.extremes[:, 1], out=extremes[:, 1])
+    return ShardSums(bins, extremes, max(part.magnitude for part in parts))
+
+
+def write_projection(
+    out: FloatArray,
+    values: FloatArray,
+    signs: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    plus_theta: float,
+    minus_theta: float,
+) -> None:
+    """Overwrite a shard's out by clip(values - theta, lower, upper), theta by the sign; out may be the values.
+
+    plus_theta, minus_theta : theta and -theta of a hyperplane, or the multipliers of the two searches of a pair
+    """
+    values = check_point(out, values)
+    entries, _ = checked_entries(values, signs, lower, upper)
+    write_clipped(out, entries, plus_theta, minus_theta)
+
+
+@dataclass(frozen=True)
+class MultiplierSearch:
+    """What is known of a multiplier theta after some rounds; a value, small and picklable.
+
+    Parameters
+    ----------
+    n_entries : of all shards together, both signs
+    total : sum_i y_i a_i for sign 0; the sum of the entries of the sign otherwise
+    sign : of the entries that share the multiplier, 0 for both
+    guess : the multiplier of the last iteration; 0 for none
+    magnitude : of the last search, saves a round; 0 for none
+    n_candidates : K, of a round but for the four ends that it keeps, at least 16; a shard sends some 100 K bytes
+
+    Read: theta, None until it is found; rounds, those answered so far; question, of the next round.
+    """
+
+    n_entries: int
+    total: float = 0.0
+    sign: int = 0
+    guess: float = 0.0
+    magnitude: float = 0.0
+    n_candidates: int = 96
+    rounds: int = 0
+    theta: float | None = None
+    candidates: tuple[float, ...] = ()
+
+    @cached_property
+    def question(self) -> Question:
+        """What to ask of every shard next."""
+        candidates = np.array(self.candidates or around(self._start, self.magnitude, self.n_candidates))
+        return Question(candidates, _cutters(self.magnitude, self.n_entries), self.sign)
+
+    @property
+    def _start(self) -> float:
+        return -self.guess if self.sign < 0 else self.guess
+
+    @property
+    def _target(self) -> float:
+        return -self.total if self.sign < 0 else self.total
+
+    def answered(self, sums: ShardSums) -> MultiplierSearch:
+        """The search after a round's merged sums.
+
+        Raises
+        ------
+        ConfigError : no multiplier reaches the total: the set is empty
+        DataError : an entry is not finite
+        """
+        following = replace(self, rounds=self.rounds + 1)
+        if not math.isfinite(sums.magnitude):
+            raise DataError(
+                "A point to project takes finite numbers, but an entry of a shard is not: the step before it has "
+                "diverged, take a shorter one."
+            )
+        if sums.magnitude > self.magnitude:
+            # sums of numbers beyond the cutters are not exact: they are asked for again
+            return replace(following, magnitude=_power_above(sums.magnitude))
+        lines = Lines(sums, self.question.candidates, self._target)
+        lines.check_reach(self.sign)
+        cell = lines.root_cell()
+        root = lines.root(cell)
+        if root is not None:
+            return replace(following, theta=-root if self.sign < 0 else root, candidates=())
+        least, most = sums.extremes[cell // 2].tolist()
+        bracket = Bracket(*lines.ends(cell), least, most, int(sums.bins[cell, COLUMNS - 1]))
+        estimate = lines.secant(cell, self._start)
+        return replace(following, candidates=between(bracket, estimate, self.n_candidates))
+
+
+def _power_above(magnitude: float) -> float:
+    """A power of two above a number: one that grows a little needs no further round."""
+    return math.ldexp(1.0, math.frexp(magnitude)[1] + 1)
+
+
+def _cutters(magnitude: float, n_entries: int) -> Doubles:
+    """1.5 2^e each, such that any sum of four pieces an entry fits into 53 bits of the piece's unit, 2^(e - 52)."""
+    rows = math.ceil(math.log2(n_entries)) + 3
+    first = math.frexp(magnitude)[1] + rows
+    # what a cut leaves is at most half of its unit: the next cutter may be that much smaller
+    exponents = [first - k * (53 - rows) for k in range(3)]
+    return np.array([math.ldexp(1.5, exponent) for exponent in exponents])
+
+
+# The paper's searches for the multiplier, and the one it compares with: the same projections, other ways.
+#
+# They take two numbers as bounds, and reach y-weighted sums by the paper's change of variable, b_i = -a_i + lower +
+# upper where y_i = -1, which takes finite bounds.
+
+Rival = Literal["bisection", "refined-bisection", "breakpoints"]
+RIVALS: tuple[Rival, ...] = ("bisection", "refined-bisection", "breakpoints")
+
+
+def project_box_hyperplane_by(
+    rival: Rival, out: FloatArray, point: FloatArray, signs: ArrayLike, lower: float, upper: float, total: float = 0.0
+) -> Projected:
+    """Overwrite out by the nearest point of a box on a hyperplane, as `project_box_hyperplane` does, by another search.
+
+    Parameters
+    ----------
+    rival : "bisection" (Algorithm 2), "refined-bisection" (Algorithm 5) or "breakpoints" (Kiwiel's)
+    the others : as of `project_box_hyperplane`; bounds are numbers, and finite where there is a sign of -1
+
+    Returns
+    -------
+    Projected with the multiplier and the number of iterations, each of which goes over what is left of the data
+
+    Raises
+    ------
+    ConfigError : the set is empty, or a bound is infinite where the change of variable needs it
+    DataError : shapes, precisions or signs that do not fit
+
+    Source: Ito, Takeda & Toh, JMLR 18(16), 2017, Algorithms 2 and 5, section 4.1.2; Kiwiel, Mathematical Programming
+    112, 2008, Algorithm 3.1.
+    """
+    check_choice("rival", rival, RIVALS)
+    point = check_point(out, point)
+    entries, sums = checked_entries(point, signs, float(lower), float(upper))
+    check_signed_total(total, sums)
+    moved, target = point, total
+    if sums.n_minus:
+        if not math.isfinite(lower + upper):
+            raise ConfigError(
+                f"lower = {lower:g} and upper = {upper:g}, but {rival} takes finite bounds where a sign is -1. "
+                "Use project_box_hyperplane."
+            )
+        moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))
+        target = total + (lower + upper) * sums.n_minus
+    root, iterations = _SEARCHES[rival](moved, float(lower), float(upper), target)
+    write_clipped(out, entries, root, -root)
+    return Projected(root, iterations)
+
+
+def _by_breakpoints(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+    kept, bends = workspace.doubles("kept", len(point)), workspace.doubles("bends", 2 * len(point))
+    copy_entries(kept, point)
+    return search_breakpoints(kept, bends, lower, upper, total)
+
+
+def _by(search: Callable[[projections_Doubles, float, float, float, float, float], tuple[float, int]]) -> _RivalSearch:
+    def found(point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
+        kept = workspace.doubles("kept", len(point))
+        return search(kept, *copy_entries(kept, point), lower, upper, total)
+
+    return found
+
+
+_RivalSearch = Callable[[FloatArray, float, float, float], tuple[float, int]]
+_SEARCHES: dict[Rival, _RivalSearch] = {
+    "bisection": _by(bisect),
+    "refined-bisection": _by(bisect_finely),
+    "breakpoints": _by_breakpoints,
+}

@@ -1,0 +1,931 @@
+"""Accelerated solvers over shards: messages, rows, worker state and root searches."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.dual_steps import entropy_prox, entropy_sum, roots_prox, roots_sum
+from okl.compiled.products import add_rows, multiply_rows
+from okl.compiled.projections import clip_by_sign, clipped_sums
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Execution, Rows
+from okl.data.reading import read_rows
+from okl.distributed.cache import resident
+from okl.features.base import FeatureMap
+from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.telemetry import MAP, Span
+from okl.foundation.types import FloatArray, IntArray
+from okl.solvers.accelerated.base import Classifier, Problem
+from okl.solvers.accelerated.catalogue import make_model, parameter_of
+from okl.solvers.accelerated.dual import DualProblem, SparseProblem
+from okl.solvers.accelerated.models.dwd import DWD
+from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.problem import (
+    Bound,
+    Box,
+    BoxHyperplane,
+    ClassMoments,
+    EntropyBarrier,
+    EuclideanNorm,
+    Moments,
+    Outer,
+    Region,
+    RootsBarrier,
+    SimplexPair,
+    moments_of,
+)
+
+# Labels of a shard as signs and groups: two classes as they are, one of several against the rest.
+
+
+def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.float64]:
+    """-1 or +1 a row; targets are that already (None), or class indices, of which one is positive."""
+    signs = targets if positive is None else np.where(targets == positive, 1.0, -1.0)
+    return np.ascontiguousarray(signs, dtype=np.float64)
+
+
+def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) -> IntArray:
+    """Which of a problem's groups of like rows each row is of, (m,); see okl.solvers.accelerated.shards.Classes.
+
+    0 is that of +1. Where there are two groups, 1 is that of -1; where there are more, each other class has one.
+    """
+    if n_groups == 2:
+        return np.asarray(signs_of_class(targets, positive) < 0.0, dtype=np.intp)
+    assert positive is not None, "of two classes there are two groups"
+    classes = targets.astype(np.intp)
+    return np.where(classes == positive, 0, classes + (classes < positive))
+
+
+# Which model is asked for, and what its parameter is where none is given.
+
+_SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
+_PROBE_ITERATIONS = 200
+_NEXT = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
+
+    name: str
+    value: float | None = None
+    fit_intercept: bool = True
+
+    @property
+    def parameter(self) -> str:
+        """C, nu or kappa."""
+        return parameter_of(self.name)
+
+    @property
+    def reason(self) -> str:
+        """Why the parameter is what it is."""
+        if self.value is not None:
+            return "as given"
+        if self.name == NuSVM.NAME:
+            return "half of the largest valid one, or more where that has no weights"
+        return "half of the largest valid one" if self.parameter != "C" and self.name != "dwd" else "the usual one"
+
+    def model(self, highest: float) -> Classifier:
+        """The model; where no parameter is given, with half of the highest valid one, or its default.
+
+        Raises
+        ------
+        ConfigError : a parameter that no data could make valid
+        """
+        value = self.value
+        if value is None and np.isfinite(highest):
+            value = _SHARES[0] * highest
+        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
+
+    def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> Task | None:
+        """nu-SVM with a larger nu, where none was given and one has shown no weights; None: this one is gone on with.
+
+        The least nu that has weights takes a linear program over all rows; a few are tried instead.
+
+        Parameters
+        ----------
+        value, highest : nu so far, and the largest valid one
+        iterations, over : done so far, and whether the method has ended
+        has_weights : whether a primal objective below 0 has proved that there are some
+        """
+        if self.value is not None or has_weights:
+            return None
+        larger = [share * highest for share in _SHARES if share * highest > _NEXT * value]
+        if not larger or not (over or iterations >= _PROBE_ITERATIONS):
+            return None
+        # rounding may not push it beyond the largest
+        return replace(self, value=min(larger[0], highest))
+
+
+# What the caller of a sharded run tells its shards, and what they answer; nothing is as long as the rows.
+#
+# A shard's vectors stand where all messages so far have brought them. A process that does not hold them says so, and
+# gets the log of what was settled since the last checkpoint: it goes through that, and stands where they stood.
+
+Verdict = Literal["begin", "keep", "drop"]
+"""What becomes of the step tried last: current point, without momentum (begin) or with it, or dropped with both."""
+
+
+class Vectors(Protocol):
+    """The vectors of one shard: current, previous, and what a step under way needs."""
+
+    def settle(self, verdict: Verdict) -> None:
+        """Make the step the current point, or drop it."""
+        ...
+
+    def saved(self) -> NDArray[np.float64]:
+        """Current and previous, as one array: what a checkpoint holds."""
+        ...
+
+    def restore(self, saved: NDArray[np.float64]) -> None: ...
+
+
+class Command(Protocol):
+    """A frozen instruction; both methods leave the same vectors behind, wherever and whenever they run."""
+
+    def run(self, vectors: Any) -> Any:
+        """The shard's part of the answer."""
+        ...
+
+    def redo(self, vectors: Any) -> None:
+        """What `run` does to the vectors, without the answer."""
+        ...
+
+
+class Settled(Protocol):
+    """A step that was settled, with all that it takes to go it again."""
+
+    def redo(self, vectors: Any) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """How vectors come to where they stand.
+
+    checkpoint : steps that were settled when it was written; 0: there is none, start afresh
+    settled : steps since then; pending : commands of the step under way
+    """
+
+    checkpoint: int = 0
+    settled: tuple[Settled, ...] = ()
+    pending: tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A command, for vectors that have seen all messages of a smaller serial number.
+
+    verdict : on the last step, applied first; part of `recovery.settled` for those who recover
+    checkpoint : steps settled so far if a checkpoint is due; kept : the older checkpoint, which must stay
+    recovery : for those who lost the vectors; None: they say so
+    """
+
+    serial: int
+    verdict: Verdict | None
+    command: Command
+    checkpoint: int | None
+    kept: int
+    recovery: Recovery | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """A shard's part of an answer; lost : its vectors are not here; written : whether a checkpoint was, if due."""
+
+    part: Any = None
+    lost: bool = False
+    written: bool = False
+
+
+# The mapped rows of one shard: held while there is room, otherwise read and mapped again, with the same bits.
+
+SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
+
+
+@dataclass(frozen=True, eq=False)
+class MappedRows:
+    """z(x) of the rows of a data set, shard by shard; cheap to send.
+
+    Parameters
+    ----------
+    data : whose inputs are mapped; feature_map : z, whose precision the mapped rows have
+    tag : names data and map in the process cache (see okl.distributed.cache), whose bound is the memory budget
+    """
+
+    data: Dataset
+    feature_map: FeatureMap
+    tag: str
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the map."""
+        return self.feature_map.n_columns
+
+    def blocks(self, shard: Shard) -> Iterator[tuple[slice, Rows]]:
+        """Segments of mapped rows with their targets, in the stored order, and their place in the shard."""
+        first = 0
+        for group, rows in enumerate(shard.row_groups):
+            read: list[Rows] = []  # at most once for the segments of a group
+            for start in range(0, rows, SEGMENT):
+                key = (self.tag, shard.sha256, group, start)
+                block = resident(key, lambda: self._mapped(shard, group, start, read))  # noqa: B023  (called at once)
+                yield slice(first + start, first + start + len(block.targets)), block
+            first += rows
+
+    def pull(self, out: FloatArray, shard: Shard, signs: FloatArray, vector: FloatArray) -> None:
+        """Overwrite out (m,) by s_i <z_i, vector>: one read."""
+        for cut, block in self.blocks(shard):
+            multiply_rows(out[cut], block.inputs, signs[cut], vector)
+
+    def image(self, shard: Shard, signs: FloatArray, point: FloatArray) -> NDArray[np.float64]:
+        """Sum of s_i a_i z_i, (n_columns,), segment by segment: one read."""
+        total, part = np.zeros(self.n_columns), np.empty(self.n_columns)
+        for cut, block in self.blocks(shard):
+            part[:] = 0.0
+            add_rows(part, block.inputs, signs[cut], point[cut])
+            total += part
+        return total
+
+    def targets(self, shard: Shard) -> tuple[NDArray[np.float64], float]:
+        """Targets (m,), and the largest ||z_i||^2."""
+        targets, longest = np.empty(shard.rows), 0.0
+        for cut, block in self.blocks(shard):
+            targets[cut] = block.targets
+            lengths = np.einsum("ij,ij->i", block.inputs, block.inputs, dtype=np.float64)
+            longest = max(longest, float(lengths.max()))
+        return targets, longest
+
+    def _mapped(self, shard: Shard, group: int, start: int, read: list[Rows]) -> Rows:
+        if not read:
+            read.append(read_rows(self.data, shard, (group,), self.feature_map.precision))
+        cut = slice(start, start + SEGMENT)
+        with Span(MAP):
+            mapped = self.feature_map.transform(read[0].inputs[cut])
+        return Rows(mapped, read[0].targets[cut].copy())
+
+
+# Vectors that stay in a process beside their shard, between the rounds of a run.
+
+_MOST_RUNS = 2
+
+
+@dataclass
+class _Held:
+    serial: int
+    vectors: Any
+    reply: Reply
+
+
+_runs: OrderedDict[str, dict[int, _Held]] = OrderedDict()
+_lock = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Work for `execution.sum`: answers messages by the vectors that this process holds beside a shard.
+
+    Parameters
+    ----------
+    run : name of the run, unlike any other
+    opened : makes the vectors of a shard as they are before the first message; a pure function
+    folder : of checkpoints, which all processes can reach; None: there are none
+    """
+
+    run: str
+    opened: Callable[[Shard], Vectors]
+    folder: Path | None = None
+
+    def __call__(self, shard: Shard, message: Message) -> Reply:
+        """The shard's answer, or that its vectors are lost."""
+        held = _of_run(self.run).get(shard.index)
+        if held is not None and held.serial == message.serial:  # the message came again, its answer was lost
+            return held.reply
+        if held is not None and held.serial == message.serial - 1:
+            vectors = held.vectors
+            if message.verdict is not None:
+                vectors.settle(message.verdict)
+        elif message.recovery is not None:
+            vectors = self._recovered(shard, message.recovery)
+        else:
+            return Reply(lost=True)
+        written = message.checkpoint is not None and self._write(shard, vectors, message.checkpoint, message.kept)
+        reply = Reply(message.command.run(vectors), written=written)
+        _of_run(self.run)[shard.index] = _Held(message.serial, vectors, reply)
+        return reply
+
+    def _recovered(self, shard: Shard, recovery: Recovery) -> Vectors:
+        vectors = self.opened(shard)
+        if recovery.checkpoint:
+            path = self._path(shard, recovery.checkpoint)
+            try:
+                vectors.restore(np.load(path, allow_pickle=False))
+            except (OSError, ValueError) as error:
+                raise ExecutionError(
+                    f"The checkpoint {path} of a worker that is gone cannot be read ({error}). Workers must see the "
+                    "run's folder under the same path; train again with --out there."
+                ) from None
+        for step in (*recovery.settled, *recovery.pending):
+            step.redo(vectors)
+        return vectors
+
+    def _write(self, shard: Shard, vectors: Vectors, steps: int, kept: int) -> bool:
+        """Write a checkpoint beside its place and give it its name; False where this process cannot write there."""
+        if self.folder is None:
+            return False
+        path = self._path(shard, steps)
+        # a straggler and whoever took over its work, perhaps on another host, may write the same one at once
+        beside = path.with_suffix(f".{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        try:
+            with open(beside, "wb") as stream:
+                np.save(stream, vectors.saved(), allow_pickle=False)
+            beside.replace(path)
+        except OSError:
+            return False
+        for old in self.folder.glob(f"{self.run}-{shard.index:05d}-*.npy"):
+            if int(old.stem.rpartition("-")[2]) < kept:
+                with suppress(OSError):
+                    old.unlink()
+        return True
+
+    def _path(self, shard: Shard, steps: int) -> Path:
+        assert self.folder is not None, "a checkpoint was written"
+        return self.folder / f"{self.run}-{shard.index:05d}-{steps}.npy"
+
+
+def _of_run(run: str) -> dict[int, _Held]:
+    """What this process holds of a run; what it holds of runs that nobody goes on with leaves."""
+    with _lock:
+        held = _runs.setdefault(run, {})
+        _runs.move_to_end(run)
+        while len(_runs) > _MOST_RUNS:
+            _runs.popitem(last=False)
+    return held
+
+
+def forget(run: str) -> None:
+    """Let go of what this process holds of a run: as if it were another process."""
+    with _lock:
+        _runs.pop(run, None)
+
+
+def forget_all() -> None:
+    """Let go of what this process holds of all runs."""
+    with _lock:
+        _runs.clear()
+
+
+# The caller's side of a sharded run: rounds of messages, and the log by which a lost shard is brought back.
+
+CHECKPOINT_STEPS = 50
+_MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and again
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Where a run's vectors stand, and how to get there; a value.
+
+    serial : of the last message; verdict : on the last step, not told yet
+    steps : settled so far; recovery : for those who lost their vectors
+    """
+
+    serial: int = 0
+    verdict: Verdict | None = None
+    steps: int = 0
+    recovery: Recovery = field(default_factory=Recovery)
+
+
+class Rounds:
+    """Asks all shards; the log is where it has come to.
+
+    Parameters
+    ----------
+    execution, shards : whom to ask; work : what answers there; log : where the run stands
+    """
+
+    def __init__(self, execution: Execution, shards: Sequence[Shard], work: Beside, log: Log) -> None:
+        self._execution = execution
+        self._shards = shards
+        self._work = work
+        self.log = log
+
+    def ask(self, command: Command) -> list[Any]:
+        """The parts of all shards, in their order.
+
+        Raises
+        ------
+        ExecutionError : workers die again and again, or a checkpoint cannot be read
+        """
+        log = self.log
+        due = not log.recovery.pending and len(log.recovery.settled) >= CHECKPOINT_STEPS
+        checkpoint = log.steps if due and len(log.recovery.settled) % CHECKPOINT_STEPS == 0 else None
+        recovery = None if log.serial else log.recovery
+        message = Message(log.serial + 1, log.verdict, command, checkpoint, log.recovery.checkpoint, recovery)
+        replies = self._sum(message)
+        for _ in range(_MOST_RECOVERIES):
+            if not any(reply.lost for reply in replies):
+                break
+            replies = self._sum(replace(message, recovery=log.recovery))
+        else:
+            raise ExecutionError("Workers lose their shards again and again: start fewer, or give them more memory.")
+        kept = log.recovery
+        if checkpoint is not None and all(reply.written for reply in replies):
+            kept = Recovery(checkpoint)
+        self.log = Log(message.serial, None, log.steps, replace(kept, pending=(*kept.pending, command)))
+        return [reply.part for reply in replies]
+
+    def settle(self, verdict: Verdict, step: Settled, last_only: bool = False) -> None:
+        """Note what becomes of the last step; shards hear it with the next command.
+
+        last_only : whether the step leads to the same vectors from anywhere: what came before is not needed then
+        """
+        recovery = self.log.recovery
+        settled = (step,) if last_only else (*recovery.settled, step)
+        self.log = replace(
+            self.log,
+            verdict=verdict,
+            steps=self.log.steps + 1,
+            recovery=replace(recovery, settled=settled, pending=()),
+        )
+
+    def forget_pending(self) -> None:
+        """Note that the next command needs nothing of what the last ones left."""
+        self.log = replace(self.log, recovery=replace(self.log.recovery, pending=()))
+
+    def _sum(self, message: Message) -> list[Reply]:
+        replies: list[Reply] = self._execution.sum(self._work, self._shards, message, _in_order).part
+        return replies
+
+
+def _in_order(replies: list[Reply]) -> Reply:
+    return Reply(replies)
+
+
+def added(parts: list[FloatArray]) -> FloatArray:
+    """The sum of what shards answered in their order, as a new array."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+# Roots of falling functions of which shards hold the parts: several candidates a round, guarded by a bracket.
+
+Ask = Callable[[FloatArray], FloatArray]
+"""Candidates (n_searches, K) -> values, slopes (how fast it falls, 0 if not known) and sizes, (n_searches, K, 3)."""
+
+_MOST_ROUNDS = 100
+_LEAST_ERROR, _ROUNDING = 2e-15, 1e-12  # of a sum, in its size; with 4e-16 a tenth of all rounds chased rounding
+_LEAST_WIDTH = 2e-15  # of a bracket, in the size of the root
+_STRETCH = 8.0
+
+
+class RootSearch:
+    """One root; a bracket narrows around it from round to round.
+
+    Parameters
+    ----------
+    guess : where to look first; reach : how far from it the root may well be, > 0
+    n_candidates : int >= 1, looked at in a round
+    width : bracket that is narrow enough, beside one at the limit of rounding
+
+    Attributes
+    ----------
+    candidates : (n_candidates,), to be looked at next; root : the best so far; done : whether it is found
+    """
+
+    def __init__(self, guess: float, reach: float, n_candidates: int, width: float = 1e-290) -> None:
+        self.root, self.done = guess, False
+        self._error, self._size = np.inf, 0.0
+        self._n, self._reach, self._width = n_candidates, reach, width
+        self._low, self._high = (-np.inf, 0.0, 0.0), (np.inf, 0.0, 0.0)  # place, value and slope there
+        steps = np.arange(n_candidates) - n_candidates // 2
+        self.candidates = guess + np.sign(steps) * reach * _STRETCH ** (np.abs(steps) - n_candidates // 4)
+
+    def tell(self, answers: FloatArray) -> None:
+        """Take in values, slopes and sizes (n_candidates, 3) at the candidates, and choose the next ones."""
+        if self.done:
+            return
+        before, start = self._error, self.root
+        for place, (value, slope, size) in zip(self.candidates, answers, strict=True):
+            # of places that are as good, the one that is nearest: where rounding keeps a plateau from 0, the roots of a
+            # sequence of searches, each of which begins where the one before ended, would run away along it
+            nearer = abs(value) == self._error and abs(place - start) < abs(self.root - start)
+            if abs(value) < self._error or nearer:
+                self.root, self._error, self._size = float(place), abs(value), size
+            if value >= 0.0 and place > self._low[0]:
+                self._low = (float(place), float(value), float(slope))
+            if value <= 0.0 and place < self._high[0]:
+                self._high = (float(place), float(value), float(slope))
+        size = max(abs(self._high[0]), abs(self._low[0]))
+        narrow = self._high[0] - self._low[0] <= max(_LEAST_WIDTH * size, self._width)
+        stuck = before <= _ROUNDING * self._size and self._error > 0.5 * before
+        # an error that is not finite is for the caller's objective to show
+        found = self._error <= _LEAST_ERROR * self._size or not np.isfinite(self._error)
+        if narrow and np.isfinite(size) and not found:  # a jump: its end with the smaller error
+            self.root = min(self._low, self._high, key=lambda end: abs(end[1]))[0]
+        self.done = bool(found or stuck or (narrow and np.isfinite(size)))
+        if not self.done:
+            self._reach *= _STRETCH ** max(1, self._n // 4)
+            self.candidates = self._next()
+
+    def _next(self) -> NDArray[np.float64]:
+        low, high = self._low[0], self._high[0]
+        steps = np.arange(1, self._n + 1)
+        if np.isinf(low) or np.isinf(high):
+            start, way = (high, -1.0) if np.isinf(low) else (low, 1.0)
+            found = start + way * self._reach * _STRETCH ** (steps - 1.0)
+            newton = self._newton()
+            found[: len(newton)] = newton[: self._n]
+            return np.sort(found)
+        # even steps make the bracket narrow, Newton's hit the root: one of them where there is room for one only
+        newton = [place for place in self._newton() if low < place < high][: self._n]
+        n_even = self._n - len(newton)
+        even = low + (high - low) * steps[:n_even] / (n_even + 1)
+        return np.sort(np.concatenate([newton, even]))
+
+    def _newton(self) -> list[float]:
+        places = [place + value / slope for place, value, slope in (self._low, self._high) if slope > 0.0]
+        return [place for place in dict.fromkeys(places) if np.isfinite(place)]
+
+
+def find_roots(searches: Sequence[RootSearch], ask: Ask) -> NDArray[np.float64]:
+    """Root of each search, (n_searches,), all in the same rounds; no round for no search."""
+    for _ in range(_MOST_ROUNDS):
+        if all(search.done for search in searches):
+            break
+        answers = ask(np.array([search.candidates for search in searches]))
+        for search, told in zip(searches, answers, strict=True):
+            search.tell(told)
+    return np.array([search.root for search in searches])
+
+
+# What a margin model is to a single row of each group: all that shards need to know of it, whatever model it is.
+#
+# A model is asked for its problem on one row of each group, weighted so that each number in it is that of a row of
+# the whole data. Shards spread these numbers over their rows; nothing here knows more than two models by name.
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Groups of like rows: how many there are, and what one of them weighs; first all of +1, then those of -1.
+
+    -1 is one group, or, where the rest of several classes weigh differently, one a class in the order of the labels.
+    """
+
+    rows: tuple[int, ...]
+    weights: tuple[float, ...] = (1.0, 1.0)
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Of the groups."""
+        return np.array([1.0] + [-1.0] * (len(self.rows) - 1))
+
+    @property
+    def totals(self) -> NDArray[np.float64]:
+        """What the groups weigh."""
+        totals: NDArray[np.float64] = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
+        return totals
+
+    @property
+    def one_each(self) -> DenseRows:
+        """A row of each group."""
+        return DenseRows(np.ones((len(self.rows), 1)), self.signs)
+
+
+def prototype_of(model: object, classes: Classes) -> DualProblem | SparseProblem:
+    """The model's problem on one row of each group.
+
+    Raises
+    ------
+    ConfigError : the model's parameter is outside the range that classes of these sizes allow
+    """
+    each = classes.one_each
+    rows, weights = np.array(classes.rows, dtype=np.float64), np.array(classes.weights)
+    if isinstance(model, NuSVM):  # a share of the weight of all rows
+        problem = _checked(model.problem(each, classes.totals))
+        region = problem.region
+        assert isinstance(region, BoxHyperplane | SimplexPair)
+        risk = replace(problem.risk, steepest=problem.risk.steepest / rows)  # type: ignore[type-var, attr-defined]
+        return replace(problem, region=replace(region, upper=_divided(region.upper, rows)), risk=risk)
+    if isinstance(model, DWD):  # the steepest slope is one over nu times the weight of all rows
+        return _checked(replace(model, nu=model.nu * float(rows @ weights / weights.sum())).problem(each, weights))
+    problem = model.problem(each, weights)  # type: ignore[attr-defined]
+    if not isinstance(problem, DualProblem | SparseProblem):
+        raise ConfigError(
+            f"{type(model).__name__} makes a {type(problem).__name__}, but over shards a model is a DualProblem or a "
+            "SparseProblem. Solve it in memory, with its problem and okl.solvers.accelerated.method.Fapg."
+        )
+    return problem
+
+
+def outer_at(prototype: DualProblem, level: int, first_length: float, longest_first: float) -> Outer:
+    """The function of ||A a|| of the whole data at a level of smoothing.
+
+    first_length : ||A a|| of the first point; longest_first : the longest row times the largest entry of that point
+    """
+    outer = prototype.outer
+    if not isinstance(outer, EuclideanNorm):
+        return outer
+    less = prototype.at_level(level).outer
+    assert isinstance(less, EuclideanNorm)
+    first = max(0.1 * first_length, 0.1 * longest_first, float(np.finfo(np.float32).tiny))  # as okl...models.dwd does
+    return EuclideanNorm(first * less.width / outer.width)
+
+
+def _checked(problem: Problem) -> DualProblem:
+    assert isinstance(problem, DualProblem)
+    return problem
+
+
+def _divided(bound: Bound, rows: FloatArray) -> Bound:
+    divided: FloatArray = np.asarray(bound, dtype=np.float64) / rows
+    return divided
+
+
+# A model's set, spread over the rows of a shard: each answers sums at candidate multipliers, and takes the prox.
+
+Sums = NDArray[np.float64]
+
+
+class ShardRegion(Protocol):
+    """The part of a set, or of a barrier on one, that the rows of a shard are.
+
+    sums : (n_multipliers, K, 3) at candidates (n_multipliers, K): the hyperplane's sum, how fast it falls as the
+        multiplier grows, and the size of its terms
+    prox : overwrite out (m,) at multipliers (n_multipliers,)
+    """
+
+    def value(self, point: FloatArray) -> float: ...
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums: ...
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """0 <= a_i <= upper_i, with hyperplanes of normals (n_multipliers, 2), one number a sign, +1 first.
+
+    signs, upper : (m,)
+    """
+
+    signs: FloatArray
+    upper: FloatArray
+    normals: FloatArray
+
+    def value(self, point: FloatArray) -> float:
+        """0."""
+        return 0.0
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
+        """Each normal's sum: entries with the sign +1 and -1 count by their number in it."""
+        found = np.zeros((len(self.normals), candidates.shape[1], 3))
+        for k, normal in enumerate(self.normals):
+            sums = np.zeros((2, candidates.shape[1], 2))
+            thresholds = np.ascontiguousarray(normal[:, np.newaxis] * candidates[k])
+            clipped_sums(sums, point, self.signs, self.upper, thresholds)
+            found[k, :, 0] = normal @ sums[:, :, 0]
+            found[k, :, 1] = np.square(normal) @ sums[:, :, 1]
+            found[k, :, 2] = np.abs(normal) @ sums[:, :, 0]
+        return found
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """Subtract the multipliers' share of each sign and clip."""
+        plus, minus = multipliers @ self.normals if len(self.normals) else (0.0, 0.0)
+        clip_by_sign(out, point, self.signs, self.upper, float(plus), float(minus))
+
+
+@dataclass(frozen=True, eq=False)
+class EntropyPart:
+    """The entropy of 0 <= a_i <= upper_i, whose signed sum is bound; see EntropyBarrier."""
+
+    signs: FloatArray
+    upper: FloatArray
+
+    def value(self, point: FloatArray) -> float:
+        """The sum of entropies."""
+        return float(entropy_sum(point, self.upper))
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
+        """The signed sum."""
+        tried = [self._at(self._room, point, lipschitz, float(multiplier)) for multiplier in candidates.ravel()]
+        return np.array(tried).reshape(*candidates.shape, 3)
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """At one multiplier, or none."""
+        self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0)
+
+    def _at(
+        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float
+    ) -> tuple[float, float, float]:
+        # afresh: what comes out must not depend on which multipliers were tried before
+        return entropy_prox(out, self._logits, point, self.signs, self.upper, lipschitz, multiplier, True)
+
+    @cached_property
+    def _logits(self) -> FloatArray:
+        return np.empty(len(self.signs))
+
+    @cached_property
+    def _room(self) -> FloatArray:
+        return np.empty(len(self.signs))
+
+
+@dataclass(frozen=True, eq=False)
+class RootsPart:
+    """The roots -2 sqrt(scale_i a_i) over 0 <= a_i <= upper_i, whose signed sum is bound; see RootsBarrier."""
+
+    signs: FloatArray
+    scales: FloatArray
+    upper: FloatArray
+
+    def value(self, point: FloatArray) -> float:
+        """The sum of roots."""
+        return float(roots_sum(point, self.scales))
+
+    def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
+        """The signed sum."""
+        tried = [self._at(self._room, point, lipschitz, float(multiplier)) for multiplier in candidates.ravel()]
+        return np.array(tried).reshape(*candidates.shape, 3)
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
+        """At one multiplier, or none."""
+        self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0)
+
+    def _at(
+        self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float
+    ) -> tuple[float, float, float]:
+        return roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
+
+    @cached_property
+    def _room(self) -> FloatArray:
+        return np.empty(len(self.signs))
+
+
+def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
+    """A number, or one a group, as one a row (m,); groups (m,) are those of the rows."""
+    given = np.ravel(np.asarray(values, dtype=np.float64))
+    if len(given) == 1:
+        return np.full(len(groups), given[0])
+    values_of_rows: NDArray[np.float64] = given[groups]
+    return values_of_rows
+
+
+def normals_of(region: Region) -> tuple[FloatArray, FloatArray]:
+    """Normals (n_multipliers, 2) by sign of the hyperplanes of a prototype's region, +1 first; the sums they bind.
+
+    Raises
+    ------
+    ConfigError : no shard knows how to project onto such a region
+    """
+    if isinstance(region, BoxHyperplane):
+        return np.asarray(region.signs[:2], dtype=np.float64).reshape(1, 2), np.array([region.total])
+    if isinstance(region, SimplexPair):
+        return np.eye(2), np.array([region.plus, region.minus])
+    if isinstance(region, EntropyBarrier | RootsBarrier) and region.hyperplane:
+        return np.array([[1.0, -1.0]]), np.zeros(1)
+    if isinstance(region, Box | EntropyBarrier | RootsBarrier):
+        return np.empty((0, 2)), np.empty(0)
+    raise ConfigError(f"Shards cannot project onto {type(region).__name__}; train this model in memory.")
+
+
+def upper_of(region: Region) -> NDArray[np.float64]:
+    """The largest entry of a row of each group (n_groups,), or (1,), of a region that `normals_of` takes."""
+    assert isinstance(region, Box | BoxHyperplane | SimplexPair | EntropyBarrier | RootsBarrier)
+    return np.ravel(np.asarray(region.upper, dtype=np.float64))
+
+
+def part_of(region: Region, signs: FloatArray, groups: IntArray) -> ShardRegion:
+    """A prototype's region, spread over rows of these signs and groups."""
+    upper = spread(upper_of(region), groups)
+    if isinstance(region, EntropyBarrier):
+        return EntropyPart(signs, upper)
+    if isinstance(region, RootsBarrier):
+        return RootsPart(signs, spread(region.scales, groups), upper)
+    return Clipped(signs, upper, normals_of(region)[0])
+
+
+# Moments of the two classes from shards: all that the minimax models know of the rows, in one round.
+
+_Pair = tuple[Moments, Moments]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsWork:
+    """Work on a shard: the moments of its rows of either class, +1 first. positive : class, None for +1."""
+
+    rows: MappedRows
+    positive: int | None
+
+    def __call__(self, shard: Shard, weights: tuple[float, ...]) -> _Pair:
+        """Merged segment by segment; each row weighs its group's weight, +1 first."""
+        nothing = moments_of(np.empty((0, self.rows.n_columns)))
+        totals = [nothing, nothing]
+        for _, block in self.rows.blocks(shard):
+            signs = signs_of_class(block.targets, self.positive)
+            counted = spread(np.array(weights), groups_of_class(block.targets, self.positive, len(weights)))
+            for k, sign in enumerate((1.0, -1.0)):
+                plain = set(weights[:1] if k == 0 else weights[1:]) == {1.0}
+                chosen = signs == sign
+                totals[k] = totals[k].merged(moments_of(block.inputs[chosen], None if plain else counted[chosen]))
+        return totals[0], totals[1]
+
+
+def sharded_moments(
+    execution: Execution,
+    rows: MappedRows,
+    shards: Sequence[Shard],
+    positive: int | None,
+    weights: tuple[float, ...] = (1.0, 1.0),
+) -> ClassMoments:
+    """Moments of the rows of all shards, merged in their order: O(n_columns^2) numbers a shard, once.
+
+    Raises
+    ------
+    DataError : a class has no rows
+    """
+    return ClassMoments(*execution.sum(MomentsWork(rows, positive), shards, weights, merged_moments))
+
+
+def merged_moments(parts: list[_Pair]) -> _Pair:
+    """Moments of all shards' rows, merged in the order of the shards."""
+    positive, negative = parts[0]
+    for part in parts[1:]:
+        positive, negative = positive.merged(part[0]), negative.merged(part[1])
+    return positive, negative
+
+
+# The bias of fewest training errors over shards: by counts of scores in bins, in two rounds.
+
+_BINS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class CountScores:
+    """Work on a shard: rows of either class by bin of their score; or, without edges, the range of the scores.
+
+    counted : what an error on a row of each group counts, see okl.solvers.accelerated.shards.Classes
+    """
+
+    rows: MappedRows
+    weights: FloatArray
+    positive: int | None
+    counted: tuple[float, ...]
+
+    def __call__(self, shard: Shard, edges: FloatArray | None) -> FloatArray:
+        """Weight of positives less that of negatives in each bin, (n_edges + 1,); or lowest and highest score, (2,)."""
+        scores, counts = np.empty(shard.rows), np.empty(shard.rows)
+        for cut, block in self.rows.blocks(shard):
+            groups = groups_of_class(block.targets, self.positive, len(self.counted))
+            counts[cut] = signs_of_class(block.targets, self.positive) * spread(np.array(self.counted), groups)
+        self.rows.pull(scores, shard, np.ones(shard.rows), self.weights)
+        if edges is None:
+            return np.array([scores.min(), scores.max()])
+        places = np.searchsorted(edges, scores)
+        return np.bincount(places, weights=counts, minlength=len(edges) + 1).astype(np.float64)
+
+
+def error_minimising_threshold(
+    execution: Execution, rows: MappedRows, weights: FloatArray, positive: int | None, counted: tuple[float, ...]
+) -> float:
+    """A bias b whose errors of sign(<w, z> - b) weigh least, among 4096^2 candidates over the range of the scores.
+
+    The best edge of 4096 bins is found first, then the best of 4096 between its neighbours; no row's score travels.
+
+    Source: Ito et al., 2017, (26), to the resolution of the bins.
+    """
+    shards, work = rows.data.split("train"), CountScores(rows, weights, positive, counted)
+    ends = execution.sum(work, shards, None, _extremes)
+    low, high = float(ends[0]), float(ends[1])
+    margin = 1e-3 * (high - low) + 1e-12
+    low, high = low - margin, high + margin
+    best = low
+    for _ in range(2):
+        edges = np.linspace(low, high, _BINS)
+        counts = execution.sum(work, shards, edges, added)
+        # with the threshold at an edge, rows below it are predicted -1: positives there are errors, negatives are not
+        errors = np.cumsum(counts)[:-1]
+        # in the middle of the best run: no score is as near to its edge as to its middle
+        least = np.flatnonzero(errors == errors.min())
+        first = int(least[0])
+        last = first + int(np.argmin(np.append(np.diff(least) == 1, False)))
+        best = 0.5 * float(edges[first] + edges[last])
+        low, high = float(edges[max(first - 1, 0)]), float(edges[min(last + 1, _BINS - 1)])
+    return best
+
+
+def _extremes(parts: list[FloatArray]) -> FloatArray:
+    return np.array([min(part[0] for part in parts), max(part[1] for part in parts)])

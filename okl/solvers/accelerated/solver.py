@@ -1,0 +1,737 @@
+"""The accelerated solver over shards, with warm starts."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.dual_steps import inner
+from okl.compiled.jit import one_blas_thread
+from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.executor import Execution
+from okl.data.reading import sample_rows
+from okl.features.base import FeatureMap
+from okl.features.predictors import LinearPredictor, Predictor
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.solvers.accelerated.base import Certificate, Classifier
+from okl.solvers.accelerated.catalogue import model_class
+from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem, go_down
+from okl.solvers.accelerated.method import Fapg, FapgState, Iterate, StochasticStart, sampled
+from okl.solvers.accelerated.models.mmfda import MMFDA, fda_kappa_max
+from okl.solvers.accelerated.models.mmmpm import MMMPM, mpm_kappa_max
+from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
+from okl.solvers.accelerated.problem import ClassMoments, EuclideanNorm, Moments, Outer, SumOfLosses, moments_of
+from okl.solvers.accelerated.sharded_dual import (
+    Carried,
+    Dropped,
+    DualVectors,
+    LossPart,
+    OpenDual,
+    Seek,
+    ShardedDual,
+    Take,
+    begin_dual,
+    candidates_a_round,
+    candidates_of,
+    found_multipliers,
+    visit_dual,
+)
+from okl.solvers.accelerated.sharded_primal import OpenPrimal, Placed, ShardedPrimal, Try, begin_primal
+from okl.solvers.accelerated.shards import (
+    Beside,
+    Classes,
+    Log,
+    MappedRows,
+    RootSearch,
+    Rounds,
+    Sums,
+    Task,
+    added,
+    error_minimising_threshold,
+    groups_of_class,
+    merged_moments,
+    normals_of,
+    outer_at,
+    prototype_of,
+    sharded_moments,
+    signs_of_class,
+    spread,
+    upper_of,
+)
+from okl.solvers.base import Convergence, Outcome
+
+# Where a model over shards begins that was solved before on other rows: from its weights, in the same feature map.
+#
+# At an optimum the dual entry of a row is its weight times minus the slope of its loss at its margin, so that weights
+# alone tell dual points, also of rows that they were not learnt from. A hinge has no slope at its kink, where a few
+# rows stand whose entries may be anything: it is taken to fall evenly over a small stretch of margins. The point is
+# brought into the model's set, and begun from only if its objective is lower than that of the model's own first
+# point: the optimum is the same, and its certificate knows nothing of where it began.
+#
+# Warm are sums of losses over rows: C-SVM, l2-SVM, logistic and the l1 models. nu-SVM, DWD and minimax models begin
+# at their own points, which are near already or take one read.
+
+_KINK = 0.05  # of margins, to either side of a kink
+_FIRM = 1e6  # so that a prox only brings a point into the set, where a barrier would move it on
+
+
+@dataclass(frozen=True, eq=False)
+class Warm:
+    """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
+
+    weights: FloatArray
+    bias: float
+
+
+class WarmPart(NamedTuple):
+    """A shard's part of a warm point: image (n_columns,), penalty; all but the outer value, of the last one and it."""
+
+    image: FloatArray
+    penalty: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class AimWarm:
+    """Aim at the dual entries that the weights' margins tell."""
+
+    warm: Warm
+    lipschitz: float
+    candidates: FloatArray
+
+    def run(self, vectors: DualVectors) -> Sums:
+        """Sums of the set at the candidates."""
+        self.redo(vectors)
+        return vectors.region.sums(vectors.target, self.lipschitz, self.candidates)
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Aim: one read."""
+        assert isinstance(vectors.risk, LossPart), "begin_warm asks for no other"
+        losses, target = vectors.risk.sum, vectors.target
+        vectors.rows.pull(target, vectors.shard, vectors.signs, self.warm.weights)
+        margins = target - self.warm.bias * vectors.signs
+        slopes = 0.5 * (losses.loss.derivative(margins - _KINK) + losses.loss.derivative(margins + _KINK))
+        target[:] = -losses.weights * slopes
+
+
+@dataclass(frozen=True, eq=False)
+class TakeWarm:
+    """Bring what was aimed at into the set."""
+
+    lipschitz: float
+    multipliers: FloatArray
+
+    def run(self, vectors: DualVectors) -> WarmPart:
+        """Its image and sums, beside those of the point that stands."""
+        self.redo(vectors)
+        region, separable, new = vectors.region, vectors.separable, vectors.new
+        penalty, current = region.value(new), vectors.current
+        return WarmPart(
+            vectors.rows.image(vectors.shard, vectors.signs, new),
+            penalty,
+            region.value(current) + separable.value(current),
+            penalty + separable.value(new),
+        )
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Bring it there."""
+        Take(self.lipschitz, self.multipliers, False).redo(vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Warmed:
+    """A warm point that was kept, with all it takes to find it again."""
+
+    warm: Warm
+    lipschitz: float
+    multipliers: FloatArray
+
+    def redo(self, vectors: DualVectors) -> None:
+        """Go there."""
+        AimWarm(self.warm, self.lipschitz, np.empty((1, 0))).redo(vectors)
+        TakeWarm(self.lipschitz, self.multipliers).redo(vectors)
+        vectors.settle("begin")
+
+
+def begin_warm(
+    warm: Warm, prototype: DualProblem, outer: Outer, rounds: Rounds, here: Iterate, carried: Carried
+) -> tuple[Iterate, Carried]:
+    """Go to the warm point where that is lower; two reads.
+
+    Returns
+    -------
+    the image where the shards stand then, and what to carry on
+    """
+    if not isinstance(prototype.risk, SumOfLosses) or isinstance(outer, EuclideanNorm):
+        return here, carried
+    upper = upper_of(prototype.region)
+    widest = float(upper.max()) if np.isfinite(upper).all() else 1.0
+    totals, lipschitz = normals_of(prototype.region)[1], _FIRM / widest
+    searches = [RootSearch(0.0, widest, candidates_a_round(prototype)) for _ in totals]
+    answers: list[FloatArray] = rounds.ask(AimWarm(warm, lipschitz, candidates_of(searches)))
+    found = found_multipliers(searches, totals, answers, lambda tried: rounds.ask(Seek(lipschitz, tried)))
+    parts: list[WarmPart] = rounds.ask(TakeWarm(lipschitz, found))
+    image = added([part.image for part in parts])
+    before = outer.value(_square(here.image)) + sum(part.before for part in parts)
+    if not outer.value(_square(image)) + sum(part.after for part in parts) < before:
+        rounds.settle("drop", Dropped())
+        return here, carried
+    rounds.settle("begin", Warmed(warm, lipschitz, found))
+    return Iterate(here.point, image), replace(carried, penalty=sum(part.penalty for part in parts))
+
+
+def begin_warm_primal(warm: Warm, rounds: Rounds, n_columns: int) -> Iterate:
+    """The weights of an l1 model, or 0 where that is lower: two reads; the shards' margins are those of it."""
+    values = []
+    for tried in (np.zeros(n_columns), warm.weights):
+        losses = sum(part.losses for part in rounds.ask(Try(tried, False)))
+        values.append(losses + float(np.abs(tried).sum()))
+    if not values[1] < values[0]:
+        rounds.forget_pending()
+        return Iterate(np.zeros(n_columns), np.empty(0))
+    rounds.settle("begin", Placed(warm.weights, warm.weights), last_only=True)
+    return Iterate(warm.weights, np.empty(0))
+
+
+def _square(vector: FloatArray) -> float:
+    return float(inner(vector, vector))
+
+
+# A stochastic start over shards from samples of their rows: of an l1 problem, and of a minimax one.
+#
+# Randomness comes from (seed, shard, round), so that no bit depends on who samples a shard, or how often.
+#
+# Source: averaging as in Jaggi et al., NIPS 2014 (CoCoA); see okl.solvers.accelerated.method.
+
+
+class _Sample(NamedTuple):
+    """Random rows of a shard: inputs (b, n_columns), signs (b,), groups (b,)."""
+
+    inputs: FloatArray
+    signs: NDArray[np.float64]
+    groups: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """What draws samples of shards. positive : class, None for +1; n_groups : of rows of one weight."""
+
+    start: StochasticStart
+    rows: MappedRows
+    positive: int | None
+    n_groups: int
+
+    def drawn(self, shard: Shard, number: int) -> _Sample:
+        """Sample `number` of a shard: one read."""
+        chosen = self.start.sample(shard.rows, number, shard.index)
+        inputs, targets = [], []
+        for cut, block in self.rows.blocks(shard):
+            here = chosen[(chosen >= cut.start) & (chosen < cut.stop)] - cut.start
+            inputs.append(block.inputs[here])
+            targets.append(block.targets[here])
+        labels = np.concatenate(targets)
+        signs, groups = signs_of_class(labels, self.positive), groups_of_class(labels, self.positive, self.n_groups)
+        return _Sample(np.ascontiguousarray(np.concatenate(inputs)), signs, groups)
+
+
+class _Share(NamedTuple):
+    """A shard's w, and the number of its rows."""
+
+    point: FloatArray
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class DescentWork:
+    """Work on a shard: steps from w on a sample of its rows, which weighs as much as all rows of all shards.
+
+    prototype : of the l1 model; total : what the losses of all rows weigh
+    """
+
+    samples: _Samples
+    prototype: SparseProblem
+    total: float
+
+    def __call__(self, shard: Shard, value: tuple[FloatArray, int]) -> _Share:
+        """Where the steps lead from w in the round of this number."""
+        point, number = value
+        sample = self.samples.drawn(shard, number)
+        weights = spread(self.prototype.weights, sample.groups)
+        part = sampled(self.prototype, sample.inputs, sample.signs, weights, self.total)
+        margins = np.empty(part.n_image)
+        part.image(margins, point)
+        return _Share(go_down(part, point, margins, self.samples.start.steps)[0], shard.rows)
+
+
+def descend_primal(
+    start: StochasticStart,
+    prototype: SparseProblem,
+    rounds: Rounds,
+    execution: Execution,
+    shards: Sequence[Shard],
+    opening: tuple[MappedRows, int | None, float],
+) -> Iterate:
+    """The w that shards' samples lead to, or 0 where that is no lower; the shards' margins are those of it.
+
+    opening : the mapped rows, the class that is +1, and what the losses of all rows weigh
+    """
+    rows, positive, total = opening
+    work = DescentWork(_Samples(start, rows, positive, len(prototype.weights)), prototype, total)
+    point: Any = np.zeros(rows.n_columns)
+    for number in range(start.rounds):
+        point = execution.mix(work, shards, (point, number), _averaged).point
+    values = []
+    for tried in (np.zeros(rows.n_columns), point):
+        losses = sum(part.losses for part in rounds.ask(Try(tried, False)))
+        values.append(losses + float(np.abs(tried).sum()))
+    if not values[1] <= values[0]:
+        rounds.forget_pending()
+        return Iterate(np.zeros(rows.n_columns), np.empty(0))
+    rounds.settle("begin", Placed(point, point), last_only=True)
+    return Iterate(point, np.empty(0))
+
+
+def _averaged(parts: list[_Share]) -> _Share:
+    total = sum(part.rows for part in parts)
+    return _Share(sum((part.rows / total) * part.point for part in parts), total)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledMoments:
+    """Work on a shard: moments of a sample of its rows of either class, each weighing its group's weight."""
+
+    samples: _Samples
+
+    def __call__(self, shard: Shard, weights: tuple[float, ...]) -> tuple[Moments, Moments]:
+        """+1 first."""
+        inputs, signs, groups = self.samples.drawn(shard, self.samples.start.rounds - 1)
+        counted = spread(np.array(weights), groups)
+        positive, negative = (moments_of(inputs[signs == sign], counted[signs == sign]) for sign in (1.0, -1.0))
+        return positive, negative
+
+
+def minimax_start(
+    start: StochasticStart,
+    problem: MinimaxProblem,
+    execution: Execution,
+    rows: MappedRows,
+    positive: int | None,
+    weights: tuple[float, ...],
+) -> FloatArray:
+    """The point of a minimax problem from the moments of a sample of every shard, or its own start."""
+    work = SampledMoments(_Samples(start, rows, positive, len(weights)))
+    plus, minus = execution.sum(work, rows.data.split("train"), weights, merged_moments)
+    if min(plus.count, minus.count) <= 0.0:
+        return problem.start()
+    return start.minimax_point_of(problem, ClassMoments(plus, minus))
+
+
+# One class against another, or against the rest, over shards: which problem that is, begun, gone on with, solved.
+
+
+@dataclass(frozen=True, eq=False)
+class Standpoint:
+    """Where the solution of one class stands; a value.
+
+    fapg : state of the method, whose points lie beside the shards; value : of the parameter
+    log, carried, work : of a run over shards; minimax : the problem of a model that knows moments only
+    """
+
+    fapg: FapgState
+    value: float
+    log: Log
+    carried: Carried | None
+    work: Beside | None
+    minimax: MinimaxProblem | None = None
+
+
+@dataclass(frozen=True)
+class OneClass:
+    """A problem of two classes.
+
+    task : which model; classes : rows and weights of their groups, +1 first
+    positive : class that is +1, None where targets are -1 and +1; scratch : folder of checkpoints, or None
+    start : where to begin; None: at the problem's own point; warm : a solution for other rows, to begin at
+    """
+
+    task: Task
+    classes: Classes
+    positive: int | None
+    scratch: Path | None
+    start: StochasticStart | None = None
+    warm: Warm | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
+        if self._of_moments:
+            self.task.model(np.inf)
+        else:
+            prototype_of(self._model, self.classes)
+
+    def begin(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
+        """At the first point, checked.
+
+        Raises
+        ------
+        ConfigError : a parameter outside the valid range for these rows
+        DataError : shards that cannot be read, or a class of too few rows
+        """
+        shards = rows.data.split("train")
+        if self._of_moments:
+            return self._begin_minimax(rows, method, execution)
+        prototype = prototype_of(self._model, self.classes)
+        run, log, carried, n_groups = secrets.token_hex(8), Log(), None, len(self.classes.rows)
+        if isinstance(prototype, SparseProblem):
+            work = Beside(run, OpenPrimal(rows, prototype, self.positive, n_groups), self.scratch)
+            rounds = Rounds(execution, shards, work, log)
+            lipschitz, here = begin_primal(prototype, rounds, rows.n_columns)
+            if self.start is not None:
+                total = float(prototype.weights @ np.array(self.classes.rows))
+                known = rows, self.positive, total
+                here = descend_primal(self.start, prototype, rounds, execution, shards, known)
+            elif self.warm is not None:
+                here = begin_warm_primal(self.warm, rounds, rows.n_columns)
+            fapg = method.begin(ShardedPrimal(rounds, here, here), lipschitz, here, reads=1)
+        else:
+            # without its levels, which hold code: they are for the caller
+            opening = OpenDual(rows, replace(prototype, levels=None), self.positive, n_groups)
+            work = Beside(run, opening, self.scratch)
+            rounds = Rounds(execution, shards, work, log)
+            lipschitz, here, carried = begin_dual(prototype, rounds)
+            outer = _outer(prototype, 0, carried)
+            if self.start is not None:
+                here, carried = visit_dual(self.start, outer, rounds, here, carried, len(shards))
+            elif self.warm is not None:
+                here, carried = begin_warm(self.warm, prototype, outer, rounds, here, carried)
+            dual = ShardedDual(prototype, outer, rounds, here, here, carried)
+            fapg, carried = method.begin(dual, lipschitz, here, reads=1), dual.carried
+        return Standpoint(fapg, _value_of(self._model), rounds.log, carried, work)
+
+    def advance(self, at: Standpoint, method: Fapg, execution: Execution) -> Standpoint:
+        """At the next check."""
+        if at.minimax is not None:
+            return replace(at, fapg=method.advance(at.fapg, at.minimax))
+        prototype = prototype_of(self._model, self.classes)
+        state, level = method.levelled(at.fapg)
+        assert at.work is not None, "shards hold the vectors"
+        opening: Any = at.work.opened
+        rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log)
+        if isinstance(prototype, SparseProblem):
+            primal = ShardedPrimal(rounds, state.current, state.previous)
+            return replace(at, fapg=method.run(state, primal, level), log=rounds.log)
+        assert at.carried is not None, "a dual problem carries on"
+        outer = _outer(prototype, level, at.carried)
+        dual = ShardedDual(prototype, outer, rounds, state.current, state.previous, at.carried)
+        fapg = method.run(state, dual, level)
+        return replace(at, fapg=fapg, log=rounds.log, carried=dual.carried)
+
+    def solution(self, at: Standpoint) -> tuple[FloatArray, Certificate]:
+        """Weights of the columns (n_columns,), and the proof of the best point so far."""
+        best, record = at.fapg.best, at.fapg.best_record
+        if at.minimax is not None or at.carried is None:
+            return (best.point if at.minimax is None else best.image).copy(), record.certificate
+        prototype = prototype_of(self._model, self.classes)
+        assert isinstance(prototype, DualProblem)
+        outer = _outer(prototype, record.level, at.carried)
+        return outer.slope(float(best.image @ best.image)) * best.image, record.certificate
+
+    def at(self, value: float) -> OneClass:
+        """The same with a parameter: the one that a run began with."""
+        return replace(self, task=replace(self.task, value=value))
+
+    def larger(self, at: Standpoint, over: bool) -> OneClass | None:
+        """The problem to begin anew where nu was not given and has shown no weights; see `Task.larger`."""
+        if self.task.name != NuSVM.NAME:
+            return None
+        has_weights, iterations = at.fapg.best_record.certificate.primal < 0.0, at.fapg.history[-1].iteration
+        task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
+        return None if task is None else replace(self, task=task)
+
+    def refuse_no_weights(self, certificate: Certificate) -> None:
+        """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
+        if self.task.name != NuSVM.NAME or certificate.primal < 0.0:
+            return
+        model = self._model
+        assert isinstance(model, NuSVM)
+        high = nu_max(self.classes.signs, self.classes.totals) if model.fit_intercept else 1.0
+        raise ConfigError(
+            f"nu = {model.nu:g} is below the valid range for these rows, which ends at {high:.6g}: the best weights "
+            f"are all 0, and the optimum with them. Take a nu between {model.nu:g} and {high:.6g}."
+        )
+
+    def _begin_minimax(self, rows: MappedRows, method: Fapg, execution: Execution) -> Standpoint:
+        shards = rows.data.split("train")
+        moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
+        highest = fda_kappa_max(moments) if self.task.name == MMFDA.NAME else mpm_kappa_max(moments)
+        model = self.task.model(highest)
+        assert isinstance(model, MMFDA | MMMPM)
+        problem = model.problem_of(moments)
+        point = None
+        if self.start is not None:
+            weights = self.classes.weights
+            point = minimax_start(self.start, problem, execution, rows, self.positive, weights)
+        return Standpoint(method.start(problem, point), model.kappa, Log(), None, None, problem)
+
+    @property
+    def _of_moments(self) -> bool:
+        return self.task.name in (MMFDA.NAME, MMMPM.NAME)
+
+    @property
+    def _model(self) -> Classifier:
+        return self.task.model(self._highest)
+
+    @property
+    def _highest(self) -> float:
+        known = self.classes.one_each, self.classes.totals
+        return model_class(self.task.name).valid_range(*known, self.task.fit_intercept)[1]
+
+
+def _value_of(model: Classifier) -> float:
+    return float(getattr(model, model.PARAMETER))
+
+
+def _outer(prototype: DualProblem, level: int, carried: Carried) -> Any:
+    return outer_at(prototype, level, carried.first_length, carried.longest_first)
+
+
+# Where a model over shards stands, class by class, as values.
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """One class against the rest, done.
+
+    weights : (n_columns,); bias : chosen; certificate : of the model's own bias; value : of its parameter
+    """
+
+    weights: FloatArray
+    bias: float
+    certificate: Certificate
+    outcome: Outcome
+    value: float
+    fapg: FapgState
+
+
+@dataclass(frozen=True, eq=False)
+class AcceleratedState:
+    """Everything that evolves; never written into.
+
+    rows : mapped, cheap; chosen : the map's choices
+    solved : weights, bias and record of the classes that are done; current : where the class in work stands, None if
+        there is none left
+    warm : of each class, where to begin; () for the models' own points
+    """
+
+    rows: MappedRows
+    chosen: dict[str, Any]
+    solved: tuple[Solved, ...]
+    current: Standpoint | None
+    warm: tuple[Warm, ...] = ()
+
+    @property
+    def iterations(self) -> int:
+        """Of all classes."""
+        here = () if self.current is None else (self.current.fapg,)
+        return sum(one.history[-1].iteration for one in (*(solved.fapg for solved in self.solved), *here))
+
+
+# Every classification model as a solver over shards: out of core, in one process or on workers, with the same bits.
+
+SAMPLE_ROWS = 4096
+Bias = Literal["own", "errors"]
+
+
+class MapChoice(Protocol):
+    """What becomes a feature map once a sample of the data has been seen."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class AcceleratedSolver:
+    """Solve a model to a certified duality gap; several classes one after the other, each against the rest.
+
+    Parameters
+    ----------
+    task : which model, with which parameter
+    maps : which feature map
+    class_weights : of each class, in the order of the labels, None for all 1; rows keep theirs among the rest, too
+    bias : "own", or "errors" for the one whose training errors weigh least
+    method : the accelerated method, and when it stops
+    seed, precision : of the map
+    scratch : folder for what brings back a dead worker's vectors, which all workers see; None: it is computed again
+    stochastic : where every class begins; None: at the model's own point
+    """
+
+    task: Task
+    maps: MapChoice
+    class_weights: tuple[float, ...] | None = None
+    bias: Bias = "own"
+    method: Fapg = field(default_factory=Fapg)
+    seed: int = 0
+    precision: Precision = "float32"
+    scratch: Path | None = None
+    stochastic: StochasticStart | None = None
+
+    mode = "sum"
+
+    def check(self, schema: Schema) -> None:
+        """Refuse what can be known without reading rows.
+
+        Raises
+        ------
+        ConfigError : not a classification, or a parameter outside its valid range for these classes
+        DataError : a class without rows
+        """
+        if schema.task == "regression":
+            raise ConfigError(
+                f"The solver {self.task.name} tells classes apart, but {schema.target!r} makes this a regression. "
+                "Choose another solver, such as fogd, or ingest with --task binary."
+            )
+        if not schema.class_counts:  # of a source that was not read yet
+            self.task.model(np.inf)
+            return
+        schema.refuse_empty_classes()
+        for one in self._classes(schema):
+            one.check()
+
+    @one_blas_thread()  # bits depend on the number of threads
+    def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> AcceleratedState:
+        """Draw the map, and bring the shards to the first point of the first class.
+
+        warm : a solution of the same model for other rows, whose map is kept; see okl.solvers.accelerated.solver
+
+        Raises
+        ------
+        ConfigError, DataError : what `check` raises, and a kappa above what the rows allow
+        """
+        self.check(data.schema)
+        if warm is None:
+            sample = sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision)
+            feature_map, chosen = self.maps.draw(data.schema, sample.inputs, self.seed, self.precision)
+        else:
+            feature_map, chosen = warm.feature_map, {"map": "kept", "map_reason": "that of the solution begun from"}
+        rows = MappedRows(data, feature_map, secrets.token_hex(8))
+        state = AcceleratedState(rows, chosen, (), None, warm=_warm_classes(warm))
+        return replace(state, current=self._begin(state, data, execution))
+
+    def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
+        """Go on to the next check of the class in work, or to the next class.
+
+        Raises
+        ------
+        ConfigError : a nu so small that the best weights are all 0
+        """
+        assert state.current is not None, "there is a class in work"
+        any_value = self._classes(data.schema)[len(state.solved)]
+        one = any_value.at(state.current.value)
+        current = one.advance(state.current, self.method, execution)
+        outcome = self.method.finished(current.fapg)
+        larger = any_value.larger(current, over=outcome is not None)
+        if larger is not None:
+            return replace(state, current=larger.begin(state.rows, self.method, execution))
+        if outcome is None or outcome.kind == "diverged":
+            return replace(state, current=current)
+        state = replace(state, solved=(*state.solved, self._solved(state, one, current, outcome, execution)))
+        return replace(state, current=self._begin(state, data, execution))
+
+    def finished(self, state: AcceleratedState) -> Outcome | None:
+        """Done after the last class; diverged as soon as one is."""
+        if state.current is not None:
+            outcome = self.method.finished(state.current.fapg)
+            return outcome if outcome is not None and outcome.kind == "diverged" else None
+        outcomes = [one.outcome for one in state.solved]
+        worst = next((outcome for outcome in outcomes if outcome.kind != "done"), outcomes[-1])
+        return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
+
+    def standing(self, state: AcceleratedState) -> Convergence:
+        """Iterations, the gap and the objectives of the class that was worked on last."""
+        last = state.solved[-1].fapg if state.current is None else state.current.fapg
+        record = last.history[-1]
+        gap = record.certificate.relative_gap
+        return Convergence(state.iterations, gap, record.certificate.primal, record.certificate.dual)
+
+    def predictor(self, state: AcceleratedState) -> Predictor:
+        """The map with the weights and biases of all classes."""
+        weights = np.stack([one.weights for one in state.solved]).astype(self.precision)
+        offsets = np.array([-one.bias for one in state.solved]).astype(self.precision)
+        return LinearPredictor(state.rows.feature_map, weights, offsets)
+
+    def chosen(self, state: AcceleratedState) -> dict[str, Any]:
+        """The map's choices, the parameter, and what the method made of it."""
+        values = [one.value for one in state.solved] or ([] if state.current is None else [state.current.value])
+        parameter = self.task.parameter
+        told: dict[str, Any] = {parameter: values[0] if len(values) == 1 else values}
+        return state.chosen | told | {f"{parameter}_reason": self.task.reason}
+
+    def certificate(self, state: AcceleratedState) -> dict[str, Any]:
+        """The proof as JSON: of several classes gaps and objectives are added up, the relative gap is the largest."""
+        proofs = [one.certificate for one in state.solved]
+        return {
+            "kind": "duality gap",
+            "gap": sum(one.gap for one in proofs),
+            "relative_gap": max(one.relative_gap for one in proofs),
+            "objective": sum(one.primal for one in proofs),
+            "dual_objective": sum(one.dual for one in proofs),
+            "floor": sum(one.floor for one in proofs),
+            "iterations": state.iterations,
+            "outcome": "; ".join(dict.fromkeys(one.outcome.reason for one in state.solved)),
+        }
+
+    def _classes(self, schema: Schema) -> list[OneClass]:
+        """One problem for two classes, otherwise one for each against the rest; rows keep their class's weight."""
+        counts = schema.class_counts
+        weights = self.class_weights or (1.0,) * len(counts)
+        if schema.task == "binary":
+            classes = Classes((counts[1], counts[0]), (weights[1], weights[0]))
+            return [OneClass(self.task, classes, None, self.scratch, self.stochastic)]
+        return [
+            OneClass(self.task, _against_rest(index, counts, weights), index, self.scratch, self.stochastic)
+            for index in range(len(counts))
+        ]
+
+    def _begin(self, state: AcceleratedState, data: Dataset, execution: Execution) -> Standpoint | None:
+        classes = self._classes(data.schema)
+        if len(state.solved) == len(classes):
+            return None
+        one = classes[len(state.solved)]
+        if state.warm:
+            one = replace(one, warm=state.warm[len(state.solved)])
+        return one.begin(state.rows, self.method, execution)
+
+    def _solved(
+        self, state: AcceleratedState, one: OneClass, current: Standpoint, outcome: Outcome, execution: Execution
+    ) -> Solved:
+        weights, certificate = one.solution(current)
+        if outcome.kind == "done":
+            one.refuse_no_weights(certificate)
+        bias = certificate.bias
+        if self.bias == "errors":
+            bias = error_minimising_threshold(execution, state.rows, weights, one.positive, one.classes.weights)
+        return Solved(weights, bias, certificate, outcome, current.value, current.fapg)
+
+
+def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...]) -> Classes:
+    """A class against all others, each row with the weight of its own class."""
+    rest_counts, rest_weights = (tuple(np.delete(given, index).tolist()) for given in (counts, weights))
+    if len(set(rest_weights)) == 1:
+        return Classes((counts[index], sum(rest_counts)), (weights[index], rest_weights[0]))
+    return Classes((counts[index], *rest_counts), (weights[index], *rest_weights))
+
+
+def _warm_classes(warm: LinearPredictor | None) -> tuple[Warm, ...]:
+    if warm is None:
+        return ()
+    offsets = np.zeros(warm.n_outputs) if warm.offsets is None else warm.offsets
+    pairs = zip(warm.weights, offsets, strict=True)
+    return tuple(Warm(weights.astype(np.float64), -float(offset)) for weights, offset in pairs)

@@ -1,0 +1,337 @@
+"""The interface of solvers, convergence curves and drift detection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.features.predictors import Predictor
+from okl.foundation.types import Task
+
+# The one face that every method shows the loop in training.py.
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Why a solver stopped; a value, not an exception, so that a loop may still look at the state."""
+
+    kind: Literal["done", "diverged", "out of budget"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a state is, and how good what it predicted was before it learnt each row.
+
+    done_rows, total_rows : rows learnt and to learn, over all passes
+    error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
+        majority class or mean so far
+    surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.solvers.online.base; 0 where nobody counts
+    kept_wrong : of each model that a tracker keeps, the latest last, rows of this window it is wrong on; else empty
+    violation : sum so far under constraints, as in okl.solvers.online.base; None without
+    """
+
+    done_rows: int
+    total_rows: int
+    error: float
+    baseline_error: float
+    surrogate: float = 0.0
+    squared_gradients: float = 0.0
+    stepped_gradients: float = 0.0
+    kept_wrong: tuple[int, ...] = ()
+    violation: float | None = None
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How far a method that goes over all rows in every iteration has come; how many it will take is not known.
+
+    iterations : done, of all classes; relative_gap : of the point it stands at, over the larger objective
+    objective, dual_objective : primal and dual; the optimum is between the two
+    sample_rows : of those rows that all this is about, where they are a sample; 0: all rows
+    """
+
+    iterations: int
+    relative_gap: float
+    objective: float
+    dual_objective: float
+    sample_rows: int = 0
+
+
+class Solver(Protocol[State]):
+    """Frozen configuration; all that evolves is in the state, a picklable value that no method writes into."""
+
+    def start(self, data: Dataset, execution: Execution) -> State: ...
+
+    def advance(self, state: State, data: Dataset, execution: Execution) -> State: ...
+
+    def finished(self, state: State) -> Outcome | None: ...
+
+    def standing(self, state: State) -> Standing | Convergence: ...
+
+    def predictor(self, state: State) -> Predictor: ...
+
+    def chosen(self, state: State) -> dict[str, Any]:
+        """What `start` chose from the data (bandwidth, step size, ...), each with its reason: for people."""
+        ...
+
+
+# The curve of a run, at a bounded number of points however long the run is.
+
+MOST_POINTS = 400
+
+
+@dataclass
+class LearningCurve:
+    """Progressive errors as rows go by; when it is full every other point goes, so that memory stays bounded."""
+
+    standings: list[Standing] = field(default_factory=list)
+    _stride: int = 1
+    _seen: int = 0
+
+    def add(self, standing: Standing) -> None:
+        """Note where the solver stands."""
+        self._seen += 1
+        if self._seen % self._stride == 0:
+            self.standings.append(standing)
+        if len(self.standings) > MOST_POINTS:
+            self.standings = self.standings[1::2]
+            self._stride *= 2
+        self._last = standing
+
+    def known(self) -> list[Standing]:
+        """Where the solver stood, as far as that is kept, and where it stands."""
+        if self._seen and self.standings[-1:] != [self._last]:
+            return [*self.standings, self._last]
+        return self.standings
+
+    def points(self) -> list[list[float]]:
+        """A list of [rows seen, error so far, error since the point before, baseline's error so far]."""
+        standings = self.known()
+        points: list[list[float]] = []
+        rows, total = 0, 0.0
+        for standing in standings:
+            grown = standing.done_rows - rows
+            error_sum = standing.error * standing.done_rows
+            recent = (error_sum - total) / grown if grown else standing.error
+            points.append([standing.done_rows, standing.error, recent, standing.baseline_error])
+            rows, total = standing.done_rows, error_sum
+        return points
+
+    def violations(self) -> list[list[float]]:
+        """A list of [rows seen, violation a row so far, a row since the point before]; empty without constraints."""
+        points: list[list[float]] = []
+        rows, total = 0, 0.0
+        for standing in self.known():
+            if standing.violation is not None and standing.done_rows > rows:
+                recent = (standing.violation - total) / (standing.done_rows - rows)
+                points.append([standing.done_rows, standing.violation / standing.done_rows, recent])
+                rows, total = standing.done_rows, standing.violation
+        return points
+
+
+@dataclass
+class ConvergenceCurve:
+    """The gap as iterations go by; a check comes every ten to a hundred of them, so that there are not many."""
+
+    standings: list[Convergence] = field(default_factory=list)
+
+    def add(self, standing: Convergence) -> None:
+        """Note where the solver stands."""
+        if standing.iterations or not self.standings:
+            self.standings.append(standing)
+
+    def points(self) -> list[list[float]]:
+        """A list of [iterations, relative gap, objective, dual objective], the last one always among them."""
+        stride = -(-len(self.standings) // MOST_POINTS)
+        return [
+            [standing.iterations, standing.relative_gap, standing.objective, standing.dual_objective]
+            for standing in self.standings[::-1][:: max(1, stride)][::-1]
+        ]
+
+
+# Whether rows have changed: the mistakes in each window of a stream beside those in the windows before it.
+#
+# Of mistakes in two stretches at one rate, those in the later are hypergeometric: a window fires if they are more
+# than chance explains (Fisher's exact test, one-sided). Whose mistakes depends on who learns.
+#
+# A tracker keeps the models of the ends of the last few windows, and learns on beside them. Such a model has seen
+# neither the window nor those between, so that if nothing changes its mistakes in them are as many by chance; if
+# something does, it cannot follow. Each of those that were kept since the last signal, with a window at least
+# between, is tested, at its share of the level. This holds for any distribution of the rows, for several classes as
+# for a regression, where a mistake is to miss a row by more than a limit that was set beforehand.
+#
+# Any other learner has its own mistakes only: each prediction made before its row was learnt, beside the later half
+# of the windows since the last signal. A learner that still improves leaves them better, not worse. Where windows
+# vary among themselves by more than chance alone, by the mean square of successive differences, which a slow trend
+# does not inflate, the deviation is taken in units of theirs. Its squared errors, of whatever distribution, are not
+# tested.
+#
+# Where nothing changes, each window fires with a chance of `level` at most: were they independent, more than one in a
+# hundred windows with a chance below 0.5%.
+#
+# Source: Fisher, Journal of the Royal Statistical Society 98, 1935; von Neumann et al., Annals of Mathematical
+# Statistics 12, 1941 (mean square successive difference); Gama, Sebastiao & Rodrigues, Machine Learning 90, 2013
+# (errors before learning).
+
+Doubles = NDArray[np.float64]
+
+LEVEL = 0.001
+FEWEST_SPREAD = 8  # windows, for a variance between them
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some hundreds of rows, one after the other, and how they were predicted before they were learnt.
+
+    first_row : from 0; rows : how many
+    total : mistakes, or the sum of squared errors, of the learner; baseline_total : of the majority or mean so far
+    kept_wrong : of each model that a tracker kept before it, the latest last: rows that it is wrong on
+    verdict : what the test said
+    """
+
+    first_row: int
+    rows: int
+    total: float
+    baseline_total: float
+    kept_wrong: tuple[int, ...] = ()
+    verdict: Verdict | None = None
+
+    @property
+    def error(self) -> float:
+        """Mistake rate or mean squared error of the learner."""
+        return self.total / self.rows
+
+    @property
+    def fired(self) -> bool:
+        """Whether rows have changed, as far as the test tells."""
+        return self.verdict is not None and self.verdict.fired
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The chance of so many mistakes if nothing has changed, at most, and whose they are.
+
+    rate, past_rate : mistakes a row in the window and before, of the learner, or of the kept model that differs most
+    fired : whether the chance is no more than the level
+    """
+
+    p_value: float
+    rate: float
+    past_rate: float
+    fired: bool = False
+
+
+@dataclass
+class DriftWatch:
+    """Cuts a stream into windows, and tests each; fewer rows than half a window at the end belong to none.
+
+    task : of the learner; window_rows : at least, of a window; level : of the test, a window
+    """
+
+    task: Task
+    window_rows: int
+    level: float = LEVEL
+    windows: list[Window] = field(default_factory=list)
+    _done: int = 0
+    _total: float = 0.0
+    _baseline: float = 0.0
+    _since: int = 0
+
+    def add(self, standing: Standing) -> bool:
+        """Note where the learner stands; whether a window ends here, where window_rows rows at least have gone by."""
+        grown = standing.done_rows - self._done
+        last = standing.done_rows == standing.total_rows
+        if grown < (self.window_rows / 2 if last else self.window_rows):
+            return False
+        total, baseline = standing.error * standing.done_rows, standing.baseline_error * standing.done_rows
+        window = Window(self._done, grown, total - self._total, baseline - self._baseline, standing.kept_wrong)
+        self._judge(window)
+        self._done, self._total, self._baseline = standing.done_rows, total, baseline
+        return True
+
+    def as_json(self) -> dict[str, Any]:
+        """The entries "windows" and, if they are tested, "drift" of a run's result."""
+        points = [[one.first_row, one.rows, one.error, one.baseline_total / one.rows] for one in self.windows]
+        signals = [
+            {
+                "first_row": one.first_row,
+                "last_row": one.first_row + one.rows - 1,
+                "rate": one.verdict.rate,
+                "past_rate": one.verdict.past_rate,
+                "p_value": one.verdict.p_value,
+            }
+            for one in self.windows
+            if one.verdict is not None and one.verdict.fired
+        ]
+        windows = {"rows": self.window_rows, "points": points}
+        of_kept = any(one.kept_wrong for one in self.windows)
+        if self.task == "regression" and not of_kept:
+            return {"windows": windows}
+        drift = {"signals": signals, "level": self.level, "windows": len(self.windows), "of_kept_models": of_kept}
+        return {"windows": windows, "drift": drift}
+
+    def _judge(self, window: Window) -> None:
+        verdict = judge(self.task, self.windows[self._since :], window)
+        if verdict is not None and verdict.p_value <= self.level:
+            # a window right after one that fired tells of the same change
+            again = self.windows[-1].fired
+            verdict = replace(verdict, fired=not again)
+            self._since = len(self.windows)
+        self.windows.append(replace(window, verdict=verdict))
+
+
+def judge(task: Task, past: list[Window], window: Window) -> Verdict | None:
+    """Test a window; not yet fired, and None where there is nothing to compare it with.
+
+    past : the windows since the last signal, the one that fired the first
+    """
+    if window.kept_wrong:
+        return _of_kept(past, window)
+    return _of_learner(past[len(past) // 2 :], window) if past and task != "regression" else None
+
+
+def _of_kept(past: list[Window], window: Window) -> Verdict | None:
+    """Of the models that were kept since the first of the past windows ended, the one that differs most."""
+    verdicts = []
+    for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
+        unseen = past[1 - age :]
+        wrong = sum(one.kept_wrong[-younger] for younger, one in enumerate(unseen, 1))
+        verdicts.append(fishers(wrong, sum(one.rows for one in unseen), window.kept_wrong[-age], window.rows))
+    if not verdicts:
+        return None
+    clearest = min(verdicts, key=lambda one: one.p_value)
+    return replace(clearest, p_value=min(1.0, len(verdicts) * clearest.p_value))  # Bonferroni
+
+
+def _of_learner(late: list[Window], window: Window) -> Verdict:
+    """Of the learner itself, beside late windows."""
+    totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
+    verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
+    excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
+    if excess == 1.0 or verdict.p_value == 0.0:
+        return verdict
+    deviation = float(stats.norm.isf(verdict.p_value)) / math.sqrt(excess)
+    return replace(verdict, p_value=float(stats.norm.sf(deviation)))
+
+
+def excess_spread(totals: Doubles, rows: Doubles) -> float:
+    """How many times the variance of chance alone the rates of windows one after the other vary, at least 1."""
+    rate = float(totals.sum() / rows.sum())
+    by_chance = rate * (1.0 - rate) * (1.0 / rows[1:] + 1.0 / rows[:-1])
+    return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0
+
+
+def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Verdict:
+    """Fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
+    p_value = stats.hypergeom.sf(wrong - 1, past_rows + rows, past_wrong + wrong, rows)
+    return Verdict(float(p_value), wrong / rows, past_wrong / past_rows)

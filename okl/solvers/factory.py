@@ -1,0 +1,351 @@
+"""Construction of solvers from settings."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from okl.data.dataset import Schema
+from okl.data.executor import Rows
+from okl.features.fourier import DRAWS
+from okl.features.landmarks import MOST_ROWS
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings
+from okl.losses import DEFAULT_LOSS, ExtensionLoss, Loss, make_loss
+from okl.solvers.accelerated.catalogue import parameter_of
+from okl.solvers.accelerated.method import Fapg, StochasticStart
+from okl.solvers.accelerated.shards import Task
+from okl.solvers.accelerated.solver import AcceleratedSolver, MapChoice
+from okl.solvers.online.constrained import ConstrainedRecipe
+from okl.solvers.online.constraints import parse_constraints
+from okl.solvers.online.drift import TrackingRecipe
+from okl.solvers.online.experts import ExpertRecipe
+from okl.solvers.online.factory import LinearRecipe, Recipe, Situation, balanced_class_weights, check_loss
+from okl.solvers.online.linear import check_ball
+from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
+from okl.solvers.online.nystrom import NOGDRecipe
+from okl.solvers.online.solver import SAMPLE_ROWS
+from okl.solvers.online.strategies import STRATEGIES, BudgetRecipe
+from okl.solvers.options import check_constraints, check_options
+from okl.solvers.ridge.solver import RidgeSolver
+from okl.solvers.subgradient.catalogue import DEFAULT_LOSS as DEFAULT_PIECEWISE
+from okl.solvers.subgradient.catalogue import make_piecewise
+from okl.solvers.subgradient.losses import weigh
+from okl.solvers.subgradient.pegasos import PegasosRecipe
+from okl.solvers.subgradient.solver import SubgradientSolver
+from okl.solvers.subgradient.spaces import ExactChoice
+
+# What the recipes of several solvers have in common: losses, weights of classes, maps.
+
+
+def loss_of(settings: TrainSettings, schema: Schema) -> Loss:
+    """The loss that the settings mean for a data set, or ConfigError."""
+    loss = make_loss(DEFAULT_LOSS[schema.task] if settings.loss == "auto" else settings.loss, settings.epsilon)
+    check_loss(loss, schema)
+    return loss
+
+
+def class_weights(settings: TrainSettings, schema: Schema) -> tuple[float, ...] | None:
+    """Weight of each class, in the order of the labels; None for all equal."""
+    given = settings.class_weights
+    if given == "none":
+        return None
+    if schema.task == "regression":
+        raise ConfigError("class_weights belongs to classification, but this is a regression task. Leave it out.")
+    if given == "balanced":
+        return balanced_class_weights(schema)
+    names = [str(label) for label in schema.labels]
+    if unknown := sorted(set(given) - set(names)):
+        raise ConfigError(f"class_weights names {unknown}, but the labels are {names}.")
+    if bad := {name: weight for name, weight in given.items() if not 0 < weight < float("inf")}:
+        raise ConfigError(f"class_weights holds {bad}, but a weight is a finite number above 0.")
+    return tuple(float(given.get(name, 1.0)) for name in names)
+
+
+def map_of(settings: TrainSettings) -> MapChoice:
+    """The map that the settings mean: of a linear kernel the inputs themselves."""
+    if settings.kernel == "linear":
+        return InputsChoice()
+    return drawn_map(settings)
+
+
+def drawn_map(settings: TrainSettings) -> MapChoice:
+    """The map of random frequencies, or of an extension, that the settings name, whatever the kernel is."""
+    shape = settings.kernel, number_of(settings.bandwidth), settings.frequencies
+    if settings.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
+        return FourierChoice(*shape, settings.map)
+    return ExtensionChoice(settings.map, *shape)
+
+
+def check_epsilon(settings: TrainSettings, schema: Schema) -> None:
+    """Refuse an epsilon where nothing has residuals."""
+    if settings.epsilon != TrainSettings.model_fields["epsilon"].default and schema.task != "regression":
+        raise ConfigError(
+            f"epsilon = {settings.epsilon:g} is for a regression, but {schema.target!r} makes this {schema.task}. "
+            "Leave it out, or ingest with --task regression."
+        )
+
+
+def number_of(value: float | str) -> float | None:
+    """A number as it is; None for "auto", or what else is a word."""
+    return None if isinstance(value, str) else value
+
+
+# Which online learner the settings mean.
+
+RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
+SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
+
+
+def make_recipe(settings: TrainSettings, schema: Schema) -> Recipe:
+    """The recipe that the settings mean for data of a schema.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    check_epsilon(settings, schema)
+    if settings.solver == "pegasos":
+        return _pegasos(settings, schema)
+    if settings.solver == "fogd":
+        return _fogd(settings, schema)
+    if settings.solver == "nogd":
+        return _nogd(settings, schema)
+    return _budget(settings, schema)
+
+
+def check_recipe(recipe: Recipe, schema: Schema, rows: int | None) -> None:
+    """Refuse what a recipe would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
+
+    rows : training rows, None if nobody knows
+
+    Raises
+    ------
+    ConfigError : what the recipe says
+    """
+    if isinstance(recipe, LinearRecipe) and isinstance(recipe.maps, NystromChoice) and rows is not None:
+        _check_landmarks(recipe.maps, min(rows, SAMPLE_ROWS))
+    if isinstance(recipe, BudgetRecipe):
+        recipe = replace(recipe, race=False)
+    elif isinstance(recipe, NOGDRecipe):
+        recipe = replace(recipe, step_size=recipe.step_size or 1.0)
+    else:
+        return
+    made_up = Rows(np.eye(2, schema.n_features, dtype=np.float32), np.zeros(2))
+    recipe.settle(Situation(schema, made_up, rows, 1, "stream", 0, "float32"))
+
+
+def linear_baseline(settings: TrainSettings, schema: Schema) -> Recipe:
+    """A linear model of standardised inputs, learnt the same way, within the same limits: what a kernel must beat."""
+    learning = _linear(settings, schema)
+    constraints, _ = parse_constraints(settings.constraints)
+    if not constraints:
+        return LinearRecipe(LinearChoice(), name="linear", **learning)
+    del learning["adaptive"]
+    radius = check_constraints(settings)
+    assert radius is not None, "options were checked"
+    return ConstrainedRecipe(
+        LinearChoice(),
+        constraints=constraints,
+        radius=radius,
+        margin=settings.constraint_margin,
+        gain=number_of(settings.constraint_gain),
+        name="linear",
+        race=True,  # rows are longer than those of a map: the step of the radius would be too long
+        **learning,
+    )
+
+
+def _fogd(settings: TrainSettings, schema: Schema) -> Recipe:
+    maps = drawn_map(settings)
+    learning = _linear(settings, schema)
+    if settings.track:
+        _check_own(settings, learning["loss"])
+        check_ball(settings.radius, False, learning["loss"])
+        return TrackingRecipe(maps, learning["loss"], learning["class_weights"], settings.radius)
+    # experts predict by last or averaged weights, as one or the other leads: who wants no average wants no experts
+    radius = check_constraints(settings)
+    untold = settings.bandwidth == settings.step_size == "auto" and settings.average and radius is None
+    # and they weigh the losses of the table
+    if untold and settings.map == "independent" and not isinstance(learning["loss"], ExtensionLoss):
+        return ExpertRecipe(kernel=settings.kernel, n_frequencies=settings.frequencies, **learning)
+    check_ball(radius, settings.step_rule == "sqrt", learning["loss"])
+    ball: dict[str, Any] = {"radius": radius, "decaying": settings.step_rule == "sqrt"}
+    constraints, _ = parse_constraints(settings.constraints)
+    if constraints:
+        del learning["adaptive"]
+        kept: dict[str, Any] = {
+            "constraints": constraints,
+            "margin": settings.constraint_margin,
+            "gain": number_of(settings.constraint_gain),
+        }
+        return ConstrainedRecipe(maps, step_size=number_of(settings.step_size), **kept, **ball, **learning)
+    return LinearRecipe(maps, step_size=number_of(settings.step_size), **ball, **learning)
+
+
+def _pegasos(settings: TrainSettings, schema: Schema) -> PegasosRecipe:
+    return PegasosRecipe(
+        map_of(settings),
+        loss_of(settings, schema),
+        lam=settings.lam,
+        batch=settings.batch,
+        project=settings.project,
+        average="later" if settings.average else "none",
+    )
+
+
+def _check_own(settings: TrainSettings, loss: Loss) -> None:
+    """Refuse to track by what knows only okl's own losses and Fourier maps."""
+    if isinstance(loss, ExtensionLoss):
+        raise ConfigError(
+            f"loss = {loss.name!r} with track, which weighs okl's own losses only. Leave one of them out."
+        )
+
+
+def _nogd(settings: TrainSettings, schema: Schema) -> Recipe:
+    rank = max(1, round(RANK_SHARE * settings.budget)) if settings.rank == "auto" else settings.rank
+    kernel: dict[str, Any] = {
+        "kernel": settings.kernel,
+        "bandwidth": number_of(settings.bandwidth),
+        "degree": settings.degree,
+        "offset": settings.offset,
+    }
+    learning = _linear(settings, schema) | {"step_size": number_of(settings.step_size), "name": "nogd"}
+    if settings.landmarks == "supports":
+        return NOGDRecipe(budget=settings.budget, rank=rank, **kernel, **learning)
+    maps = NystromChoice(n_landmarks=settings.budget, rank=rank, landmarks=settings.landmarks, **kernel)
+    return LinearRecipe(maps, **learning)
+
+
+def _budget(settings: TrainSettings, schema: Schema) -> BudgetRecipe:
+    strategy: Any = STRATEGIES[settings.solver]()
+    has = {field.name for field in fields(strategy)}
+    given = {name: number_of(getattr(settings, name)) for name in ("step_size", "regularisation", "aggressiveness")}
+    strategy = replace(strategy, **{name: value for name, value in given.items() if value is not None})
+    size_free = settings.solver in SIZE_FREE and schema.task != "regression"
+    return BudgetRecipe(
+        strategy,
+        loss_of(settings, schema),
+        settings.kernel,
+        number_of(settings.bandwidth),
+        settings.budget,
+        race="step_size" in has and settings.step_size == "auto" and not size_free,
+        degree=settings.degree,
+        offset=settings.offset,
+    )
+
+
+def _check_landmarks(maps: NystromChoice, rows: int) -> None:
+    looked_at = min(rows, MOST_ROWS.get(maps.landmarks, rows))
+    if maps.n_landmarks > looked_at:
+        raise ConfigError(
+            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {looked_at:,} sampled "
+            f"rows. Set a budget of at most {looked_at:,}, or landmarks = 'supports'."
+        )
+
+
+def _linear(settings: TrainSettings, schema: Schema) -> dict[str, Any]:
+    return {
+        "loss": loss_of(settings, schema),
+        "class_weights": class_weights(settings, schema),
+        "average": settings.average,
+        "adaptive": settings.step_rule == "adagrad",
+    }
+
+
+# Which solver the settings mean where learning ends with a proof: models, cuts, kernel least squares.
+
+Certified = AcceleratedSolver | SubgradientSolver | RidgeSolver
+BASELINE_TOLERANCE = 1e-3
+
+
+def make_accelerated(settings: TrainSettings, schema: Schema) -> AcceleratedSolver:
+    """The solver of one of the models that are solved to a certified gap.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    assert settings.bias != "regularised", "options were checked"
+    assert settings.bias != "free", "options were checked"
+    return AcceleratedSolver(
+        task=Task(settings.solver, number_of(getattr(settings, parameter_of(settings.solver))), settings.fit_intercept),
+        maps=map_of(settings),
+        class_weights=class_weights(settings, schema),
+        bias=settings.bias,
+        method=Fapg(tolerance=settings.tol, max_iterations=settings.max_iterations),
+        seed=settings.seed,
+        precision=settings.precision,
+        stochastic=StochasticStart(seed=settings.seed) if settings.start == "stochastic" else None,
+    )
+
+
+def make_subgradient(settings: TrainSettings, schema: Schema) -> SubgradientSolver:
+    """The solver by cuts, of samples or of all rows.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    check_epsilon(settings, schema)
+    name = DEFAULT_PIECEWISE[schema.task] if settings.loss == "auto" else settings.loss
+    return SubgradientSolver(
+        loss=weigh(make_piecewise(name, settings.epsilon), class_weights(settings, schema)),
+        maps=_exact(settings) if settings.map == "exact" else map_of(settings),
+        lam=settings.lam,
+        gap=settings.gap,
+        confidence=settings.confidence,
+        first_sample=None if settings.first_sample == "auto" else settings.first_sample,
+        all_rows=settings.solver == "wolfe",
+        bundle_size=settings.bundle_size,
+        conjugate=settings.solver == "wolfe",
+        constant=settings.bias == "regularised",
+        max_iterations=settings.max_iterations,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def make_ridge(settings: TrainSettings, schema: Schema) -> RidgeSolver:
+    """The solver of kernel least squares.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    check_options(settings)
+    return RidgeSolver(
+        kernel=settings.kernel,
+        bandwidth=number_of(settings.bandwidth),
+        n_landmarks=None if settings.n_landmarks == "auto" else settings.n_landmarks,
+        landmarks="uniform" if settings.landmarks == "supports" else settings.landmarks,
+        penalty=number_of(settings.penalty),
+        degree=settings.degree,
+        offset=settings.offset,
+        class_weights=class_weights(settings, schema),
+        fit_intercept=settings.fit_intercept,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def linear_alternative(solver: Certified) -> Certified | None:
+    """The same model of standardised inputs, what a kernel must beat; None where it has no kernel itself."""
+    if isinstance(solver, RidgeSolver):
+        linear = replace(solver, kernel="linear", bandwidth=None, n_landmarks=None, penalty=None, standardise=True)
+        return None if solver.kernel == "linear" else linear
+    if isinstance(solver.maps, InputsChoice):
+        return None
+    if isinstance(solver, SubgradientSolver):
+        return replace(solver, maps=LinearChoice(), gap=max(solver.gap, BASELINE_TOLERANCE))
+    method = replace(solver.method, tolerance=max(solver.method.tolerance, BASELINE_TOLERANCE))
+    return replace(solver, maps=LinearChoice(), method=method)
+
+
+def _exact(settings: TrainSettings) -> ExactChoice:
+    return ExactChoice(settings.kernel, number_of(settings.bandwidth), settings.degree, settings.offset)

@@ -1,0 +1,767 @@
+"""Constraints, losses and problems of online convex optimisation, with exact feasibility answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, linprog, nnls
+from scipy.sparse import csr_array, kron
+from scipy.sparse import eye_array as identity
+
+from okl.compiled.oco import quadratic_subgradient, quadratic_values
+from okl.foundation.errors import ConfigError
+from okl.foundation.validation import check_at_least
+from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex, Vector, as_vector
+
+# Long-term constraints g(x) <= 0: linear ones, and convex ones by value and subgradient.
+
+Matrix = NDArray[np.float64]
+
+
+class Constraints(Protocol):
+    """Convex functions that are to be at most 0 in the long run."""
+
+    @property
+    def n_constraints(self) -> int: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def values(self, point: Vector) -> Vector: ...
+
+    def subgradients(self, point: Vector) -> Matrix: ...
+
+
+def _names(names: Sequence[str], number: int) -> tuple[str, ...]:
+    if names and len(names) != number:
+        raise ConfigError(f"there are {len(names)} names for {number} constraints: give one a constraint, or none.")
+    return tuple(names) or tuple(f"row {at}" for at in range(number))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearConstraints:
+    """Constraints matrix @ x <= bounds.
+
+    Parameters
+    ----------
+    matrix : (m, p), finite
+    bounds : (m,), finite
+    names : what errors and reports call the rows; "row 0", "row 1", ... if none are given
+
+    Raises
+    ------
+    ConfigError : shapes that do not fit, numbers that are not finite
+    """
+
+    matrix: Matrix
+    bounds: Vector
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64, order="C")
+        bounds = as_vector("bounds", self.bounds)
+        if matrix.ndim != 2 or matrix.shape[0] != bounds.size:
+            raise ConfigError(f"a matrix of shape {matrix.shape} with {bounds.size} bounds: it takes one bound a row.")
+        if not (np.isfinite(matrix).all() and np.isfinite(bounds).all()):
+            raise ConfigError(
+                "matrix and bounds of linear constraints take finite numbers: leave out a row without bound."
+            )
+        matrix.setflags(write=False)
+        object.__setattr__(self, "matrix", matrix)
+        object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "names", _names(self.names, bounds.size))
+
+    @property
+    def n_constraints(self) -> int:
+        """Number of rows."""
+        return int(self.bounds.size)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a point."""
+        return int(self.matrix.shape[1])
+
+    def values(self, point: Vector) -> Vector:
+        """Return matrix @ point - bounds, (m,)."""
+        values: Vector = self.matrix @ point - self.bounds
+        return values
+
+    def subgradients(self, point: Vector) -> Matrix:
+        """Return the matrix, (m, p)."""
+        return self.matrix
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexConstraints:
+    """Constraints g(x) <= 0 by two functions.
+
+    Parameters
+    ----------
+    value : x (p,) -> g(x) (m,)
+    subgradient : x (p,) -> (m, p), row i a subgradient of g_i at x
+    n_constraints : int >= 1, m
+    names : as for linear constraints
+    """
+
+    value: Callable[[Vector], Vector]
+    subgradient: Callable[[Vector], Matrix]
+    n_constraints: int
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_at_least("n_constraints", self.n_constraints, 1)
+        object.__setattr__(self, "names", _names(self.names, self.n_constraints))
+
+    def values(self, point: Vector) -> Vector:
+        """Return g(point), (m,)."""
+        values = np.asarray(self.value(point), dtype=np.float64)
+        if values.shape != (self.n_constraints,):
+            raise ConfigError(
+                f"the constraints' values have the shape {values.shape}, expected ({self.n_constraints},)."
+            )
+        return values
+
+    def subgradients(self, point: Vector) -> Matrix:
+        """Return one subgradient a constraint, (m, p)."""
+        rows = np.asarray(self.subgradient(point), dtype=np.float64)
+        if rows.shape != (self.n_constraints, point.size):
+            shape = (self.n_constraints, point.size)
+            raise ConfigError(f"the constraints' subgradients have the shape {rows.shape}, expected {shape}.")
+        return rows
+
+
+# Losses that arrive round after round: quadratic ones as arrays, convex ones by value and subgradient.
+
+
+class Losses(Protocol):
+    """Convex losses f_t, rounds t = 0 .. n_rounds - 1."""
+
+    @property
+    def n_rounds(self) -> int: ...
+
+    @property
+    def strong_convexity(self) -> float: ...
+
+    def value(self, at: int, point: Vector) -> float: ...
+
+    def subgradient(self, at: int, point: Vector) -> Vector: ...
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticLosses:
+    """f_t(x) = curvature ||x||^2 + <linear_t, x> + constant_t; curvature 0 is online linear programming.
+
+    Parameters
+    ----------
+    curvature : float >= 0
+    linear : (n_rounds, p), finite
+    constant : (n_rounds,), zeros if None
+
+    Raises
+    ------
+    ConfigError : shapes that do not fit, numbers that are not finite, a negative curvature
+    """
+
+    curvature: float
+    linear: Matrix
+    constant: Vector | None = None
+
+    def __post_init__(self) -> None:
+        linear = np.array(self.linear, dtype=np.float64, order="C")
+        if linear.ndim != 2 or linear.size == 0 or not np.isfinite(linear).all():
+            raise ConfigError(f"linear has the shape {linear.shape}, but it takes finite numbers, a row a round.")
+        constant = as_vector("constant", np.zeros(linear.shape[0]) if self.constant is None else self.constant)
+        if constant.size != linear.shape[0]:
+            raise ConfigError(
+                f"constant has {constant.size} numbers for {linear.shape[0]} rounds: it takes one a round."
+            )
+        if not 0.0 <= self.curvature < np.inf:
+            raise ConfigError(f"curvature = {self.curvature!r}, but a convex loss takes a finite number from 0 on.")
+        linear.setflags(write=False)
+        object.__setattr__(self, "curvature", float(self.curvature))
+        object.__setattr__(self, "linear", linear)
+        object.__setattr__(self, "constant", constant)
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of losses."""
+        return int(self.linear.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """Length of a point."""
+        return int(self.linear.shape[1])
+
+    @property
+    def constants(self) -> Vector:
+        """The constant of every round, (n_rounds,)."""
+        assert self.constant is not None  # filled in at the start
+        return self.constant
+
+    @property
+    def strong_convexity(self) -> float:
+        """The mu of equation (19), which has no 1/2: the curvature."""
+        return self.curvature
+
+    def value(self, at: int, point: Vector) -> float:
+        """Return f_t(point) of round t = at."""
+        return float(self.curvature * (point @ point) + self.linear[at] @ point + self.constants[at])
+
+    def subgradient(self, at: int, point: Vector) -> Vector:
+        """Return the gradient of round t = at, (p,), with the bits that whole runs see."""
+        out = np.empty(self.dimension)
+        quadratic_subgradient(out, point, self.linear[at], self.curvature)
+        return out
+
+    def values(self, points: Matrix) -> Vector:
+        """Return f_t(points_t), (n_rounds,)."""
+        out = np.empty(self.n_rounds)
+        quadratic_values(out, points, self.linear, self.constants, self.curvature)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexLosses:
+    """Losses by two functions of round and point.
+
+    Parameters
+    ----------
+    loss : t, x (p,) -> f_t(x)
+    loss_subgradient : t, x (p,) -> (p,)
+    n_rounds : int >= 1
+    strong_convexity : the mu of equation (19), 0 if there is none
+    """
+
+    loss: Callable[[int, Vector], float]
+    loss_subgradient: Callable[[int, Vector], Vector]
+    n_rounds: int
+    strong_convexity: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least("n_rounds", self.n_rounds, 1)
+
+    def value(self, at: int, point: Vector) -> float:
+        """Return f_t(point) of round t = at."""
+        return float(self.loss(at, point))
+
+    def subgradient(self, at: int, point: Vector) -> Vector:
+        """Return a subgradient of round t = at, (p,)."""
+        subgradient = np.asarray(self.loss_subgradient(at, point), dtype=np.float64)
+        if subgradient.shape != point.shape:
+            raise ConfigError(f"the loss of round {at} gives a subgradient {subgradient.shape} for {point.shape}.")
+        return subgradient
+
+
+# Whether some point of a set satisfies all constraints; if none does, which constraints cannot hold together.
+
+FEASIBILITY_TOLERANCE = 1e-9  # of rows of length 1: below it, rounding cannot be told from a violation
+_MOST_CUTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    """What is known of {x in the set : g(x) <= 0}.
+
+    point : (p,) a point of it, within TOLERANCE; None if there is none, or none was found
+    conflict : indices of constraints that cannot hold together in the set, none of which can be left out; empty unless
+        that is proved
+    """
+
+    point: Vector | None
+    conflict: tuple[int, ...] = ()
+
+
+def _scaled(matrix: Matrix, bounds: Vector) -> tuple[Matrix, Vector]:
+    lengths = np.linalg.norm(matrix, axis=1)
+    lengths[lengths == 0.0] = 1.0
+    return matrix / lengths[:, None], bounds / lengths
+
+
+def _in_polyhedron(region: Box | Simplex, matrix: Matrix, bounds: Vector) -> Vector | None:
+    """Solve min s : matrix x - s <= bounds, x in the set, s >= -1; return x, well inside, if s is at most 0."""
+    n_rows, size = matrix.shape
+    rows = np.hstack([matrix, np.full((n_rows, 1), -1.0)])
+    objective = np.append(np.zeros(size), 1.0)
+    if isinstance(region, Box):
+        limits = [*zip(region.low, region.high, strict=True), (-1.0, None)]
+        found = linprog(objective, A_ub=rows, b_ub=bounds, bounds=limits)
+    else:
+        limits = [(0.0, None)] * size + [(-1.0, None)]
+        sums = np.append(np.ones(size), 0.0)[None, :]
+        found = linprog(objective, A_ub=rows, b_ub=bounds, A_eq=sums, b_eq=[region.total], bounds=limits)
+    if found.x is None or found.fun > FEASIBILITY_TOLERANCE * (1.0 + np.abs(bounds).max()):
+        return None
+    point: Vector = found.x[:size]
+    return point
+
+
+def _in_ball(region: Ball, matrix: Matrix, bounds: Vector) -> Vector | None:
+    """Return the point of the polyhedron nearest to the ball's centre if it is in the ball.
+
+    The least distance is the residual of a nonnegative least-squares problem: Lawson & Hanson, Solving Least Squares
+    Problems, 1974, chapter 23, problem LDP.
+    """
+    slack = (bounds - matrix @ region.centre) / region.radius
+    target = np.append(np.zeros(matrix.shape[1]), 1.0)
+    system = np.vstack([-matrix.T, -slack[None, :]])
+    weights, length = nnls(system, target)
+    if length <= FEASIBILITY_TOLERANCE:
+        return None
+    residual = system @ weights - target
+    offset = -residual[:-1] / residual[-1]
+    if np.linalg.norm(offset) > 1.0 + FEASIBILITY_TOLERANCE or (matrix @ offset - slack).max() > 1e-6:
+        return None
+    point: Vector = region.centre + region.radius * offset
+    return point
+
+
+def _point(region: ConvexSet, matrix: Matrix, bounds: Vector) -> Vector | None:
+    if isinstance(region, Ball):
+        return _in_ball(region, matrix, bounds)
+    assert isinstance(region, (Box, Simplex))
+    return _in_polyhedron(region, matrix, bounds)
+
+
+def _least_conflict(region: ConvexSet, matrix: Matrix, bounds: Vector, groups: Iterable[int]) -> tuple[int, ...]:
+    """Leave out one constraint after the other as long as the rest cannot hold together."""
+    kept = np.asarray(list(groups))
+    for group in sorted(set(kept.tolist())):
+        others = kept != group
+        if others.any() and _point(region, matrix[others], bounds[others]) is None:
+            matrix, bounds, kept = matrix[others], bounds[others], kept[others]
+    return tuple(sorted(set(kept.tolist())))
+
+
+def find_feasible(region: ConvexSet, constraints: Constraints) -> Feasibility:
+    """Find a point of the set that satisfies the constraints, or a least set of constraints that exclude each other.
+
+    Linear constraints are decided by one linear programme, or one projection for the ball. Convex ones are cut where
+    they are violated (Kelley, J. SIAM 8, 1960) until a point satisfies all or the cuts already exclude each other;
+    after 200 rounds of cuts without either, the result is neither.
+
+    Parameters
+    ----------
+    region : Box, Ball or Simplex
+    constraints : m of them
+
+    Returns
+    -------
+    Feasibility
+    """
+    if isinstance(constraints, LinearConstraints):
+        matrix, bounds = _scaled(constraints.matrix, constraints.bounds)
+        point = _point(region, matrix, bounds)
+        if point is not None:
+            return Feasibility(point)
+        return Feasibility(None, _least_conflict(region, matrix, bounds, range(bounds.size)))
+    return _by_cuts(region, constraints)
+
+
+def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
+    point = region.project(np.zeros(region.dimension))
+    matrix, bounds = np.empty((0, region.dimension)), np.empty(0)
+    groups: list[int] = []
+    for _ in range(_MOST_CUTS):
+        values = constraints.values(point)
+        violated = np.flatnonzero(values > FEASIBILITY_TOLERANCE)
+        if violated.size == 0:
+            return Feasibility(point)
+        rows = constraints.subgradients(point)[violated]
+        rows, limits = _scaled(rows, rows @ point - values[violated])
+        matrix, bounds = np.vstack([matrix, rows]), np.append(bounds, limits)
+        groups += violated.tolist()
+        found = _point(region, matrix, bounds)
+        if found is None:
+            return Feasibility(None, _least_conflict(region, matrix, bounds, groups))
+        point = region.project(found)
+    return Feasibility(None)
+
+
+# What stays the same from round to round: the set and its long-term constraints.
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Online convex optimisation over a set, with constraints that are to hold in the long run.
+
+    Parameters
+    ----------
+    region : Box, Ball or Simplex, in R^p
+    constraints : LinearConstraints, or ConvexConstraints by their values and subgradients
+
+    Attributes
+    ----------
+    feasible_point : (p,) a point of the set that satisfies the constraints; None if none was found for convex ones
+
+    Raises
+    ------
+    ConfigError : no point of the set satisfies the constraints (the ones in conflict are named), or lengths differ
+
+    Source: Yi et al., ICML 2021, section 2.2.
+    """
+
+    region: ConvexSet
+    constraints: Constraints
+    feasible_point: Vector | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        rows = self.constraints
+        if isinstance(rows, LinearConstraints) and rows.dimension != self.region.dimension:
+            raise ConfigError(
+                f"the constraints have {rows.dimension} columns, but points of the set have {self.region.dimension}."
+            )
+        found = find_feasible(self.region, rows)
+        if found.conflict:
+            names = ", ".join(rows.names[at] for at in found.conflict)
+            raise ConfigError(
+                f"no point of the set satisfies the constraints {names} together: loosen or leave out one of them."
+            )
+        object.__setattr__(self, "feasible_point", found.point)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a point, p."""
+        return self.region.dimension
+
+    @property
+    def n_constraints(self) -> int:
+        """Number of constraints, m."""
+        return self.constraints.n_constraints
+
+    @property
+    def linear(self) -> LinearConstraints:
+        """The constraints as linear ones, for what is compiled.
+
+        Raises
+        ------
+        ConfigError : they are not linear
+        """
+        if not isinstance(self.constraints, LinearConstraints):
+            raise ConfigError("a compiled run takes linear constraints: play convex ones round by round.")
+        return self.constraints
+
+    def first_point(self, first: Vector | None) -> Vector:
+        """Return x_1: a copy of what was given, or the point of the set nearest to 0.
+
+        Raises
+        ------
+        ConfigError : a point of another length, or outside the set
+        """
+        if first is None:
+            nearest = self.region.project(as_vector("first", [0.0] * self.dimension))
+            nearest.setflags(write=False)
+            return nearest
+        point = as_vector("first", first)
+        if point.size != self.dimension or not self.region.contains(point):
+            raise ConfigError(f"first = {point!r}, but the first point is one of the set, in R^{self.dimension}.")
+        return point
+
+
+# Exact answers on {x in X : A x <= b}: the nearest point, the lowest point of a line, in the plane for all rounds.
+
+_FEASIBLE = 1e-9
+_MOST = 1e12  # of the length of a step along a direction, in units of the set
+
+
+def inequalities(problem: Problem) -> tuple[Matrix, Vector]:
+    """Return all of Ax <= b and of the set but for a ball as rows (n, p) and bounds (n,), rows of length 1."""
+    rows, bounds = [problem.linear.matrix], [problem.linear.bounds]
+    region, unit = problem.region, np.eye(problem.dimension)
+    if isinstance(region, Box):
+        low, high = np.isfinite(region.low), np.isfinite(region.high)
+        rows += [unit[high], -unit[low]]
+        bounds += [region.high[high], -region.low[low]]
+    elif isinstance(region, Simplex):
+        ones = np.ones((1, problem.dimension))
+        rows += [-unit, ones, -ones]
+        bounds += [np.zeros(problem.dimension), np.array([region.total]), np.array([-region.total])]
+    matrix, limits = np.vstack(rows), np.concatenate(bounds)
+    lengths = np.linalg.norm(matrix, axis=1)
+    kept = lengths > 0.0  # a row of zeros says nothing: the problem is feasible
+    return matrix[kept] / lengths[kept, None], limits[kept] / lengths[kept]
+
+
+def _nearest(matrix: Matrix, limits: Vector, point: Vector) -> Vector:
+    """The point nearest to a given one with matrix x <= limits.
+
+    The shift is the residual of a nonnegative least-squares problem, which ends after finitely many steps: Lawson &
+    Hanson, Solving Least Squares Problems, 1974, chapter 23, problem LDP.
+    """
+    slack = limits - matrix @ point
+    if not slack.size or slack.min() >= 0.0:
+        return point
+    scale = -float(slack.min())  # at most the length of the shift: the residual keeps its digits
+    system = np.vstack([-matrix.T, -slack[None, :] / scale])
+    target = np.append(np.zeros(point.size), 1.0)
+    weights, _ = nnls(system, target)
+    residual = system @ weights - target
+    nearest: Vector = point - scale * residual[:-1] / residual[-1]
+    return nearest
+
+
+def nearest_feasible(problem: Problem, point: Vector) -> Vector:
+    """Return the point of the set with A x <= b that is nearest to a given one, (p,)."""
+    matrix, limits = inequalities(problem)
+    region = problem.region
+    found = _nearest(matrix, limits, point)
+    if not isinstance(region, Ball) or np.linalg.norm(found - region.centre) <= region.radius:
+        return found
+
+    def pulled(factor: float) -> Vector:
+        return _nearest(matrix, limits, factor * point + (1.0 - factor) * region.centre)
+
+    def beyond(factor: float) -> float:
+        return float(np.linalg.norm(pulled(factor) - region.centre)) - region.radius
+
+    # the multiplier of the ball pulls what is projected to the centre, by a factor 1 / (1 + multiplier)
+    return pulled(brentq(beyond, 0.0, 1.0, xtol=1e-15, rtol=1e-14)) if beyond(0.0) < 0.0 else pulled(0.0)
+
+
+def lowest_feasible(problem: Problem, directions: Matrix) -> Matrix:
+    """Return for every direction (T, p) a point of the set with A x <= b where <direction, x> is least, (T, p).
+
+    Raises
+    ------
+    ConfigError : there is none, the set being unbounded
+    """
+    if isinstance(problem.region, Ball):
+        return np.array([_lowest_in_ball(problem, direction) for direction in directions])
+    matrix, limits = inequalities(problem)
+    blocks = kron(identity(len(directions)), csr_array(matrix), format="csr")
+    free = (None, None)
+    found = linprog(directions.ravel(), A_ub=blocks, b_ub=np.tile(limits, len(directions)), bounds=free)
+    if found.x is None:
+        raise ConfigError(f"the losses have no least value: {found.message} Give the box finite bounds.")
+    lowest: Matrix = found.x.reshape(directions.shape)
+    return lowest
+
+
+def _lowest_in_ball(problem: Problem, direction: Vector) -> Vector:
+    region = problem.region
+    assert isinstance(region, Ball)
+    matrix, limits = inequalities(problem)
+    length = float(np.linalg.norm(direction))
+    if length == 0.0:
+        return nearest_feasible(problem, region.centre)
+
+    def moved(log_step: float) -> Vector:
+        return _nearest(matrix, limits, region.centre - np.exp(log_step) * region.radius / length * direction)
+
+    def beyond(log_step: float) -> float:
+        return float(np.linalg.norm(moved(log_step) - region.centre)) - region.radius
+
+    low, high = -np.log(_MOST), np.log(_MOST) / 2.0
+    if beyond(low) >= 0.0 or beyond(high) <= 0.0:
+        return moved(low if beyond(low) >= 0.0 else high)
+    return moved(brentq(beyond, low, high, xtol=1e-15, rtol=1e-14))
+
+
+def corners(matrix: Matrix, limits: Vector) -> Matrix:
+    """Return the corners of {x in R^2 : matrix x <= limits}, (n, 2)."""
+    found = []
+    for pair in combinations(range(len(limits)), 2):
+        rows = matrix[list(pair)]
+        if abs(np.linalg.det(rows)) > 1e-14:
+            point = np.linalg.solve(rows, limits[list(pair)])
+            if (matrix @ point - limits).max() <= _FEASIBLE:
+                found.append(point)
+    return np.array(found).reshape(-1, 2)
+
+
+def nearest_in_plane(matrix: Matrix, limits: Vector, points: Matrix) -> Matrix:
+    """Return the nearest point of {x in R^2 : matrix x <= limits} for each of (T, 2): itself, on a side, a corner."""
+    sides = points[:, None, :] - (points @ matrix.T - limits)[:, :, None] * matrix[None, :, :]
+    ends = np.broadcast_to(corners(matrix, limits), (len(points), len(corners(matrix, limits)), 2))
+    candidates = np.concatenate([points[:, None, :], sides, ends], axis=1)
+    outside = ((candidates @ matrix.T - limits) > _FEASIBLE).any(axis=2)
+    distances = np.where(outside, np.inf, ((candidates - points[:, None, :]) ** 2).sum(axis=2))
+    nearest: Matrix = candidates[np.arange(len(points)), distances.argmin(axis=1)]
+    return nearest
+
+
+# The step with convex constraints: each is replaced by the largest of its cuts until the gap is small.
+#
+#     min over x in X of  1/2 ||x - c||^2 + sum_j limit_j [g_j(x)]_+,     g_j(x) >= g_j(y) + <dg_j(y), x - y>
+#
+# The dual of the model has a multiplier a cut, and a constraint's multipliers share its limit; what they leave
+# belongs to the zero of [.]_+, which is one cut more. The multipliers' face is left one cut at a time: the classical
+# active set.
+
+CUT_TOLERANCE = 1e-15  # of the gap, relative to the model's terms: ||x - x*||^2 is at most twice the gap
+_MOST_ROUNDS = 300
+_MOST_STEPS = 400
+_REGULARISER = 1e-13
+
+
+@dataclass(eq=False)
+class _Model:
+    """Cuts normals @ x - offsets, each of a constraint, with multipliers; the first ones are the zero cuts."""
+
+    centre: Vector
+    region: ConvexSet
+    limits: Vector
+    normals: Matrix = field(init=False)
+    offsets: Vector = field(init=False)
+    owners: NDArray[np.int64] = field(init=False)
+    multipliers: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.normals = np.zeros((self.limits.size, self.centre.size))
+        self.offsets = np.zeros(self.limits.size)
+        self.owners = np.arange(self.limits.size)
+        self.multipliers = self.limits.copy()
+
+    def add(self, normals: Matrix, offsets: Vector, owners: NDArray[np.int64]) -> None:
+        """Add cuts, and drop those without multiplier that lie below their constraint's best cut."""
+        excess = self.excess(self.point(self.multipliers))
+        best = self.heights(excess)[self.owners]
+        kept = (self.multipliers > 0.0) | (excess >= best) | (np.arange(self.owners.size) < self.limits.size)
+        self.normals = np.vstack([self.normals[kept], normals])
+        self.offsets = np.append(self.offsets[kept], offsets)
+        self.owners = np.append(self.owners[kept], owners)
+        self.multipliers = np.append(self.multipliers[kept], np.zeros(owners.size))
+
+    def point(self, multipliers: Vector) -> Vector:
+        """Return x(multipliers), (p,)."""
+        return self.region.project(self.centre - self.normals.T @ multipliers)
+
+    def excess(self, point: Vector) -> Vector:
+        """Return the value of every cut, (n_cuts,)."""
+        values: Vector = self.normals @ point - self.offsets
+        return values
+
+    def heights(self, excess: Vector) -> Vector:
+        """Return the largest cut of every constraint, (m,), at least 0."""
+        heights = np.zeros(self.limits.size)
+        np.maximum.at(heights, self.owners, excess)
+        return heights
+
+    def gaps(self, excess: Vector) -> Vector:
+        """Return what each constraint adds to the gap, (m,), all at least 0 but for rounding."""
+        lag = self.heights(excess)[self.owners] - excess
+        gaps: Vector = np.bincount(self.owners, self.multipliers * lag, self.limits.size).astype(np.float64)
+        return gaps
+
+    def jacobian_rows(self, point: Vector, chosen: NDArray[np.int64]) -> Matrix:
+        """Return the chosen normals times the Jacobian of the projection that led to point."""
+        rows = self.normals[chosen]
+        if isinstance(self.region, Box):
+            free = (point > self.region.low) & (point < self.region.high)
+            return np.where(free, rows, 0.0)
+        if isinstance(self.region, Ball):
+            pulled = self.centre - self.normals.T @ self.multipliers - self.region.centre
+            length = float(np.linalg.norm(pulled))
+            if length <= self.region.radius:
+                return rows
+            along = pulled / length
+            turned: Matrix = self.region.radius / length * (rows - np.outer(rows @ along, along))
+            return turned
+        free = point > 0.0
+        means = rows[:, free].mean(axis=1, keepdims=True)
+        return np.where(free, rows - means, 0.0)
+
+
+def _direction(model: _Model, point: Vector, excess: Vector, chosen: NDArray[np.int64]) -> Vector:
+    """Return Newton's direction (n_chosen,) in the chosen multipliers, whose sum in every constraint stays."""
+    owners = np.unique(model.owners[chosen])
+    hessian = model.jacobian_rows(point, chosen) @ model.normals[chosen].T
+    size = max(float(np.max(np.einsum("ij,ij->i", model.normals, model.normals))), 1e-300)
+    sums = (model.owners[chosen][None, :] == owners[:, None]).astype(np.float64)
+    n_chosen, n_sums = chosen.size, owners.size
+    system = np.zeros((n_chosen + n_sums, n_chosen + n_sums))
+    system[:n_chosen, :n_chosen] = hessian + _REGULARISER * size * np.eye(n_chosen)
+    system[n_chosen:, :n_chosen], system[:n_chosen, n_chosen:] = sums, sums.T
+    solution = np.linalg.lstsq(system, np.append(excess[chosen], np.zeros(n_sums)), rcond=None)[0]
+    direction: Vector = solution[:n_chosen].astype(np.float64)
+    return direction
+
+
+def _search(model: _Model, direction: Vector, first: float) -> float:
+    """Return the share of the direction (n_cuts,) to go: all of it unless the dual falls before, to its top then."""
+    low, high, share = 0.0, 1.0, 1.0
+    for _ in range(50):
+        slope = float(direction @ model.excess(model.point(model.multipliers + share * direction)))
+        if abs(slope) <= 1e-3 * first or (share == 1.0 and slope > 0.0):
+            return share
+        low, high = (share, high) if slope > 0.0 else (low, share)
+        share = 0.5 * (low + high)
+    return low
+
+
+def _face_step(model: _Model, point: Vector, excess: Vector, entering: int | None) -> bool:
+    """Move on the face of positive multipliers, with one cut entering; False if nothing rises."""
+    inside = model.multipliers > 0.0
+    if entering is not None:
+        inside[entering] = True
+    chosen = np.flatnonzero(inside)
+    moved = _direction(model, point, excess, chosen)
+    direction = np.zeros(inside.size)
+    falling = moved < 0.0
+    shares = -model.multipliers[chosen][falling] / moved[falling]
+    most = min(1.0, float(shares.min())) if shares.size else 1.0
+    direction[chosen] = most * moved
+    first = float(direction @ excess)
+    if not first > 0.0:
+        return False
+    share = _search(model, direction, first)
+    met = chosen[falling][shares <= most] if share == 1.0 and most < 1.0 else chosen[:0]
+    model.multipliers = np.maximum(model.multipliers + share * direction, 0.0)
+    model.multipliers[met] = 0.0
+    return True
+
+
+def _solve_model(model: _Model, enough: float) -> Vector:
+    """Improve the multipliers until the model's gap is small or nothing rises; return the point."""
+    for _ in range(_MOST_STEPS):
+        point = model.point(model.multipliers)
+        excess = model.excess(point)
+        gaps = model.gaps(excess)
+        if gaps.sum() <= enough:
+            break
+        worst = int(np.argmax(gaps))
+        own = np.where(model.owners == worst, excess, -np.inf)
+        if not _face_step(model, point, excess, int(np.argmax(own))) and not _face_step(model, point, excess, None):
+            break
+    return model.point(model.multipliers)
+
+
+def solve_by_cuts(centre: Vector, region: ConvexSet, constraints: Constraints, limits: Vector) -> tuple[Vector, float]:
+    """Return argmin over x in X of 1/2 ||x - c||^2 + limits' [g(x)]_+, (p,), and its gap.
+
+    Parameters
+    ----------
+    centre : (p,) c
+    region : X
+    constraints : m convex functions with subgradients
+    limits : (m,) >= 0
+
+    Returns
+    -------
+    point, gap : the squared distance to the solution is at most twice the gap. It is above TOLERANCE times the size of
+        the penalty only where rounding or 300 cuts a constraint came first
+
+    Source: Kelley, J. SIAM 8, 1960, with the proximal term that is in the step already.
+    """
+    model = _Model(centre, region, limits)
+    best, least = region.project(centre), np.inf
+    point = best
+    for _ in range(_MOST_ROUNDS):
+        values = constraints.values(point)
+        excess = model.excess(point)
+        lag = limits * (np.maximum(values, 0.0) - model.heights(excess))
+        gap = float(np.maximum(lag, 0.0).sum() + np.maximum(model.gaps(excess), 0.0).sum())
+        if gap < least:
+            best, least = point, gap
+        enough = CUT_TOLERANCE * (1.0 + float(limits @ np.abs(values)))
+        cut = np.flatnonzero(lag > 0.1 * enough / limits.size)
+        if gap <= enough or cut.size == 0:
+            break
+        rows = constraints.subgradients(point)[cut]
+        model.add(rows, rows @ point - values[cut], cut)
+        point = _solve_model(model, 0.1 * enough)
+    return best, least

@@ -1,0 +1,281 @@
+"""Complete runs, offline optima, regret and constraint violation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from okl.compiled.oco import violations
+from okl.foundation.errors import ConfigError
+from okl.foundation.validation import check_at_least
+from okl.solvers.oco.methods import Method
+from okl.solvers.oco.problem import (
+    Constraints,
+    LinearConstraints,
+    Losses,
+    Matrix,
+    Problem,
+    QuadraticLosses,
+    corners,
+    inequalities,
+    lowest_feasible,
+    nearest_feasible,
+    nearest_in_plane,
+)
+from okl.solvers.oco.sets import Ball, Vector
+
+# How a run did: regret, the four forms of constraint violation, path length, and how fast a figure grows.
+
+
+@dataclass(frozen=True)
+class Violation:
+    """How far points x_1 .. x_T went beyond constraints g(x) <= 0.
+
+    net : ||[sum_t g(x_t)]_+||, where later slack makes good: equation (3)
+    summed : ||sum_t [g(x_t)]_+||: equation (4)
+    squared : sum_t ||[g(x_t)]_+||^2: equation (5)
+    cumulative : sum_t ||[g(x_t)]_+||: equation (6)
+    largest : max_t ||[g(x_t)]_+||
+
+    Source: Yi et al., ICML 2021, section 1.
+    """
+
+    net: float
+    summed: float
+    squared: float
+    cumulative: float
+    largest: float
+
+
+def constraint_values(constraints: Constraints, points: Matrix) -> Matrix:
+    """Return g at every point, (T, m), for points (T, p)."""
+    if isinstance(constraints, LinearConstraints):
+        values: Matrix = points @ constraints.matrix.T - constraints.bounds
+        return values
+    return np.array([constraints.values(point) for point in points])
+
+
+def violation_of(values: Matrix) -> Violation:
+    """Return all forms of violation of constraint values g(x_t), (T, m)."""
+    excess = np.maximum(values, 0.0)
+    norms = np.linalg.norm(excess, axis=1)
+    return Violation(
+        net=float(np.linalg.norm(np.maximum(values.sum(axis=0), 0.0))),
+        summed=float(np.linalg.norm(excess.sum(axis=0))),
+        squared=float((norms**2).sum()),
+        cumulative=float(norms.sum()),
+        largest=float(norms.max(initial=0.0)),
+    )
+
+
+def losses_at(losses: Losses, points: Matrix) -> Vector:
+    """Return f_t(points_t), (T,); a single point (1, p) is taken in every round."""
+    points = np.broadcast_to(points, (losses.n_rounds, points.shape[1]))
+    if isinstance(losses, QuadraticLosses):
+        return losses.values(np.ascontiguousarray(points))
+    return np.array([losses.value(at, point) for at, point in enumerate(points)])
+
+
+def regret(losses: Losses, points: Matrix, comparators: Matrix) -> float:
+    """Return sum_t f_t(x_t) - sum_t f_t(y_t): equation (1).
+
+    Parameters
+    ----------
+    losses : of T rounds
+    points : (T, p) x_t
+    comparators : (T, p) y_t; (1, p) for one in all rounds, as the static regret has it
+    """
+    return float((losses_at(losses, points) - losses_at(losses, comparators)).sum())
+
+
+def path_length(comparators: Matrix) -> float:
+    """Return P_T = sum_t ||y_{t+1} - y_t|| of comparators (T, p)."""
+    return float(np.linalg.norm(np.diff(comparators, axis=0), axis=1).sum())
+
+
+def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Return the slope of log value against log size by least squares: values grow as size^slope.
+
+    Raises
+    ------
+    ConfigError : fewer than two sizes, or a number that has no logarithm
+
+    >>> round(growth_exponent([10, 100, 1000], [5, 50, 500]), 6)
+    1.0
+    """
+    x, y = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if x.size < 2 or x.shape != y.shape or min(x.min(), y.min()) <= 0.0:
+        raise ConfigError(
+            f"a growth exponent takes as many values as sizes, two or more, all above 0; got {list(x)} and {list(y)}."
+        )
+    slope, _ = np.polyfit(np.log(x), np.log(y), 1)
+    return float(slope)
+
+
+# Offline optima of quadratic losses, exact: the best point in hindsight, and the best one of every round.
+
+
+def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
+    """Return a point that minimises sum_t f_t over the set and its linear constraints, (p,).
+
+    A linear programme where the losses are linear, in the plane by corners; else one projection. The comparator of the
+    static regret.
+
+    Raises
+    ------
+    ConfigError : lengths differ, the constraints are not linear, or there is no least value
+    """
+    _check(problem, losses)
+    if losses.curvature == 0.0:
+        total = losses.linear.sum(axis=0, keepdims=True)
+        best: Vector = (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, total)[0]
+        return best
+    return nearest_feasible(problem, -losses.linear.mean(axis=0) / (2.0 * losses.curvature))
+
+
+def dynamic_optima(problem: Problem, losses: QuadraticLosses) -> Matrix:
+    """Return for every round a point that minimises f_t over the set and its linear constraints, (T, p).
+
+    In the plane all rounds at once, by sides and corners; elsewhere one linear programme for all, or a projection each.
+    """
+    _check(problem, losses)
+    if losses.curvature == 0.0:
+        return (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, losses.linear)
+    free = -losses.linear / (2.0 * losses.curvature)
+    if _is_flat(problem):
+        return nearest_in_plane(*inequalities(problem), free)
+    return np.array([nearest_feasible(problem, point) for point in free])
+
+
+def static_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) -> float:
+    """Return the regret of points (T, p) against the best fixed point that satisfies the constraints."""
+    return regret(losses, points, static_optimum(problem, losses)[None, :])
+
+
+def dynamic_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) -> float:
+    """Return the regret of points (T, p) against the best feasible point of every round."""
+    return regret(losses, points, dynamic_optima(problem, losses))
+
+
+def _is_flat(problem: Problem) -> bool:
+    """Whether corners tell all of the set: it is bounded, in the plane, and no ball."""
+    return problem.dimension == 2 and not isinstance(problem.region, Ball) and problem.region.bounded
+
+
+def _lowest_corners(problem: Problem, directions: Matrix) -> Matrix:
+    """Return for every direction (T, 2) the corner where it is least."""
+    ends = corners(*inequalities(problem))
+    best: Matrix = ends[(directions @ ends.T).argmin(axis=1)]
+    return best
+
+
+def _check(problem: Problem, losses: QuadraticLosses) -> None:
+    if problem.dimension != losses.dimension:
+        raise ConfigError(
+            f"the losses have {losses.dimension} coordinates, but points of the set have {problem.dimension}."
+        )
+
+
+# Whole runs: points, losses and violations of one problem, or of many at once.
+
+
+@dataclass(frozen=True, eq=False)
+class Traces:
+    """Losses and violations of R runs, by round.
+
+    losses : (R, T), f_t(x_t)
+    violations : (R, T), ||[g(x_t)]_+||
+    """
+
+    losses: Matrix
+    violations: Matrix
+
+    @property
+    def cumulative_losses(self) -> Matrix:
+        """Sums up to every round, (R, T)."""
+        return np.cumsum(self.losses, axis=1)
+
+    @property
+    def cumulative_violations(self) -> Matrix:
+        """Sums up to every round, (R, T): equation (6)."""
+        return np.cumsum(self.violations, axis=1)
+
+
+def play_rounds(
+    method: Method[Any], problem: Problem, losses: Losses, first: Vector | None = None, horizon: int | None = None
+) -> Matrix:
+    """Play all rounds one by one, for losses and constraints of any kind.
+
+    Parameters
+    ----------
+    method, problem, losses : who plays, where, against what
+    first : (p,) x_1, the point of the set nearest to 0 if None
+    horizon : what the method is told; None for the number of losses
+
+    Returns
+    -------
+    points (n_rounds, p)
+    """
+    points = np.empty((losses.n_rounds, problem.dimension))
+    state = method.start(problem, losses.n_rounds if horizon is None else horizon, first)
+    for at in range(losses.n_rounds):
+        points[at] = method.play(state)
+        state = method.learn(state, losses.subgradient(at, points[at]))
+    return points
+
+
+def trace(method: Method[Any], problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Traces:
+    """Run once and keep only losses and violations, (1, T) each."""
+    return run_many(method, [problem], [losses], first, n_threads=1)
+
+
+def run_many(
+    method: Method[Any],
+    problems: Sequence[Problem],
+    losses: Sequence[QuadraticLosses],
+    first: Vector | None = None,
+    n_threads: int = 1,
+) -> Traces:
+    """Run a method on many problems of as many rounds; the same bits for every number of threads.
+
+    Parameters
+    ----------
+    method : the same for all
+    problems, losses : R of each, of T rounds
+    first : (p,) x_1 of all
+    n_threads : int >= 1
+
+    Returns
+    -------
+    Traces, (R, T) each
+
+    Raises
+    ------
+    ConfigError : not as many problems as losses, or losses of different lengths
+    """
+    check_at_least("n_threads", n_threads, 1)
+    lengths = {each.n_rounds for each in losses}
+    if len(problems) != len(losses) or len(lengths) != 1:
+        raise ConfigError(
+            f"{len(problems)} problems, {len(losses)} losses with {sorted(lengths)} rounds: "
+            "give one problem a loss, and losses of one length."
+        )
+    out = np.empty((2, len(problems), lengths.pop()))
+
+    def one(at: int) -> None:
+        points = method.run(problems[at], losses[at], first)
+        rows = problems[at].linear
+        out[0, at] = losses[at].values(points)
+        violations(out[1, at], points, rows.matrix, rows.bounds)
+
+    if n_threads == 1:
+        for at in range(len(problems)):
+            one(at)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:  # compiled runs hold no GIL
+            list(pool.map(one, range(len(problems))))
+    return Traces(out[0], out[1])

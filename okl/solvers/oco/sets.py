@@ -1,0 +1,214 @@
+"""Feasible sets: box, ball and simplex."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.oco import BALL, BOX, SIMPLEX, Region, project
+from okl.foundation.errors import ConfigError
+from okl.foundation.validation import check_at_least, check_positive
+
+Vector = NDArray[np.float64]
+
+
+class ConvexSet(Protocol):
+    """A closed convex set that points can be projected onto."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def bounded(self) -> bool: ...
+
+    @property
+    def diameter(self) -> float: ...
+
+    @property
+    def region(self) -> Region: ...
+
+    def contains(self, point: Vector, tolerance: float = 1e-9) -> bool: ...
+
+    def project(self, point: Vector) -> Vector: ...
+
+    def support(self, direction: Vector) -> float: ...
+
+
+def as_vector(name: str, values: object) -> Vector:
+    """Copy numbers into a vector of float64 that nobody can write to, or raise ConfigError.
+
+    Parameters
+    ----------
+    name : what an error calls them
+    values : (n,) numbers, none of them NaN
+
+    Returns
+    -------
+    (n,) float64, read-only
+    """
+    vector = np.array(values, dtype=np.float64)
+    if vector.ndim != 1 or vector.size == 0 or np.isnan(vector).any():
+        raise ConfigError(f"{name} has the shape {vector.shape}, but it takes a list of at least one number, no NaN.")
+    vector.setflags(write=False)
+    return vector
+
+
+@dataclass(frozen=True, eq=False)
+class _Projecting:
+    """What the three sets share: projection and membership by their region."""
+
+    @property
+    def region(self) -> Region:
+        raise NotImplementedError
+
+    def project(self, point: Vector) -> Vector:
+        """Return the nearest point of the set, (p,)."""
+        nearest = np.array(point, dtype=np.float64)
+        project(nearest, self.region)
+        return nearest
+
+    def contains(self, point: Vector, tolerance: float = 1e-9) -> bool:
+        """Whether the point lies in the set, or within tolerance of it."""
+        return bool(np.linalg.norm(self.project(point) - point) <= tolerance)
+
+
+@dataclass(frozen=True, eq=False)
+class Box(_Projecting):
+    """All points with low <= x <= high.
+
+    Parameters
+    ----------
+    low, high : (p,), low <= high; infinite where there is no bound
+    """
+
+    low: Vector
+    high: Vector
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", as_vector("low", self.low))
+        object.__setattr__(self, "high", as_vector("high", self.high))
+        if self.low.shape != self.high.shape:
+            raise ConfigError(
+                f"low has {self.low.size} numbers and high {self.high.size}: a box takes as many of both."
+            )
+        wrong = np.flatnonzero((self.low > self.high) | (self.low == np.inf) | (self.high == -np.inf))
+        if wrong.size:
+            at = int(wrong[0])
+            raise ConfigError(f"coordinate {at} of the box lies in [{self.low[at]}, {self.high[at]}]: no number does.")
+
+    @property
+    def dimension(self) -> int:
+        """Length of a point."""
+        return int(self.low.size)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every coordinate has both bounds."""
+        return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+
+    @property
+    def diameter(self) -> float:
+        """Largest distance of two points."""
+        return float(np.linalg.norm(self.high - self.low))
+
+    @property
+    def region(self) -> Region:
+        """The set as compiled code takes it."""
+        return Region(BOX, self.low, self.high, 0.0)
+
+    def support(self, direction: Vector) -> float:
+        """Return max of <direction, x> over the set."""
+        far = np.where(direction > 0.0, self.high, np.where(direction < 0.0, self.low, 0.0))
+        return float(direction @ far)
+
+
+@dataclass(frozen=True, eq=False)
+class Ball(_Projecting):
+    """All points within radius of the centre.
+
+    Parameters
+    ----------
+    centre : (p,), finite
+    radius : float > 0
+    """
+
+    centre: Vector
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "centre", as_vector("centre", self.centre))
+        object.__setattr__(self, "radius", check_positive("radius", self.radius))
+        if not np.isfinite(self.centre).all():
+            raise ConfigError("the centre of a ball takes finite numbers.")
+
+    @property
+    def dimension(self) -> int:
+        """Length of a point."""
+        return int(self.centre.size)
+
+    @property
+    def bounded(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def diameter(self) -> float:
+        """Twice the radius."""
+        return 2.0 * self.radius
+
+    @property
+    def region(self) -> Region:
+        """The set as compiled code takes it."""
+        return Region(BALL, self.centre, self.centre, self.radius)
+
+    def support(self, direction: Vector) -> float:
+        """Return max of <direction, x> over the set."""
+        return float(direction @ self.centre + self.radius * np.linalg.norm(direction))
+
+
+@dataclass(frozen=True, eq=False)
+class Simplex(_Projecting):
+    """All points x >= 0 whose coordinates add up to total.
+
+    Parameters
+    ----------
+    size : int >= 1, the length of a point
+    total : float > 0
+    """
+
+    size: int
+    total: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_at_least("size", self.size, 1)
+        object.__setattr__(self, "total", check_positive("total", self.total))
+
+    @property
+    def dimension(self) -> int:
+        """Length of a point."""
+        return self.size
+
+    @property
+    def bounded(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def diameter(self) -> float:
+        """Distance of two corners; 0 of a single point."""
+        return self.total * math.sqrt(2.0) if self.size > 1 else 0.0
+
+    @property
+    def region(self) -> Region:
+        """The set as compiled code takes it."""
+        zeros = np.zeros(self.size)
+        zeros.setflags(write=False)  # as the arrays of the other sets: compiled code is made once for all
+        return Region(SIMPLEX, zeros, zeros, self.total)
+
+    def support(self, direction: Vector) -> float:
+        """Return max of <direction, x> over the set."""
+        return float(self.total * np.max(direction))

@@ -1,0 +1,1 @@
+"""Online learners: one pass, one row at a time."""

@@ -1,0 +1,272 @@
+"""The interface of online learners, their progress counters, passes and slices of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.sgd import (
+    BASELINE_MISTAKES,
+    BASELINE_SQUARED_ERROR,
+    MISTAKES,
+    ROWS,
+    SQUARED_ERROR,
+    SQUARED_GRADIENTS,
+    STEPPED_GRADIENTS,
+    SURROGATE,
+    TARGET,
+    UPDATES,
+)
+from okl.compiled.threads import as_compiled
+from okl.data.dataset import Dataset
+from okl.data.executor import Rows
+from okl.data.order import Order, Window, plan_windows
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision, Task
+
+# How the predictions of an online learner did on the way, each made before its row was learnt.
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Errors of predictions that were made before each row was learnt, and of a predictor that ignores the inputs.
+
+    task : decides which errors are counted
+    rows, updates : rows seen, and how many of them changed the weights
+    mistakes, baseline_mistakes : of the learner, and of the majority class so far (+1 or the first class on a tie)
+    squared_error, baseline_squared_error : sums in squared units of the scaled target, of the learner and of the mean
+        of the targets so far (0 before the first)
+    class_counts : rows of each class, the negative one first; target_sum : sum of scaled targets
+    surrogate, squared_gradients, stepped_gradients : of learners in a ball: sums of c loss(f), ||g||^2 and
+        step ||g||^2, where g is a row's gradient of c loss by the weights and c its class weight
+    violation : under constraints: sum over rows of the length of what they were outside their limits, in their units
+    """
+
+    task: Task
+    rows: int = 0
+    updates: int = 0
+    mistakes: int = 0
+    baseline_mistakes: int = 0
+    squared_error: float = 0.0
+    baseline_squared_error: float = 0.0
+    class_counts: tuple[int, ...] = ()
+    target_sum: float = 0.0
+    surrogate: float = 0.0
+    squared_gradients: float = 0.0
+    stepped_gradients: float = 0.0
+    violation: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """Progressive mistake rate, or mean squared error in scaled target units; NaN before the first row."""
+        return self._mean(self.squared_error if self.task == "regression" else self.mistakes)
+
+    @property
+    def baseline_error(self) -> float:
+        """The same of the majority class or the mean target so far; NaN before the first row."""
+        return self._mean(self.baseline_squared_error if self.task == "regression" else self.baseline_mistakes)
+
+    def plus(self, other: Progress) -> Progress:
+        """Both together, for rows that were learnt apart."""
+        return self._combined(other, 1)
+
+    def since(self, earlier: Progress) -> Progress:
+        """What came after an earlier progress."""
+        return self._combined(earlier, -1)
+
+    def _mean(self, total: float) -> float:
+        return total / self.rows if self.rows else float("nan")
+
+    def _combined(self, other: Progress, sign: int) -> Progress:
+        pairs = zip(self.class_counts, other.class_counts, strict=True)
+        return Progress(
+            task=self.task,
+            rows=self.rows + sign * other.rows,
+            updates=self.updates + sign * other.updates,
+            mistakes=self.mistakes + sign * other.mistakes,
+            baseline_mistakes=self.baseline_mistakes + sign * other.baseline_mistakes,
+            squared_error=self.squared_error + sign * other.squared_error,
+            baseline_squared_error=self.baseline_squared_error + sign * other.baseline_squared_error,
+            class_counts=tuple(mine + sign * theirs for mine, theirs in pairs),
+            target_sum=self.target_sum + sign * other.target_sum,
+            surrogate=self.surrogate + sign * other.surrogate,
+            squared_gradients=self.squared_gradients + sign * other.squared_gradients,
+            stepped_gradients=self.stepped_gradients + sign * other.stepped_gradients,
+            violation=self.violation + sign * other.violation,
+        )
+
+
+def start_progress(task: Task, n_outputs: int) -> Progress:
+    """Nothing seen yet; n_outputs : the number of classes for several classes, otherwise 1."""
+    n_classes = {"binary": 2, "multiclass": n_outputs, "regression": 1}[task]
+    return Progress(task, class_counts=(0,) * n_classes)
+
+
+def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """The counts, sums and class counts that compiled code changes in place; see okl.compiled.sgd."""
+    counts, sums = np.zeros(5, dtype=np.int64), np.zeros(6)
+    counts[[ROWS, MISTAKES, BASELINE_MISTAKES]] = progress.rows, progress.mistakes, progress.baseline_mistakes
+    counts[UPDATES] = progress.updates
+    sums[[SQUARED_ERROR, BASELINE_SQUARED_ERROR]] = progress.squared_error, progress.baseline_squared_error
+    sums[TARGET], sums[SURROGATE] = progress.target_sum, progress.surrogate
+    sums[[SQUARED_GRADIENTS, STEPPED_GRADIENTS]] = progress.squared_gradients, progress.stepped_gradients
+    return counts, sums, np.array(progress.class_counts, dtype=np.int64)
+
+
+def progress_from(
+    task: Task, counts: NDArray[np.int64], sums: NDArray[np.float64], class_counts: NDArray[np.int64]
+) -> Progress:
+    """The value that these arrays hold."""
+    return Progress(
+        task=task,
+        rows=int(counts[ROWS]),
+        updates=int(counts[UPDATES]),
+        mistakes=int(counts[MISTAKES]),
+        baseline_mistakes=int(counts[BASELINE_MISTAKES]),
+        squared_error=float(sums[SQUARED_ERROR]),
+        baseline_squared_error=float(sums[BASELINE_SQUARED_ERROR]),
+        class_counts=tuple(int(count) for count in class_counts),
+        target_sum=float(sums[TARGET]),
+        surrogate=float(sums[SURROGATE]),
+        squared_gradients=float(sums[SQUARED_GRADIENTS]),
+        stepped_gradients=float(sums[STEPPED_GRADIENTS]),
+    )
+
+
+# The face of every learner that sees a row once: predict, suffer, then learn.
+
+
+class Learned(Protocol):
+    """What evolves: a picklable value that no method writes into."""
+
+    @property
+    def progress(self) -> Progress: ...
+
+
+State = TypeVar("State", bound=Learned)
+
+
+class RowLearner(Protocol[State]):
+    """Frozen settings of learning one row at a time, exactly in the order of the rows."""
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def precision(self) -> Precision:
+        """That inputs come in."""
+        ...
+
+    def start(self) -> State:
+        """Nothing learnt yet."""
+        ...
+
+    def learn(self, state: State, rows: Rows, n_threads: int = 1) -> State:
+        """Learn rows in their order; the state that came stays as it is.
+
+        Several calls whose rows end at multiples of 256 give the same bits as one; so does any number of threads.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit; DivergedError : what was learnt is no longer finite
+        """
+        ...
+
+    def predictor(self, state: State) -> Predictor:
+        """What scores rows with what was learnt."""
+        ...
+
+    def chosen(self, state: State) -> dict[str, Any]:
+        """What was chosen while learning (support vectors, rank, leader), each with its reason: for people."""
+        ...
+
+
+class MixableLearner(RowLearner[State], Protocol[State]):
+    """A learner whose states, learnt apart on shards, can be put together again: what the mode mix needs."""
+
+    def fork(self, state: State) -> State:
+        """What a shard starts a round from."""
+        ...
+
+    def join(self, base: State, parts: list[State]) -> State:
+        """One state from what shards learnt from fork(base), in the order given."""
+        ...
+
+
+# How passes over rows are laid out: windows that are read together, and segments of these that a step learns.
+
+SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 262144, 256  # starting threads takes half a millisecond a segment
+
+Segment = tuple[int, slice]
+"""Index of a window, and which of its rows."""
+
+
+def windows_of(data: Dataset, order: Order, n_passes: int, seed: int) -> tuple[Window, ...]:
+    """All passes one after the other, so that reading ahead goes on from one to the next."""
+    shards, n_features = data.split("train"), data.schema.n_features
+    passes = [plan_windows(shards, n_features, order, (seed, index)) for index in range(n_passes)]
+    return tuple(window for windows in passes for window in windows)
+
+
+def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[Segment, ...]:
+    """Windows cut at multiples of a block, so many a pass or so: the same bits, and progress within a window.
+
+    rows : of a pass
+    """
+    wanted = max(1, min(rows // segments, MOST_SEGMENT_ROWS))
+    size = -(-wanted // BLOCK_ROWS) * BLOCK_ROWS
+    return tuple(
+        (index, slice(first, min(first + size, window.rows)))
+        for index, window in enumerate(windows)
+        for first in range(0, window.rows, size)
+    )
+
+
+# Rows and weights of classes as compiled learners take them: they index by what is given and do not look.
+
+
+def checked_rows(
+    rows: Rows, task: Task, n_inputs: int, n_outputs: int, precision: Precision
+) -> tuple[FloatArray, NDArray[np.float64]]:
+    """Inputs (rows, n_inputs), C-contiguous in the precision, and targets (rows,) float64, or DataError.
+
+    Targets are -1 or +1 for two classes, 0 .. n_outputs - 1 for several, any number for regression.
+    """
+    inputs = as_compiled(rows.inputs, precision)
+    if inputs.ndim != 2 or inputs.shape[1] != n_inputs:
+        raise DataError(
+            f"The learner takes inputs of shape (rows, {n_inputs}), but {inputs.shape} came. "
+            "Give it the columns it was made for."
+        )
+    targets = as_compiled(rows.targets, np.float64)
+    if targets.shape != (len(inputs),):
+        raise DataError(f"Targets of shape {targets.shape} came with {len(inputs)} rows; give one target a row.")
+    if task == "binary" and not (np.abs(targets) == 1.0).all():
+        raise DataError(f"Two classes are -1 and +1 in memory, but a target is {targets[np.abs(targets) != 1.0][0]}.")
+    if task == "multiclass":
+        # compiled code uses a target as an index: a wrong one would write into foreign memory
+        wrong = ~((targets >= 0) & (targets < n_outputs) & (targets == np.floor(targets)))
+        if wrong.any():
+            raise DataError(f"Classes are 0 to {n_outputs - 1} in memory, but a target is {targets[wrong][0]}.")
+    return inputs, targets
+
+
+def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_classes: int) -> None:
+    """Refuse weights (n_classes,) that no step can have: a negative one would walk uphill.
+
+    Raises
+    ------
+    ConfigError : a regression has none; another number of weights; one that is negative or not finite
+    """
+    if class_weights is None:
+        return
+    if task == "regression":
+        raise ConfigError("class_weights were given, but a regression has no classes. Leave them out.")
+    if len(class_weights) != n_classes:
+        raise ConfigError(f"{len(class_weights)} class weights were given for {n_classes} classes.")
+    if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
+        raise ConfigError(f"class_weights = {class_weights}, but each takes a finite number of at least 0.")

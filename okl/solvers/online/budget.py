@@ -1,0 +1,646 @@
+"""Kernel learners with a budget of support vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.budget import (
+    ADDED,
+    COUNT,
+    FIRST_FLOAT,
+    LABEL,
+    N_FLOATS,
+    N_INTEGERS,
+    NUMBER,
+    RANDOM,
+    SCALE,
+    BudgetRule,
+    Grown,
+    Growth,
+    Kept,
+    learn_growing,
+    used_width,
+)
+from okl.compiled.fourier import panels_of
+from okl.compiled.kernels import KernelRule, kernel_block
+from okl.compiled.sgd import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
+from okl.compiled.threads import MOST_ROWS, aligned_empty
+from okl.data.executor import Rows
+from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_chunk
+from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.validation import check_at_least, check_choice
+from okl.kernels import Kernel
+from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
+
+# What one way of keeping a budget of support vectors tells the learner that runs it.
+
+
+@dataclass(frozen=True)
+class BudgetStrategy:
+    """Base of all strategies: frozen numbers, and the compiled functions that use them.
+
+    A strategy is a subclass with numbers as fields, in a file of its own, and a driver in okl/compiled.
+
+    name : as tables and options have it; tasks : that it is defined for
+    least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
+    count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
+    """
+
+    name: ClassVar[str]
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
+    least_budget: ClassVar[int] = 1
+    spare_slots: ClassVar[int] = 0
+    count_rows: ClassVar[int] = 0
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """What the compiled driver finds in rule.parameters, in the order that it says."""
+        raise NotImplementedError
+
+    def check_kernel(self, kernel: KernelRule) -> None:
+        """Raise ConfigError for a kernel that the strategy cannot take; none unless overridden."""
+
+    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
+        """First values of floats from FIRST_FLOAT on; none unless overridden."""
+        return ()
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """Shape of memory, whose columns, and perhaps rows, are those of supports; none unless overridden."""
+        return (0, 0)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        raise NotImplementedError
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute memory from the supports, after supports of several shards were put together; kept changes."""
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Bring supports down to the budget as the strategy does it row by row; kept changes in place."""
+        raise NotImplementedError
+
+
+# What evolves while a learner with a budget sees rows one by one: support vectors, coefficients, and the errors.
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetState:
+    """A value that no method writes into; the arrays are those of okl.compiled.budget.Kept.
+
+    supports : (n_inputs, capacity), one column a support, zeros beyond n_supports
+    coefficients : (n_outputs, capacity), before the scale
+    marks : (2, capacity) int64, label and number of each support
+    memory : float64, a matrix of the strategy's own; integers, floats : counters, scale and the strategy's own numbers
+    progress : how the predictions did
+    """
+
+    supports: FloatArray
+    coefficients: FloatArray
+    marks: NDArray[np.int64]
+    memory: NDArray[np.float64]
+    integers: NDArray[np.int64]
+    floats: NDArray[np.float64]
+    progress: Progress
+
+    @property
+    def n_supports(self) -> int:
+        """Support vectors in use."""
+        return int(self.integers[COUNT])
+
+    @property
+    def scaled_coefficients(self) -> FloatArray:
+        """Coefficients of the supports in use, (n_outputs, n_supports), float64: f = sum_s a_s k(s, x)."""
+        scaled: FloatArray = self.floats[SCALE] * self.coefficients[:, : self.n_supports].astype(np.float64)
+        return scaled
+
+    @property
+    def rows(self) -> FloatArray:
+        """The supports in use as rows, (n_supports, n_inputs), C-contiguous."""
+        return np.ascontiguousarray(self.supports[:, : self.n_supports].T)
+
+
+def capacity_of(n_supports: int) -> int:
+    """Columns to keep for so many supports: kernel rows run over whole vectors."""
+    return int(used_width(max(1, n_supports)))
+
+
+def empty_state(
+    shape: tuple[int, int, int],
+    memory_shape: tuple[int, int],
+    own_floats: tuple[float, ...],
+    task: Task,
+    precision: Precision,
+    seed: int,
+) -> BudgetState:
+    """No supports yet.
+
+    shape : n_inputs, n_outputs, capacity; own_floats : first values of the strategy's own numbers
+    """
+    n_inputs, n_outputs, capacity = shape
+    integers, floats = np.zeros(N_INTEGERS, dtype=np.int64), np.zeros(N_FLOATS)
+    # seeds far apart in the counter: streams of two of them do not meet
+    integers[RANDOM] = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    floats[SCALE] = 1.0
+    floats[SCALE + 1 : SCALE + 1 + len(own_floats)] = own_floats
+    return BudgetState(
+        supports=_zeros((n_inputs, capacity), precision),
+        coefficients=_zeros((n_outputs, capacity), precision),
+        marks=np.zeros((2, capacity), dtype=np.int64),
+        memory=np.zeros(memory_shape),
+        integers=integers,
+        floats=floats,
+        progress=start_progress(task, n_outputs),
+    )
+
+
+def kept_from(state: BudgetState) -> Kept:
+    """Copies of everything that learning writes into, and buffers."""
+    n_inputs, capacity = state.supports.shape
+    precision = state.supports.dtype
+    counts, sums, class_counts = progress_arrays(state.progress)
+    return Kept(
+        supports=_copy(state.supports),
+        coefficients=_copy(state.coefficients),
+        marks=state.marks.copy(),
+        memory=state.memory.copy(),
+        integers=state.integers.copy(),
+        floats=state.floats.copy(),
+        counts=counts,
+        sums=sums,
+        class_counts=class_counts,
+        row=_zeros((1, capacity), precision)[0],
+        spare=_zeros((1, capacity), precision)[0],
+        column=_zeros((1, n_inputs), precision)[0],
+        scores=np.zeros(len(state.coefficients), dtype=precision),
+    )
+
+
+def state_from(kept: Kept, task: Task) -> BudgetState:
+    """The value that kept, which is not written into any more, has become."""
+    progress = progress_from(task, kept.counts, kept.sums, kept.class_counts)
+    return BudgetState(kept.supports, kept.coefficients, kept.marks, kept.memory, kept.integers, kept.floats, progress)
+
+
+def _zeros(shape: tuple[int, int], precision: object) -> FloatArray:
+    array = aligned_empty(shape, precision)
+    array[...] = 0
+    return array
+
+
+def _copy(array: FloatArray) -> FloatArray:
+    copy = aligned_empty((array.shape[0], array.shape[1]), array.dtype)
+    copy[...] = array
+    return copy
+
+
+# Put together what shards learnt apart: the union of their supports, then the strategy's own reduction.
+
+
+def join_states(
+    strategy: BudgetStrategy,
+    rule: BudgetRule,
+    base: BudgetState,
+    parts: list[BudgetState],
+    empty: Callable[[int], BudgetState],
+) -> BudgetState:
+    """One state from what shards learnt from base, in the order given: the same for any number of workers.
+
+    f is the mean of the shards' functions, weighted by the rows that each learnt: supports that several shards kept
+    from base are one support, the others are united. Then the strategy reduces them to the budget, older ones first
+    where age counts; supports of one age are ordered by shard. The strategy's own numbers are weighted means.
+
+    empty : makes a state for so many supports
+
+    Source: the mean of functions is parameter mixing, McDonald, Hall & Mann, NAACL 2010, Figure 3.
+    """
+    grown = [part.progress.since(base.progress) for part in parts]
+    rows = sum(progress.rows for progress in grown)
+    if rows == 0:
+        return base
+    # never smaller than the budget: learning goes on in it
+    united = _union(base, parts, [progress.rows / rows for progress in grown], lambda n: empty(max(n, rule.budget)))
+    if strategy.count_rows > 0:
+        united.memory[: strategy.count_rows] = _united_counts(united, base, parts, strategy.count_rows)
+    progress = base.progress
+    for growth in grown:
+        progress = progress.plus(growth)
+    kept = kept_from(replace(united, progress=progress))
+    strategy.remember(kept, rule)
+    strategy.reduce(kept, rule)
+    return _trimmed(state_from(kept, base.progress.task), empty(rule.budget))
+
+
+def _union(
+    base: BudgetState, parts: list[BudgetState], weights: list[float], empty: Callable[[int], BudgetState]
+) -> BudgetState:
+    """All supports of all parts, oldest first, with weighted coefficients and numbers."""
+    slots_of_parts = _slots(base, parts)
+    n_supports = 1 + max((max(slots) for slots in slots_of_parts if slots), default=-1)
+    united = empty(n_supports)
+    coefficients = np.zeros((len(united.coefficients), n_supports))
+    for slots, part, weight in zip(slots_of_parts, parts, weights, strict=True):
+        coefficients[:, slots] += weight * part.scaled_coefficients
+        united.supports[:, slots] = part.supports[:, : part.n_supports]
+        united.marks[LABEL, slots] = part.marks[LABEL, : part.n_supports]
+    united.coefficients[:, :n_supports] = coefficients
+    united.marks[NUMBER, :n_supports] = np.arange(n_supports)
+    united.integers[:] = base.integers
+    united.integers[[COUNT, ADDED]] = n_supports
+    united.integers[RANDOM] += sum(int(part.integers[RANDOM] - base.integers[RANDOM]) for part in parts)
+    united.floats[FIRST_FLOAT:] = np.average([part.floats[FIRST_FLOAT:] for part in parts], axis=0, weights=weights)
+    united.floats[SCALE] = 1.0
+    return united
+
+
+def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
+    """Where the supports of each part stand in the union, oldest first: those of base are the same in all parts."""
+    first_new = int(base.integers[ADDED])
+    # what identifies a support: its number and, if it is new, its shard
+    keys_of_parts = [
+        [(number, -1 if number < first_new else shard) for number in part.marks[NUMBER, : part.n_supports].tolist()]
+        for shard, part in enumerate(parts)
+    ]
+    places = {key: place for place, key in enumerate(sorted({key for keys in keys_of_parts for key in keys}))}
+    return [[places[key] for key in keys] for keys in keys_of_parts]
+
+
+def _united_counts(
+    united: BudgetState, base: BudgetState, parts: list[BudgetState], n_rows: int
+) -> NDArray[np.float64]:
+    """Counts of all supports of the union, (n_rows, capacity), that sum to base's and what each part added.
+
+    What base had may be in several new supports, one a shard: then all counts shrink alike, but never below the
+    largest sum of a part, as every shard forgets rows of base by itself.
+    """
+    counts = np.zeros((n_rows, united.supports.shape[1]))
+    for slots, part in zip(_slots(base, parts), parts, strict=True):
+        counts[:, slots] = part.memory[:n_rows, : part.n_supports]
+    before = base.memory[:n_rows].sum(axis=1)
+    sums = np.stack([part.memory[:n_rows].sum(axis=1) for part in parts])
+    wanted = np.maximum(sums.max(axis=0), before + (sums - before).sum(axis=0))
+    there = counts.sum(axis=1)
+    shrinking = np.minimum(1.0, np.divide(wanted, there, out=np.ones(n_rows), where=there > 0.0))
+    return np.asarray(shrinking[:, None] * counts)
+
+
+def _trimmed(state: BudgetState, small: BudgetState) -> BudgetState:
+    """The same supports in arrays of the usual capacity."""
+    capacity = small.supports.shape[1]
+    rows, columns = small.memory.shape
+    return replace(
+        state,
+        supports=np.ascontiguousarray(state.supports[:, :capacity]),
+        coefficients=np.ascontiguousarray(state.coefficients[:, :capacity]),
+        marks=np.ascontiguousarray(state.marks[:, :capacity]),
+        memory=np.ascontiguousarray(state.memory[:rows, :columns]),
+    )
+
+
+# The learner of all strategies with a budget: predict, suffer, learn, one row after the other, on support vectors.
+
+LOSS_CODES: dict[Task, int] = {
+    "binary": HINGE,
+    "multiclass": MULTICLASS_HINGE,
+    "regression": THRESHOLDED_HALF_SQUARED,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetLearner:
+    """Settings of learning row by row with at most `budget` support vectors: f = sum_s a_s k(s, x).
+
+    A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows that each
+    shard learnt, and the strategy's own reduction down to the budget.
+
+    Parameters
+    ----------
+    kernel : with a rule for compiled code; strategy : what is learnt from a row, and what makes room
+    task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
+    budget : most support vectors, >= 1; epsilon : threshold of a regression, in units of the scaled target
+    precision : of supports and coefficients; seed : of what the strategy draws
+
+    Raises
+    ------
+    ConfigError : a size is out of range, the kernel has no rule, or the strategy is for other kernels or tasks
+    """
+
+    kernel: Kernel
+    strategy: BudgetStrategy
+    task: Task
+    n_inputs: int
+    budget: int
+    n_outputs: int = 1
+    epsilon: float = 0.1
+    precision: Precision = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_sizes(self.task, self.n_inputs, self.n_outputs, self.epsilon)
+        check_at_least("budget", self.budget, self.strategy.least_budget)
+        self.strategy.check_kernel(rule_of(self.kernel))
+        if self.task not in self.strategy.tasks:
+            raise ConfigError(
+                f"{self.strategy.name} is not defined for a {self.task} task, but for {', '.join(self.strategy.tasks)}."
+            )
+
+    def start(self) -> BudgetState:
+        """No supports, before any row."""
+        return self._empty(self.budget)
+
+    def learn(self, state: BudgetState, rows: Rows, n_threads: int = 1) -> BudgetState:
+        """Learn rows in their order; the state that came stays as it is.
+
+        One row depends on the one before: one thread learns. Any split of the rows into calls gives the same bits.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit; DivergedError : coefficients are no longer finite
+        """
+        inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
+        self._check_state(state)
+        kept = kept_from(state)
+        self.strategy.learn(kept, inputs, targets, self.rule)
+        after = state_from(kept, self.task)
+        check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)
+        return after
+
+    def predictor(self, state: BudgetState) -> KernelExpansion:
+        """The expansion in the supports."""
+        return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
+
+    def chosen(self, state: BudgetState) -> dict[str, Any]:
+        """How many support vectors there are."""
+        return {"support_vectors": state.n_supports}
+
+    def fork(self, state: BudgetState) -> BudgetState:
+        """A shard starts from the state itself."""
+        return state
+
+    def join(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
+        """The union of the shards' supports, brought down to the budget by the strategy; see `join_states`."""
+        return join_states(self.strategy, self.rule, base, parts, self._empty)
+
+    @property
+    def rule(self) -> BudgetRule:
+        """The settings as compiled code takes them."""
+        parameters = np.array(self.strategy.parameters, dtype=np.float64)
+        return BudgetRule(
+            rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget), parameters
+        )
+
+    def _check_state(self, state: BudgetState) -> None:
+        """Compiled code writes where the budget says and does not look."""
+        wanted = self.start().supports.shape
+        if state.supports.shape != wanted or len(state.coefficients) != self.n_outputs:
+            raise ConfigError(
+                f"A state of {len(state.coefficients)} outputs and supports of shape {state.supports.shape} came to a "
+                f"learner of {self.n_outputs} and {wanted}. Use the state that this learner started."
+            )
+
+    def _empty(self, n_supports: int) -> BudgetState:
+        capacity = capacity_of(n_supports + self.strategy.spare_slots)
+        shape = (self.n_inputs, self.n_outputs, capacity)
+        memory_shape = self.strategy.memory_shape(self.n_outputs, capacity)
+        own_floats = self.strategy.own_floats(self.task, self.epsilon)
+        return empty_state(shape, memory_shape, own_floats, self.task, self.precision, self.seed)
+
+
+def rule_of(kernel: Kernel) -> KernelRule:
+    """The kernel's rule for compiled code, or ConfigError for one that has none."""
+    if kernel.rule is None:
+        raise ConfigError(
+            f"The kernel {kernel.name!r} is a function of your own, but learners with support vectors take kernels "
+            "that compiled code knows. Use NOGD, which takes any positive definite kernel, or another kernel."
+        )
+    return kernel.rule
+
+
+def check_sizes(task: Task, n_inputs: int, n_outputs: int, epsilon: float) -> None:
+    """Raise ConfigError unless the sizes fit the task."""
+    check_choice("task", task, LOSS_CODES)
+    check_at_least("n_inputs", n_inputs, 1)
+    check_at_least("n_outputs", n_outputs, 2 if task == "multiclass" else 1)
+    if task != "multiclass" and n_outputs != 1:
+        raise ConfigError(f"n_outputs = {n_outputs}, but a {task} task takes one output.")
+    if not (np.isfinite(epsilon) and epsilon >= 0):
+        raise ConfigError(f"epsilon = {epsilon!r}, but it takes a finite number of at least 0.")
+
+
+def check_budget(budget: int, n_rows: int) -> None:
+    """Raise ConfigError if the budget is larger than the rows to learn: it would never be met."""
+    if budget > n_rows:
+        raise ConfigError(
+            f"budget = {budget:,}, but there are {n_rows:,} rows to learn from, so that it can never be full. Use a "
+            "budget of at most the rows, or a learner without a budget: perceptron or ogd."
+        )
+
+
+def check_finite(strategy: object, first: int, last: int, coefficients: FloatArray, error: float) -> None:
+    """Raise DivergedError unless coefficients and errors are finite; rows first to last - 1 were learnt."""
+    if not (np.isfinite(coefficients).all() and (np.isfinite(error) or last == 0)):
+        raise DivergedError(
+            f"Rows {first:,} to {last - 1:,}: coefficients or scores are no longer finite with {strategy}. Use a "
+            "smaller step_size, or a kernel with smaller values."
+        )
+
+
+# Kernel learners without a budget: every row that is learnt becomes a support vector and stays one.
+
+
+class GrowingStrategy(Protocol):
+    """How a row is learnt when nothing has to make room."""
+
+    @property
+    def name(self) -> str: ...
+
+    def growth(self, code: int, epsilon: float) -> Growth:
+        """As compiled code takes it, for the code of a loss."""
+        ...
+
+    def first_margin(self, task: Task, epsilon: float) -> float:
+        """NORMA's margin before any row; 0 for others."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingState:
+    """A value that no method writes into.
+
+    supports : (n_supports, n_inputs), in the order they came; coefficients : (n_outputs, n_supports)
+    margin : NORMA's; progress : how the predictions did
+    """
+
+    supports: FloatArray
+    coefficients: FloatArray
+    margin: float
+    progress: Progress
+
+    @property
+    def n_supports(self) -> int:
+        """Support vectors so far."""
+        return len(self.supports)
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingLearner:
+    """Settings of learning row by row with every support kept: f = sum_s a_s k(s, x); memory grows with the updates.
+
+    A MixableLearner: shards are joined by the union of their supports, coefficients weighted by the rows learnt.
+
+    Parameters
+    ----------
+    kernel : with a rule for compiled code; strategy : what is learnt from a row
+    task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
+    epsilon : threshold of a regression, in units of the scaled target
+    precision : of supports and coefficients
+
+    Raises
+    ------
+    ConfigError : a size is out of range, or the kernel has no rule
+    """
+
+    kernel: Kernel
+    strategy: GrowingStrategy
+    task: Task
+    n_inputs: int
+    n_outputs: int = 1
+    epsilon: float = 0.1
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        check_sizes(self.task, self.n_inputs, self.n_outputs, self.epsilon)
+        rule_of(self.kernel)
+
+    def start(self) -> GrowingState:
+        """No supports, before any row."""
+        return GrowingState(
+            np.zeros((0, self.n_inputs), dtype=self.precision),
+            np.zeros((self.n_outputs, 0), dtype=self.precision),
+            self.strategy.first_margin(self.task, self.epsilon),
+            start_progress(self.task, self.n_outputs),
+        )
+
+    def learn(self, state: GrowingState, rows: Rows, n_threads: int = 1) -> GrowingState:
+        """Learn rows in their order; the state that came stays as it is.
+
+        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit; DivergedError : coefficients are no longer finite
+        """
+        inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
+        growing = _Growing(self, state)
+        for first in range(0, len(inputs), MOST_ROWS):
+            growing.learn_block(inputs[first : first + MOST_ROWS], targets[first : first + MOST_ROWS])
+        after = growing.state()
+        check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)
+        return after
+
+    def predictor(self, state: GrowingState) -> KernelExpansion:
+        """The expansion in all supports."""
+        return KernelExpansion(self.kernel, state.supports, state.coefficients)
+
+    def chosen(self, state: GrowingState) -> dict[str, Any]:
+        """How many support vectors there are."""
+        return {"support_vectors": state.n_supports}
+
+    def fork(self, state: GrowingState) -> GrowingState:
+        """A shard starts from the state itself."""
+        return state
+
+    def join(self, base: GrowingState, parts: list[GrowingState]) -> GrowingState:
+        """The mean of the shards' functions, weighted by rows: base's supports, then new ones in shard order.
+
+        Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (parameter mixing).
+        """
+        grown = [part.progress.since(base.progress) for part in parts]
+        rows = sum(progress.rows for progress in grown)
+        if rows == 0:
+            return base
+        weights, n_old = [progress.rows / rows for progress in grown], base.n_supports
+        old = sum(
+            weight * part.coefficients[:, :n_old].astype(float) for weight, part in zip(weights, parts, strict=True)
+        )
+        new = [weight * part.coefficients[:, n_old:].astype(float) for weight, part in zip(weights, parts, strict=True)]
+        progress = base.progress
+        for growth in grown:
+            progress = progress.plus(growth)
+        return GrowingState(
+            np.concatenate([base.supports, *(part.supports[n_old:] for part in parts)]),
+            np.concatenate([old, *new], axis=1).astype(self.precision),
+            float(np.average([part.margin for part in parts], weights=weights)),
+            progress,
+        )
+
+
+class _Growing:
+    """A state while it grows: supports in packed chunks, and those after the last full chunk."""
+
+    def __init__(self, learner: GrowingLearner, state: GrowingState) -> None:
+        self._kernel = rule_of(learner.kernel)
+        self._growth = learner.strategy.growth(LOSS_CODES[learner.task], learner.epsilon)
+        self._task = learner.task
+        self._rows = [state.supports]
+        self._chunks: list[tuple[FloatArray, FloatArray]] = []
+        self._rest, self._rest_coefficients = state.supports, state.coefficients.copy()
+        self._margin = state.margin
+        self._counts, self._sums, self._class_counts = progress_arrays(state.progress)
+        self._buffer = aligned_empty((MOST_ROWS, CHUNK), state.supports.dtype)
+        self._pack()
+
+    def learn_block(self, inputs: FloatArray, targets: NDArray[np.float64]) -> None:
+        """Learn at most 256 rows."""
+        n_outputs, dtype = len(self._rest_coefficients), inputs.dtype
+        chunks = self._chunks
+        if len(self._rest):
+            chunks = [*chunks, pack_chunk(self._rest, self._rest_coefficients)]
+        known = (
+            kernel_sums(inputs, chunks, self._kernel, self._buffer) if chunks else np.zeros((len(inputs), n_outputs))
+        )
+        among = np.empty((len(inputs), len(inputs)), dtype=dtype)
+        kernel_block(among, inputs, panels_of(inputs.T), self._kernel)
+        floats = np.array([1.0, self._margin])
+        grown = Grown(
+            np.zeros((n_outputs, len(inputs))),
+            floats,
+            self._counts,
+            self._sums,
+            self._class_counts,
+            np.zeros(n_outputs),
+        )
+        learn_growing(grown, known, among, targets, self._growth)
+        self._margin = float(floats[1])
+        self._scale(floats[0])
+        added = grown.coefficients.any(axis=0)
+        self._rows.append(inputs[added])
+        self._rest = np.concatenate([self._rest, inputs[added]])
+        with np.errstate(over="ignore", invalid="ignore"):  # told by check_finite, in a sentence
+            new = (floats[0] * grown.coefficients[:, added]).astype(dtype)
+        self._rest_coefficients = np.concatenate([self._rest_coefficients, new], axis=1)
+        self._pack()
+
+    def state(self) -> GrowingState:
+        """The value that it has become."""
+        coefficients = [*(coefficients for _, coefficients in self._chunks), self._rest_coefficients]
+        progress = progress_from(self._task, self._counts, self._sums, self._class_counts)
+        return GrowingState(np.concatenate(self._rows), np.concatenate(coefficients, axis=1), self._margin, progress)
+
+    def _scale(self, factor: float) -> None:
+        """Take the scale of a block into the coefficients before it."""
+        if factor != 1.0:
+            for _, coefficients in self._chunks:
+                coefficients *= coefficients.dtype.type(factor)
+            self._rest_coefficients *= self._rest_coefficients.dtype.type(factor)
+
+    def _pack(self) -> None:
+        """Pack full chunks: once, not for every block."""
+        while len(self._rest) >= CHUNK:
+            self._chunks.append(pack_chunk(self._rest[:CHUNK], self._rest_coefficients[:, :CHUNK].copy()))
+            self._rest, self._rest_coefficients = self._rest[CHUNK:], self._rest_coefficients[:, CHUNK:]

@@ -1,0 +1,324 @@
+"""The linear learner under long-term constraints (Algorithm 1 of Yi et al.)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.constrained import Watched, learn_constrained_block, learn_constrained_fourier, room_for
+from okl.compiled.threads import borrowed_block
+from okl.data.executor import Rows
+from okl.features.base import FeatureMap
+from okl.features.fourier import FourierFeatures
+from okl.features.predictors import LinearPredictor
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
+from okl.foundation.validation import check_positive
+from okl.losses import Loss
+from okl.solvers.online.constraints import (
+    Columns,
+    Constraint,
+    LinearLimits,
+    RowSums,
+    Weighings,
+    estimate_rows,
+    limits_of,
+    rows_from,
+    sums_of,
+)
+from okl.solvers.online.factory import Mode, Settled, Situation, check_loss, race_step_sizes
+from okl.solvers.online.linear import (
+    LinearLearner,
+    Turns,
+    Weights,
+    average_weights,
+    in_turns,
+    learn_mapped,
+    learnt_from,
+    weights_from,
+)
+from okl.solvers.online.maps import MapChoice
+
+# What evolves while rows are learnt under constraints: weights, and how far limits were overstepped on the way.
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedWeights(Weights):
+    """Weights, and the queues of Algorithm 1; never written into.
+
+    queues : (2, m) float64, of lower and upper limits
+    exceeded : (m + 1,), as in okl.compiled.constrained.Watched
+    """
+
+    queues: NDArray[np.float64]
+    exceeded: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, weights: Weights, queues: NDArray[np.float64], exceeded: NDArray[np.float64]) -> ConstrainedWeights:
+        """Weights, with what was exceeded counted in their progress."""
+        values = {field.name: getattr(weights, field.name) for field in fields(Weights)}
+        values["progress"] = replace(weights.progress, violation=float(exceeded[-1]))
+        return cls(**values, queues=queues, exceeded=exceeded)
+
+
+def watched_from(weights: ConstrainedWeights) -> Watched:
+    """Copies of all that learning writes into, beside the weights."""
+    return Watched(weights.queues.copy(), np.zeros(len(weights.exceeded) - 1), weights.exceeded.copy())
+
+
+def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
+    """Average by rows what shards learnt from the same weights, queues among it; what was exceeded adds up.
+
+    Weights within convex limits average to weights within them.
+    """
+    average = average_weights(base, list(parts))
+    grown = [part.progress.rows - base.progress.rows for part in parts]
+    if not sum(grown):
+        return base
+    queues, exceeded = np.zeros_like(base.queues), base.exceeded.copy()
+    for part, rows in zip(parts, grown, strict=True):
+        queues += rows / sum(grown) * part.queues
+        exceeded += part.exceeded - base.exceeded
+    return ConstrainedWeights.of(average, queues, exceeded)
+
+
+# The linear learner under constraints: Algorithm 1 of Yi et al. in a ball, row after row, in any feature map.
+
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedLearner(LinearLearner):
+    """Settings of learning row by row, two classes, within limits in the long run.
+
+    w_(t+1) = argmin over the ball of alpha_t <grad, w> + alpha_t gamma_(t+1) <q-hat, [g(w)]_+> + ||w - w_t||^2, with
+    alpha_t = 2 step_t, gamma_t = gamma_0 / sqrt(alpha_t) and g the rows of the limits at length 1. gamma_0 =
+    1 / (sqrt(2) G), where G bounds the gradients of the loss, whose features have length 1, and of g.
+
+    What predicts is the nearest of the (averaged) weights that is within all limits: the limits hold for it to the
+    last, whatever they were overstepped by on the way.
+
+    Parameters
+    ----------
+    feature_map, loss, step_size, class_weights, average, decaying : as in LinearLearner
+    limits : of linear quantities, with the radius of the ball
+    fixed : whether the rows of the limits stay; rows that are refreshed leave no theorem to claim
+    given_gain : gamma_0, None for the largest that the theorems allow; above it no theorem is claimed either
+
+    Raises
+    ------
+    ConfigError : what LinearLearner refuses, no limits, or a gamma_0 that is not above 0
+
+    Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay).
+    """
+
+    limits: LinearLimits | None = None
+    fixed: bool = True
+    given_gain: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.limits is None:
+            raise ConfigError("A learner under constraints takes limits. Give some, or use LinearLearner.")
+        if self.given_gain is not None:
+            check_positive("constraint_gain", self.given_gain)
+        object.__setattr__(self, "radius", check_positive("radius", self.limits.radius))
+        super().__post_init__()
+
+    @property
+    def kept(self) -> LinearLimits:
+        """The limits."""
+        assert self.limits is not None
+        return self.limits
+
+    @property
+    def gain(self) -> float:
+        """gamma_0."""
+        return self.largest_gain if self.given_gain is None else self.given_gain
+
+    @property
+    def covered(self) -> bool:
+        """Whether the theorems are about these settings: the rows stay, and gamma_0 is within its range."""
+        return self.fixed and self.gain <= self.largest_gain * (1.0 + ROUNDING)
+
+    @property
+    def largest_gain(self) -> float:
+        """1 / (sqrt(2) G), up to which the theorems allow gamma_0.
+
+        A limit of two sides counts once in G: what is outside of one side is inside of the other.
+        """
+        return 1.0 / (math.sqrt(2.0) * max(*(self.class_weights or (1.0, 1.0)), self.kept.steepness))
+
+    def start(self) -> ConstrainedWeights:
+        """Weights of zero, before any row."""
+        count = len(self.kept.low)
+        return ConstrainedWeights.of(super().start(), np.zeros((2, count)), np.zeros(count + 1))
+
+    def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> ConstrainedWeights:
+        """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
+        assert isinstance(weights, ConstrainedWeights)
+        inputs, targets = self._checked(weights.last, rows)
+        learnt, watched, found = learnt_from(weights), watched_from(weights), room_for(len(self.kept.low))
+        rule, limits = self.rule, self.kept.compiled(self.precision, self.gain)
+
+        def fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
+            with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+                parts = (learnt, watched, found, turns, block, inputs, targets)
+                learn_constrained_fourier(*parts, fourier.waves, rule, limits, thread, n_threads)
+
+        def other(turns: Turns, thread: int, n_threads: int) -> None:
+            learn_mapped(
+                self.feature_map,
+                inputs,
+                turns,
+                thread,
+                n_threads,
+                lambda block, part: learn_constrained_block(learnt, watched, found, block, targets[part], rule, limits),
+            )
+
+        in_turns(self.feature_map, len(inputs), n_threads, fused, other)
+        after = weights_from(learnt, self.loss.task)
+        self._check_finite(weights, after)
+        return ConstrainedWeights.of(after, watched.queues, watched.exceeded)
+
+    def predictor(self, weights: Weights) -> LinearPredictor:
+        """The map with the nearest weights within the limits to the averaged ones, or to the last ones."""
+        nearest = self.kept.nearest(self.raw(weights)[0])
+        return LinearPredictor(self.feature_map, nearest[None, :].astype(self.precision))
+
+    def raw(self, weights: Weights) -> FloatArray:
+        """The averaged weights, or the last ones, (1, n_columns), as they were learnt."""
+        return weights.averaged if self.average else weights.last
+
+    def chosen(self, weights: Weights) -> dict[str, Any]:
+        """What the limits were overstepped by, and how far the weights that predict are from what was learnt."""
+        raw = self.raw(weights)[0]
+        return {
+            "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),
+            "violation_as_learnt": float(np.linalg.norm(self.kept.excess(raw))),
+            "moved_within_limits": float(np.linalg.norm(self.kept.nearest(raw) - raw)),
+        }
+
+    def join(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
+        """The average, by rows, of what shards learnt from fork(base)."""
+        assert isinstance(base, ConstrainedWeights)
+        return average_constrained(base, parts)
+
+    def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
+        """The same settings with other rows, as more data tell them: from here on no theorem is claimed."""
+        return replace(self, limits=limits, fixed=False)
+
+
+# How a learner under constraints is settled: the map from a sample, the rows of constraints from all training rows.
+
+
+def step_of_radius(radius: float) -> float:
+    """Step 1 of those that decay: radius / sqrt(2).
+
+    Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta sqrt(T) at most, for gradients of length 1; of weights
+    a radius apart that is least here.
+
+    Source: Zinkevich, ICML 2003, Theorem 1 and its proof.
+    """
+    return radius / math.sqrt(2)
+
+
+@dataclass(frozen=True)
+class ConstrainedRecipe:
+    """Algorithm 1 of Yi et al. in a ball, within limits of what is linear in the weights.
+
+    Parameters
+    ----------
+    maps : the feature map to draw; loss : hinge or logistic
+    constraints : at least one; radius : of the ball; margin : as in LinearLimits
+    gain : gamma_0, as in ConstrainedLearner
+    race : whether step_size None is chosen by a race on the sample, without limits; a constant one
+    step_size : otherwise None for the one that regret is proved for, radius / sqrt(2 t); a number as in LinearRecipe
+    class_weights, average, decaying : as in LinearRecipe
+
+    Source: Yi et al., ICML 2021, Algorithm 1; alpha_t = 2 step_t.
+    """
+
+    maps: MapChoice
+    loss: Loss
+    constraints: tuple[Constraint, ...]
+    radius: float
+    step_size: float | None = None
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    decaying: bool = False
+    margin: float = 0.0
+    gain: float | None = None
+    name: str = "fogd"
+    race: bool = False
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Limits are kept row after row, or by shards whose weights are averaged."""
+        return ("stream", "mix")
+
+    def settle(self, situation: Situation) -> Settled:
+        """Draw the map, add the rows of the constraints up over all training rows, and settle the step size.
+
+        Raises
+        ------
+        ConfigError : a group without rows, limits that no weights keep to; DataError : a column that does not fit
+        """
+        schema, sample = situation.schema, situation.sample
+        check_loss(self.loss, schema)
+        feature_map, chosen = self.maps.draw(schema, sample.inputs, situation.seed, situation.precision)
+        rows, sums = self._estimated(situation, feature_map)
+        limits = limits_of(self.constraints, rows, self.radius, self.margin)
+        decaying = self.decaying or (self.step_size is None and not self.race)
+        step_size, why = (
+            (self.step_size, "as given") if self.step_size else (step_of_radius(self.radius), "of the radius")
+        )
+        if self.step_size is None and self.race:
+            free = LinearLearner(feature_map, self.loss, 1.0, 1, self.class_weights, self.average)
+            step_size, why = race_step_sizes(free, sample, adaptive=False)
+        why += ", over the square root of the rows seen" if decaying else ""
+        learner = ConstrainedLearner(
+            feature_map,
+            self.loss,
+            step_size,
+            class_weights=self.class_weights,
+            average=self.average,
+            decaying=decaying,
+            limits=limits,
+            given_gain=self.gain,
+        )
+        chosen = chosen | {
+            "step_size": step_size,
+            "step_size_reason": why,
+            "radius": self.radius,
+            "constraint_gain": learner.gain,
+            "constraint_gain_reason": "the largest that the theorems allow" if self.gain is None else "as given",
+            "constraint_rows": int(sums.counts[0]),
+            "constraint_rows_reason": "all training rows, in one pass",
+            "constraint_margin": float(limits.margins.max()),
+            "constraint_margin_reason": "as given, and what rounding takes" if self.margin else "what rounding takes",
+        }
+        return Settled(learner, chosen)
+
+    def _estimated(self, situation: Situation, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+        if situation.data is None or situation.execution is None:
+            raise ConfigError("Constraints of columns are about a data set, but rows came without one.")
+        return estimate_rows(situation.data, self.constraints, feature_map, situation.execution)
+
+
+@dataclass(frozen=True, eq=False)
+class RecipeInMemory(ConstrainedRecipe):
+    """The same for rows in memory: inputs (rows, n_inputs), and the columns that constraints look at beside them."""
+
+    inputs: FloatArray | None = None
+    columns: Columns | None = None
+
+    def _estimated(self, situation: Situation, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+        assert self.inputs is not None
+        assert self.columns is not None
+        weighings = Weighings(self.constraints)
+        sums = sums_of(weighings, feature_map.transform(self.inputs), self.columns, "sensitive")
+        return rows_from(weighings, sums), sums

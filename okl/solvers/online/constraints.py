@@ -1,0 +1,921 @@
+"""Constraints on scores: grammar, quantities, rows, limits and measurement."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from okl.compiled.constrained import Limits, Small, room_for, settle_multipliers
+from okl.compiled.jit import one_blas_thread
+from okl.data.dataset import Dataset, Schema, Shard
+from okl.data.encoder import number_of_word, plain_number
+from okl.data.executor import Execution
+from okl.data.ingest.columns import absent
+from okl.data.reading import read_columns, read_rows, sampled_places
+from okl.features.base import FeatureMap
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, Precision, Split
+from okl.foundation.validation import check_positive
+
+# What may be constrained: quantities that are linear in the weights, as averages of the scores of rows are.
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows where a column has a value.
+
+    value : as written; a number is compared as a number, text as text
+    """
+
+    column: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{_quoted(self.column)}={_quoted(self.value)}"
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Mean over rows of (score - mean score) (value - mean value) of a column of numbers, in the column's unit."""
+
+    column: str
+
+    def __str__(self) -> str:
+        return f"covariance({_quoted(self.column)})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it looks at."""
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class GroupMean:
+    """Mean score of the rows of a group."""
+
+    group: Group
+
+    def __str__(self) -> str:
+        return f"mean({self.group})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it looks at."""
+        return (self.group.column,)
+
+
+@dataclass(frozen=True)
+class MeanDifference:
+    """Mean score of the rows of the first group, less that of the second."""
+
+    first: Group
+    second: Group
+
+    def __str__(self) -> str:
+        return f"difference({self.first}, {self.second})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it looks at."""
+        return tuple(dict.fromkeys((self.first.column, self.second.column)))
+
+
+Quantity = Covariance | GroupMean | MeanDifference
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """low <= quantity <= high, one of which may be infinite.
+
+    Raises
+    ------
+    ConfigError : a limit that is no number, none at all, or low above high
+    """
+
+    quantity: Quantity
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        finite = math.isfinite(self.low) or math.isfinite(self.high)
+        if not finite or not self.low <= self.high or self.low == math.inf or self.high == -math.inf:
+            raise ConfigError(
+                f"{self.quantity} is to lie in [{self.low:g}, {self.high:g}], but a constraint takes a lower limit, an "
+                "upper one that is not below it, or both."
+            )
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"{self.quantity} >= {self.low:g}"
+        if math.isinf(self.low):
+            return f"{self.quantity} <= {self.high:g}"
+        if self.low == -self.high:
+            return f"abs({self.quantity}) <= {self.high:g}"
+        return f"{self.low:g} <= {self.quantity} <= {self.high:g}"
+
+
+@dataclass(frozen=True)
+class NormBound:
+    """||w|| <= high: the radius of the ball that weights stay in.
+
+    Raises
+    ------
+    ConfigError : high is not a finite number above 0
+    """
+
+    high: float
+
+    def __post_init__(self) -> None:
+        check_positive("norm", self.high)
+
+    def __str__(self) -> str:
+        return f"norm <= {self.high:g}"
+
+
+def columns_of(constraints: tuple[Constraint, ...]) -> tuple[str, ...]:
+    """Columns that constraints look at, each once, in their order."""
+    return tuple(dict.fromkeys(name for one in constraints for name in one.quantity.columns))
+
+
+def _quoted(word: str) -> str:
+    return word if word and not set(word) & set(" \t(),=<>'\"") else f'"{word}"'
+
+
+# The grammar of constraints, as `--constraint` takes them.
+#
+#     constraint := "abs(" quantity ")" "<=" number                 | quantity ("<=" | ">=") number                 |
+# number "<=" quantity "<=" number                 | "norm" "<=" number     quantity   := "covariance(" COLUMN ")"
+# of the score with a column of numbers                 | "difference(" group "," group ")"   of the mean scores of
+# two groups                 | "mean(" group ")"                   score of the rows of a group     group      :=
+# COLUMN "=" VALUE
+#
+# A column or a value with spaces or signs stands between quotes, single or double.
+
+TAKES = (
+    "abs(QUANTITY) <= NUMBER, QUANTITY <= NUMBER, QUANTITY >= NUMBER or norm <= NUMBER, where a quantity is "
+    "covariance(COLUMN), difference(COLUMN=VALUE, COLUMN=VALUE) or mean(COLUMN=VALUE)"
+)
+_TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|<=|>=|[(),=]|[^\s(),=<>"']+)""")
+_SIGNS = ("<=", ">=", "(", ")", ",", "=")
+
+
+def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], float | None]:
+    """Constraints of several texts, and the smallest norm bound among them, None without one.
+
+    Raises
+    ------
+    ConfigError : a text that the grammar has not, or the same constraint twice
+    """
+    found = [parse_constraint(text) for text in texts]
+    if twice := [str(one) for index, one in enumerate(found) if one in found[:index]]:
+        raise ConfigError(f"The constraint {twice[0]!r} was given twice. Leave one out.")
+    bounds = [one.high for one in found if isinstance(one, NormBound)]
+    return tuple(one for one in found if isinstance(one, Constraint)), min(bounds, default=None)
+
+
+def parse_constraint(text: str) -> Constraint | NormBound:
+    """The constraint that a text means.
+
+    Raises
+    ------
+    ConfigError : a text that the grammar has not; the message says where it leaves it
+
+    Examples
+    --------
+    >>> str(parse_constraint("abs(covariance(age)) <= 0.01"))
+    'abs(covariance(age)) <= 0.01'
+    >>> parse_constraint("difference('job title'=clerk, sex=1) >= -0.2").low
+    -0.2
+    """
+    return _Parser(text).constraint()
+
+
+class _Parser:
+    """Reads a text token by token."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._tokens, place = text, list[str](), 0
+        while text[place:].strip():
+            match = _TOKEN.match(text, place)
+            if match is None:
+                raise self._wrong(f"{text[place:].strip()!r} cannot be read")
+            self._tokens.append(match[1])
+            place = match.end()
+        self._next = 0
+
+    def constraint(self) -> Constraint | NormBound:
+        first = self._peek()
+        if first == "norm":
+            self._take("norm")
+            self._take("<=")
+            found: Constraint | NormBound = NormBound(self._number())
+        elif first == "abs":
+            found = self._absolute()
+        else:
+            found = self._sided()
+        if (more := self._peek()) != "":
+            raise self._wrong(f"{more!r} is left over")
+        return found
+
+    def _absolute(self) -> Constraint:
+        self._take("abs")
+        self._take("(")
+        quantity = self._quantity()
+        self._take(")")
+        self._take("<=")
+        high = self._number()
+        if high < 0.0:
+            raise self._wrong(f"an absolute value is never at most {high:g}")
+        return Constraint(quantity, -high, high)
+
+    def _sided(self) -> Constraint:
+        low, high = -math.inf, math.inf
+        if self._begins_with_number():
+            low = self._number()
+            self._take("<=")
+        quantity = self._quantity()
+        sign = self._peek()
+        if sign not in ("<=", ">=") or (sign == ">=" and low > -math.inf):
+            raise self._wrong(f"'<=' or '>=' is expected after {str(quantity)!r}")
+        self._take(sign)
+        if sign == "<=":
+            high = self._number()
+        else:
+            low = self._number()
+        return Constraint(quantity, low, high)
+
+    def _quantity(self) -> Quantity:
+        name = self._peek()
+        if name not in ("covariance", "difference", "mean"):
+            raise self._wrong(f"{name or 'the end'!r} is no quantity that can be constrained")
+        self._take(name)
+        self._take("(")
+        if name == "covariance":
+            found: Quantity = Covariance(self._word("a column"))
+        elif name == "mean":
+            found = GroupMean(self._group())
+        else:
+            first = self._group()
+            self._take(",")
+            found = MeanDifference(first, self._group())
+        self._take(")")
+        return found
+
+    def _begins_with_number(self) -> bool:
+        return len(self._tokens) > 1 and self._tokens[1] == "<="
+
+    def _group(self) -> Group:
+        column = self._word("a column")
+        self._take("=")
+        return Group(column, self._word("a value"))
+
+    def _word(self, what: str) -> str:
+        word = self._peek()
+        if word in ("", *_SIGNS):
+            raise self._wrong(f"{what} is expected where {word or 'the end'!r} stands")
+        self._next += 1
+        return word[1:-1] if word[0] in "\"'" else word
+
+    def _number(self) -> float:
+        word = self._word("a number")
+        try:
+            value = float(word)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise self._wrong(f"{word!r} is no finite number")
+        return value
+
+    def _take(self, token: str) -> None:
+        if self._peek() != token:
+            raise self._wrong(f"{token!r} is expected where {self._peek() or 'the end'!r} stands")
+        self._next += 1
+
+    def _peek(self) -> str:
+        return self._tokens[self._next] if self._next < len(self._tokens) else ""
+
+    def _wrong(self, why: str) -> ConfigError:
+        return ConfigError(f"constraint {self._text!r}: {why}. It takes {TAKES}.")
+
+
+# Columns that constraints look at, beside the inputs: keys of a data set, or inputs that are then not learnt from.
+
+Columns = Mapping[str, NDArray[Any]]
+"""Values (rows,) of columns by name: float32 where stored so, float64 for other numbers, objects for text."""
+
+_FLOAT32_TOLD_APART = 2.0**24  # whole numbers up to here
+_TRUTH = {"true": 1.0, "false": 0.0}
+
+
+def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: str) -> None:
+    """Raise DataError if a constraint looks at a column that is neither an input nor a key."""
+    there = (*schema.features, *schema.keys)
+    for name in columns_of(constraints):
+        if name in schema.source_columns and name not in there:
+            raise DataError(
+                f"{where}: the constrained column {name!r} was made into inputs of its values, not stored itself. "
+                f"Ingest the source with --key {name}: constraints look at keys."
+            )
+        if name not in there:
+            raise absent(name, there, where, "constrained")
+
+
+def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
+    """The same shards, some of whose inputs are only carried along, as keys are.
+
+    Raises
+    ------
+    ConfigError : no input would be left
+    """
+    schema, apart = data.schema, set(names)
+    kept = [index for index, name in enumerate(schema.features) if name not in apart]
+    if len(kept) == schema.n_features:
+        return data
+    if not kept:
+        raise ConfigError(
+            f"{data.folder}: every input column is looked at by a constraint, so that none is left to learn from. Set "
+            "--learn-sensitive to learn from them all the same."
+        )
+    statistics = schema.feature_statistics
+    moved = tuple(name for name in schema.features if name in apart)
+    return replace(
+        data,
+        schema=replace(
+            schema,
+            features=tuple(schema.features[index] for index in kept),
+            feature_statistics=tuple(statistics[index] for index in kept) if statistics else (),
+            keys=(*schema.keys, *moved),
+        ),
+    )
+
+
+def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> Columns:
+    """Values of columns in a row group, as stored and in its order; numbers are not scaled.
+
+    Raises
+    ------
+    DataError : a shard that is missing or damaged, or whole numbers too large for float64
+    """
+    if not names:
+        return {}
+    table = read_columns(data, shard, group, names)
+    return {name: values_of(table.column(name), name) for name in names}
+
+
+def sample_side(data: Dataset, split: Split, n: int, seed: int, names: Sequence[str]) -> Columns:
+    """Values of columns beside the rows that `sample_rows` gives, in their order."""
+    parts = [
+        {name: values[inside] for name, values in read_side(data, shard, group, names).items()}
+        for shard, group, inside in sampled_places(data, split, n, seed)
+    ]
+    return {name: _joined([part[name] for part in parts]) for name in names} if parts else {}
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Values of several shards: as text if some hold text, such as 01, where others hold numbers."""
+    if len({part.dtype == object for part in parts}) == 2:
+        parts = [part if part.dtype == object else _as_text(part) for part in parts]
+    return np.concatenate(parts)
+
+
+def _as_text(values: NDArray[Any]) -> NDArray[Any]:
+    each, index = np.unique(values, return_inverse=True)
+    return np.array([plain_number(float(value)) for value in each], dtype=object)[index]
+
+
+def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Values (rows,) of a column: float32 or float64 for numbers, NaN where one is missing; objects for text.
+
+    Raises
+    ------
+    DataError : whole numbers beyond 2^53, which float64 does not tell apart
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_float16(kind) or pa.types.is_float32(kind):
+        filled = pc.fill_null(pc.cast(column, pa.float32()), float("nan"))
+        return np.asarray(filled.to_numpy(), dtype=np.float32)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        try:
+            filled = pc.fill_null(pc.cast(column, pa.float64()), float("nan"))
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"Column {name!r}, which a constraint looks at, holds whole numbers beyond 2^53, which are told apart "
+                "as text only. Make it text, or smaller numbers, before ingest."
+            ) from None
+        return np.asarray(filled.to_numpy(), dtype=np.float64)
+    return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
+
+
+def members(group: Group, columns: Columns) -> NDArray[np.float64]:
+    """1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
+
+    Raises
+    ------
+    DataError : a whole number beyond 2^24 of a column stored as float32, where its neighbours are the same number
+    """
+    values = columns[group.column]
+    if values.dtype == object:
+        return _of_word(values, group.value)
+    try:
+        wanted = _TRUTH[group.value.lower()] if group.value.lower() in _TRUTH else float(group.value)
+    except ValueError:
+        return np.zeros(len(values))
+    if values.dtype == np.float32:
+        if abs(wanted) > _FLOAT32_TOLD_APART:
+            raise DataError(
+                f"{group}: column {group.column!r} is stored as float32, which does not tell whole numbers beyond "
+                f"2^24 from their neighbours. Ingest the source with --key {group.column}: keys keep them."
+            )
+        wanted = float(np.float32(wanted))  # inputs are stored so: 0.1 is meant there, too
+    equal: NDArray[np.float64] = (values == wanted).astype(np.float64)
+    return equal
+
+
+def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
+    """1 for text (rows,) that is a word, or the same number in other digits: keys are stored as they are written."""
+    words = pa.array(values, pa.string()).dictionary_encode()
+    number = number_of_word(wanted)
+    alike = [
+        word == wanted or (number is not None and number_of_word(word) == number)
+        for word in words.dictionary.to_pylist()
+    ]
+    found = pa.array(alike, pa.bool_()).take(words.indices)
+    return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.float64]:
+    """Values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
+
+    Raises
+    ------
+    DataError : it holds text, or misses a value
+    """
+    values = columns[quantity.column]
+    if values.dtype == object:
+        values = _in_digits(values)
+    if values.dtype == object:
+        raise DataError(
+            f"{where}: column {quantity.column!r} holds text, but a covariance takes numbers. Use "
+            f"difference({quantity.column}=..., {quantity.column}=...) between two of its values."
+        )
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"{where}: column {quantity.column!r} misses a value, but a covariance takes all of them. Fill it, or "
+            "drop such rows before ingest."
+        )
+    return np.asarray(values, dtype=np.float64)
+
+
+def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
+    """Text (rows,) as float64, NaN where one is missing; as it is where a word is no number."""
+    words = pa.array(values, pa.string()).dictionary_encode()
+    told = [number_of_word(word) for word in words.dictionary.to_pylist()]
+    if None in told or not told:
+        return values
+    read = pa.array(told, pa.float64()).take(words.indices)
+    return np.asarray(read.fill_null(float("nan")).to_numpy(zero_copy_only=False))
+
+
+# What constraints weigh rows by: their quantities are made of sums over rows of weight times features, or scores.
+
+Weighing = None | Covariance | Group
+"""None: every row weighs 1; a covariance: the value of its column; a group: 1 for its rows, otherwise 0."""
+
+
+@dataclass(frozen=True)
+class Weighings:
+    """The weighings that some constraints are made of, each once; the first is that of all rows."""
+
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def all(self) -> tuple[Weighing, ...]:
+        """In a fixed order."""
+        found: list[Weighing] = [None]
+        for one in self.constraints:
+            quantity = one.quantity
+            if isinstance(quantity, Covariance):
+                found.append(quantity)
+            elif isinstance(quantity, GroupMean):
+                found.append(quantity.group)
+            else:
+                found += [quantity.first, quantity.second]
+        return tuple(dict.fromkeys(found))
+
+    def of(self, columns: Columns, rows: int, where: str) -> NDArray[np.float64]:
+        """Weights of rows, (weighings, rows)."""
+        found = []
+        for weighing in self.all:
+            if weighing is None:
+                found.append(np.ones(rows))
+            elif isinstance(weighing, Covariance):
+                found.append(numbers(weighing, columns, where))
+            else:
+                found.append(members(weighing, columns))
+        return np.array(found)
+
+    def combined(self, products: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The quantities of the constraints, (constraints, ...), from sums of weight times what is averaged.
+
+        products : (weighings, ...), sums of weight times value; totals : (weighings,), sums of weights
+        """
+        places = {weighing: index for index, weighing in enumerate(self.all)}
+        mean, rows = products[0] / totals[0], totals[0]
+
+        def of_group(group: Group) -> NDArray[np.float64]:
+            index = places[group]
+            found: NDArray[np.float64] = products[index] / totals[index]
+            return found
+
+        found = []
+        for one in self.constraints:
+            quantity = one.quantity
+            if isinstance(quantity, Covariance):
+                index = places[quantity]
+                found.append(products[index] / rows - totals[index] / rows * mean)
+            elif isinstance(quantity, MeanDifference):
+                found.append(of_group(quantity.first) - of_group(quantity.second))
+            else:
+                found.append(of_group(quantity.group))
+        return np.array(found)
+
+
+# Rows of constraints over a map's columns, from one pass over all training rows by the verb `sum`.
+
+BLOCK_ROWS = 1024  # of features that are made float64 at a time
+MOST_SEEN = 8
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums over rows, float64.
+
+    products : (weighings, n_columns), of weight times features; totals, squares : (weighings,), of weights and their
+        squares; counts : (weighings,), rows whose weight is not 0; seen : some values of the groups' columns
+    """
+
+    products: NDArray[np.float64]
+    totals: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    seen: dict[str, tuple[str, ...]]
+
+    def plus(self, other: RowSums) -> RowSums:
+        """Both together."""
+        return RowSums(
+            self.products + other.products,
+            self.totals + other.totals,
+            self.squares + other.squares,
+            self.counts + other.counts,
+            {name: _some({*values, *other.seen[name]}) for name, values in self.seen.items()},
+        )
+
+
+def add_sums(parts: Sequence[RowSums]) -> RowSums:
+    """Add parts up in the order given."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.plus(part)
+    return total
+
+
+def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where: str) -> RowSums:
+    """Sums of rows in memory: features (rows, n_columns) and the columns beside them."""
+    weights = weighings.of(columns, len(features), where)
+    products = np.zeros((len(weights), features.shape[1]))
+    with one_blas_thread():
+        for first in range(0, len(features), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
+            products += weights[:, part] @ features[part].astype(np.float64)
+    names = {weighing.column for weighing in weighings.all if isinstance(weighing, Group)}
+    seen = {name: _some({_word(value) for value in np.unique(columns[name].astype(str))}) for name in sorted(names)}
+    return RowSums(products, weights.sum(axis=1), (weights**2).sum(axis=1), np.count_nonzero(weights, axis=1), seen)
+
+
+@dataclass(frozen=True, eq=False)
+class SumRows:
+    """Work on one shard: its part of the sums."""
+
+    data: Dataset
+    weighings: Weighings
+
+    def __call__(self, shard: Shard, feature_map: FeatureMap) -> RowSums:
+        """Sums over the rows of a shard, row group by row group."""
+        names, parts = columns_of(self.weighings.constraints), []
+        for group in range(len(shard.row_groups)):
+            columns = read_side(self.data, shard, group, names)
+            rows = read_rows(self.data, shard, (group,), feature_map.precision)
+            features = feature_map.transform(rows.inputs)
+            parts.append(sums_of(self.weighings, features, columns, f"{shard.path}, row group {group}"))
+        return add_sums(parts)
+
+
+def estimate_rows(
+    data: Dataset, constraints: tuple[Constraint, ...], feature_map: FeatureMap, execution: Execution
+) -> tuple[NDArray[np.float64], RowSums]:
+    """Rows C (constraints, n_columns) with C w the quantities of all training rows, and the sums they come from.
+
+    One pass; parts are added up in shard order, so that the bits do not depend on who computed them.
+
+    Raises
+    ------
+    ConfigError : a group without a training row; DataError : a column that does not fit its constraint
+    """
+    weighings = Weighings(constraints)
+    sums: RowSums = execution.sum(SumRows(data, weighings), data.split("train"), feature_map, add_sums)
+    return rows_from(weighings, sums), sums
+
+
+def rows_from(weighings: Weighings, sums: RowSums) -> NDArray[np.float64]:
+    """The rows that sums make, or ConfigError for a group without a row."""
+    for weighing, count in zip(weighings.all, sums.counts, strict=True):
+        if isinstance(weighing, Group) and not count:
+            seen = ", ".join(sums.seen[weighing.column])
+            raise ConfigError(
+                f"The group {weighing} has no training rows; column {weighing.column!r} holds {seen}. Name one of its "
+                "values."
+            )
+    return weighings.combined(sums.products, sums.totals)
+
+
+def _some(values: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(values)[:MOST_SEEN])
+
+
+def _word(value: object) -> str:
+    text = str(value)
+    return text.removesuffix(".0")
+
+
+# Limits of linear quantities of weights: whether a ball has weights within them, and the nearest such weights.
+
+Vector = NDArray[np.float64]
+_ENOUGH = 1e-9
+_SINGLE = 1e-5  # of a row's length times the radius: what scores in float32 may be off by
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLimits:
+    """low <= C w <= high for weights of a ball.
+
+    Parameters
+    ----------
+    rows : C (m, n_columns) float64, in the units of the constraints
+    low, high : (m,), may be infinite; names : (m,), of the constraints, as they are written
+    radius : of the ball ||w|| <= radius
+    margin : >= 0, in the units of the constraints: so much inside its limits each quantity is kept, as far as limits
+        of two sides leave room, to which rounding is added
+
+    Raises
+    ------
+    ConfigError : no weights of the ball are within all limits: names the fewest that are in conflict
+    """
+
+    rows: NDArray[np.float64]
+    low: Vector
+    high: Vector
+    names: tuple[str, ...]
+    radius: float
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if conflict := self._conflict():
+            told = " and ".join(repr(self.names[index]) for index in conflict)
+            least = ", with the margin of each," if self.margin else ""
+            raise ConfigError(
+                f"No weights of norm {self.radius:g} at most keep to {told}{least} on the training rows. Widen "
+                f"{'a limit' if len(conflict) > 1 else 'the limit'}, or raise the radius."
+            )
+
+    @cached_property
+    def lengths(self) -> Vector:
+        """||C_i||, (m,); 1 for a row of zeros, which any weights keep to or none do."""
+        lengths = np.linalg.norm(self.rows, axis=1)
+        return np.where(lengths > 0.0, lengths, 1.0)
+
+    @cached_property
+    def margins(self) -> Vector:
+        """(m,): the margin and what rounding takes, at most half of the way between two limits."""
+        wanted = self.margin + _SINGLE * self.lengths * self.radius
+        return np.minimum(wanted, 0.5 * np.maximum(self.high - self.low, 0.0))
+
+    @property
+    def inner(self) -> tuple[Vector, Vector]:
+        """Limits less margins, over the lengths of the rows, (m,) each."""
+        return (self.low + self.margins) / self.lengths, (self.high - self.margins) / self.lengths
+
+    @cached_property
+    def steepness(self) -> float:
+        """Largest singular value of the rows at length 1: what the length of a row of subgradients may be."""
+        return float(np.linalg.norm(self.rows / self.lengths[:, None], 2))
+
+    def compiled(self, precision: Precision, gain: float) -> Limits:
+        """As compiled code takes them, with the rows at length 1."""
+        scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
+        return Limits(scaled.astype(precision), scaled @ scaled.T, low, high, self.lengths, gain)
+
+    def values(self, weights: FloatArray) -> Vector:
+        """C w (m,), of weights (n_columns,)."""
+        values: Vector = self.rows @ weights.astype(np.float64)
+        return values
+
+    def excess(self, weights: FloatArray) -> Vector:
+        """How far each quantity is outside its own limits, (m,) >= 0, in its unit."""
+        values = self.values(weights)
+        return np.maximum(0.0, np.maximum(self.low - values, values - self.high))
+
+    def nearest(self, weights: FloatArray) -> Vector:
+        """The weights of the ball within all limits that are nearest to some (n_columns,), float64."""
+        point = weights.astype(np.float64)
+        scaled, (low, high) = self.rows / self.lengths[:, None], self.inner
+        found, free = room_for(len(low)), np.full(len(low), np.inf)
+        small = Small(scaled @ scaled.T, low, high, self.radius, scaled @ point, free, free)
+        grown = settle_multipliers(found, small, float(point @ point))
+        nearest: Vector = (point - 0.5 * found.multipliers @ scaled) / grown
+        return nearest
+
+    def _conflict(self) -> list[int]:
+        """The fewest limits, by leaving one out after the other, that the ball has no weights for; none if it has."""
+        kept = list(range(len(self.low)))
+        if self._shortest(kept) <= self.radius * (1.0 + _ENOUGH):
+            return []
+        for index in range(len(self.low)):
+            fewer = [other for other in kept if other != index]
+            if fewer and self._shortest(fewer) > self.radius * (1.0 + _ENOUGH):
+                kept = fewer
+        return kept
+
+    def _shortest(self, kept: list[int]) -> float:
+        """Length of the shortest weights within some limits, infinite where there are none.
+
+        Source: Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23, section 4 (LDP).
+        """
+        low, high = (limit[kept] for limit in self.inner)
+        scaled = (self.rows / self.lengths[:, None])[kept]
+        basis = np.linalg.qr(scaled.T)[0]
+        inside = scaled @ basis
+        sides = np.concatenate([-inside[np.isfinite(high)], inside[np.isfinite(low)]])
+        least = np.concatenate([-high[np.isfinite(high)], low[np.isfinite(low)]])
+        unit = max(1.0, float(np.abs(least).max(initial=0.0)))
+        system = np.vstack([sides.T, least[None, :] / unit])
+        target = np.zeros(len(system))
+        target[-1] = 1.0
+        found, _ = nnls(system, target)
+        residual = system @ found - target
+        if abs(residual[-1]) < _ENOUGH:
+            return float("inf")
+        return float(np.linalg.norm(residual[:-1] / residual[-1])) * unit
+
+
+def limits_of(
+    constraints: tuple[Constraint, ...], rows: NDArray[np.float64], radius: float, margin: float = 0.0
+) -> LinearLimits:
+    """The limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
+    low, high = (np.array([getattr(one, side) for one in constraints]) for side in ("low", "high"))
+    return LinearLimits(rows, low, high, tuple(str(one) for one in constraints), radius, margin)
+
+
+# What constrained quantities come to on rows: of scores, as they are constrained, and of decisions beside them.
+
+Moments = NDArray[np.float64]
+"""(2, weighings, 3, 3): sums over rows of weight^a value^b, of scores and then of decisions (1 from 0 upward)."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureShard:
+    """Work on one shard: its moments, with a predictor that is given."""
+
+    data: Dataset
+    weighings: Weighings
+    precision: Precision
+
+    def __call__(self, shard: Shard, predictor: Predictor) -> Moments:
+        """Moments of a shard, row group by row group."""
+        names = columns_of(self.weighings.constraints)
+        total = np.zeros((2, len(self.weighings.all), 3, 3))
+        for group in range(len(shard.row_groups)):
+            columns = read_side(self.data, shard, group, names)
+            rows = read_rows(self.data, shard, (group,), self.precision)
+            where = f"{shard.path}, row group {group}"
+            total += moments_of(self.weighings, columns, predictor.scores(rows.inputs), where)
+        return total
+
+
+def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where: str) -> Moments:
+    """Moments of rows in memory: scores (rows,), and the columns beside them."""
+    scores = scores.astype(np.float64)
+    weights = weighings.of(columns, len(scores), where)
+    total = np.zeros((2, len(weights), 3, 3))
+    for place, values in enumerate((scores, (scores >= 0.0).astype(np.float64))):
+        powers = np.stack([np.ones(len(values)), values, values**2], axis=1)
+        for power in range(3):
+            total[place, :, power] += weights**power @ powers
+    return total
+
+
+def add_moments(parts: Sequence[Moments]) -> Moments:
+    """Add parts up in the order given."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def measure_constraints(
+    data: Dataset,
+    shards: Sequence[Shard],
+    constraints: tuple[Constraint, ...],
+    predictor: Predictor,
+    precision: Precision,
+    execution: Execution,
+) -> list[dict[str, Any]]:
+    """Each constraint on all rows of some shards, in one pass by the verb `sum`, as JSON.
+
+    Returns
+    -------
+    a dict a constraint: value, of scores; standard_error, of the value for fresh rows; excess, outside the limits; and
+    of decisions positive_rate of a group, positive_rate_difference between two, or decision_covariance with a column
+    that holds more than 0 and 1; None where a group has no rows
+    """
+    work = MeasureShard(data, Weighings(constraints), precision)
+    return figures_of(constraints, execution.sum(work, shards, predictor, add_moments))
+
+
+def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[dict[str, Any]]:
+    """Each constraint from the moments of its weighings, as `measure_constraints` gives it."""
+    scores, decisions = moments
+    places = {weighing: index for index, weighing in enumerate(Weighings(constraints).all)}
+    found = []
+    for one in constraints:
+        value, error = _value(one, scores, places)
+        decided, _ = _value(one, decisions, places)
+        excess = None if value is None else max(0.0, value - one.high, one.low - value)
+        figures = {"value": value, "standard_error": error, "excess": excess}
+        found.append(figures | _of_decisions(one, decided, scores, places))
+    return found
+
+
+def _value(one: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[float | None, float | None]:
+    """The quantity of scores or of decisions, and its standard error."""
+    quantity = one.quantity
+    if isinstance(quantity, Covariance):
+        return _covariance(moments[places[quantity]])
+    if isinstance(quantity, GroupMean):
+        mean, variance = _mean(moments[places[quantity.group]])
+        return mean, None if variance is None else math.sqrt(variance)
+    (first, of_first), (second, of_second) = (
+        _mean(moments[places[group]]) for group in (quantity.first, quantity.second)
+    )
+    if first is None or second is None or of_first is None or of_second is None:
+        return None, None
+    return first - second, math.sqrt(of_first + of_second)
+
+
+def _covariance(sums: Moments) -> tuple[float, float]:
+    """Sums (3, 3) of weight^a value^b; the error is that of a mean of products of what is left of means."""
+    rows = sums[0, 0]
+    mean = sums / rows
+    weight, value = mean[1, 0], mean[0, 1]
+    covariance = mean[1, 1] - weight * value
+    taken = np.array([[weight**2], [-2.0 * weight], [1.0]]) @ np.array([[value**2, -2.0 * value, 1.0]])
+    spread = float((taken * mean).sum()) - covariance**2
+    return float(covariance), math.sqrt(max(spread, 0.0) / rows)
+
+
+def _mean(sums: Moments) -> tuple[float | None, float | None]:
+    """Mean of a group and the variance of that; None without rows."""
+    rows = sums[1, 0]
+    if rows == 0.0:
+        return None, None
+    mean = sums[1, 1] / rows
+    return float(mean), float(max(sums[1, 2] / rows - mean**2, 0.0) / rows)
+
+
+def _of_decisions(
+    one: Constraint, decided: float | None, scores: Moments, places: dict[Any, int]
+) -> dict[str, float | None]:
+    quantity = one.quantity
+    if isinstance(quantity, GroupMean):
+        return {"positive_rate": decided}
+    if not isinstance(quantity, Covariance):
+        return {"positive_rate_difference": decided}
+    sums = scores[places[quantity]]
+    share = sums[1, 0] / sums[0, 0]
+    if sums[2, 0] != sums[1, 0] or not 0.0 < share < 1.0 or decided is None:
+        return {"decision_covariance": decided}
+    # of a column of 0 and 1 a covariance is the difference of two means, times share (1 - share)
+    return {"positive_rate_difference": float(decided / (share * (1.0 - share)))}

@@ -1,0 +1,408 @@
+"""Learning under drift: experts mixed by Fixed Share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.experts import AVERAGED, ExpertRule, Mixture, Said, Team, learn_team
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.mixing import Counted, Hedge, ShareRule, Shares, new_memo, share_rows
+from okl.compiled.threads import MOST_ROWS, Crew
+from okl.data.executor import Rows
+from okl.features.base import FeatureMap
+from okl.features.fourier import FourierFeatures
+from okl.features.predictors import LinearPredictor, block_of, score_rows
+from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.validation import check_at_least, check_positive
+from okl.losses import Loss, ThresholdedHalfSquared
+from okl.solvers.online.base import (
+    Progress,
+    check_class_weights,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    start_progress,
+)
+from okl.solvers.online.experts import Candidates, Group, Kind, Words, learn_fourier, padded_columns
+from okl.solvers.online.factory import Mode, Settled, Situation, check_loss
+from okl.solvers.online.maps import MapChoice
+
+# Models kept as they were at the ends of the last few windows of a stream, and how often each is wrong since.
+#
+# A tracker is soon as good as before where rows change; what it had learnt before is not. And of a model that learns
+# no more, the rows it is wrong on are as many by chance as they were, if nothing changes.
+
+MOST_KEPT = 4  # the oldest is judged beside three windows that it did not learn
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """A value that no method writes into; M models, the latest last.
+
+    weights : (M, n_outputs, n_columns)
+    limits : (M,), of a regression, scaled target units: a model is wrong on a row that it misses by more; the root mean
+        square of what the tracker missed rows by in the window before
+    wrong : (M,) int64, rows of the window so far that each is wrong on
+    progress : of the tracker when the window began
+    """
+
+    weights: FloatArray
+    limits: NDArray[np.float64]
+    wrong: NDArray[np.int64]
+    progress: Progress
+
+    def with_latest(self, weights: FloatArray, progress: Progress) -> Kept:
+        """A window ends: its last weights (n_outputs, n_columns) are kept too, the oldest no longer."""
+        weights = np.concatenate([self.weights, weights[None]])[-MOST_KEPT:]
+        error = progress.since(self.progress).error if progress.task == "regression" else 0.0
+        limits = np.append(self.limits, math.sqrt(error))[-MOST_KEPT:]
+        return Kept(weights, limits, np.zeros(len(limits), dtype=np.int64), progress)
+
+    def heard(
+        self, feature_map: FeatureMap, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int = 1
+    ) -> Kept:
+        """After more rows of the window; a score that is not finite is wrong."""
+        if not len(self.weights):
+            return self
+        columns = self.weights.reshape(-1, self.weights.shape[-1])
+        scores = score_rows(feature_map, columns, inputs, n_threads).reshape(len(inputs), *self.weights.shape[:2])
+        return replace(self, wrong=self.wrong + (~_right(self.progress.task, scores, targets, self.limits)).sum(axis=0))
+
+
+def nothing_kept(n_outputs: int, n_columns: int, dtype: np.dtype[np.floating], progress: Progress) -> Kept:
+    """No model yet."""
+    return Kept(np.empty((0, n_outputs, n_columns), dtype), np.empty(0), np.zeros(0, dtype=np.int64), progress)
+
+
+def _right(
+    task: Task, scores: FloatArray, targets: NDArray[np.float64], limits: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """(rows, M) of scores (rows, M, n_outputs)."""
+    true = targets[:, None]
+    if task == "multiclass":
+        right = (scores.argmax(axis=2) == true) & np.isfinite(scores).all(axis=2)
+    elif task == "regression":
+        right = np.abs(scores[:, :, 0] - true) <= limits
+    else:
+        right = ((scores[:, :, 0] >= 0.0) == (true > 0.0)) & np.isfinite(scores[:, :, 0])
+    return np.asarray(right)
+
+
+# What all step sizes in one map say of rows before they learn them: fused for a Fourier map, by blocks for others.
+
+
+@dataclass(frozen=True, eq=False)
+class Speakers:
+    """A team of step sizes in a map."""
+
+    feature_map: FeatureMap
+
+    @property
+    def halves(self) -> tuple[int, int]:
+        """How many halves the weights have, and columns of each."""
+        if isinstance(self.feature_map, FourierFeatures):
+            return 2, self.feature_map.n_frequencies
+        return 1, self.feature_map.n_columns
+
+    def learn(
+        self,
+        group: Group,
+        inputs: FloatArray,
+        targets: NDArray[np.float64],
+        rule: ExpertRule,
+        seen: int,
+        n_threads: int,
+        crew: Crew,
+    ) -> Words:
+        """Words (rows, E) and whether any weights changed (rows,); the group changes in place.
+
+        seen : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
+        """
+        n_rows, n_steps = len(targets), group.steps.size
+        words, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
+        if self._candidates is not None:
+            learn_fourier(
+                (words, stepped), group, self._candidates, inputs, targets, rule, seen, n_threads, crew, _apart(), _idle
+            )
+        else:
+            self._learn_blocks((words, stepped), group, inputs, targets, rule, seen)
+        return words.reshape(n_rows, -1), stepped[0]
+
+    def _learn_blocks(
+        self,
+        heard: Words,
+        group: Group,
+        inputs: FloatArray,
+        targets: NDArray[np.float64],
+        rule: ExpertRule,
+        seen: int,
+    ) -> None:
+        team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
+        words, stepped = heard
+        with one_blas_thread():
+            for first in range(0, len(targets), MOST_ROWS):
+                part = slice(first, first + MOST_ROWS)
+                block, cautions = block_of(self.feature_map.transform(inputs[part])), np.ones(len(targets[part]))
+                said = Said(words[0, part], stepped[0, part])
+                learn_team(said, team, block, targets[part], cautions, rule, seen + first)
+
+    @cached_property
+    def _candidates(self) -> Candidates | None:
+        return Candidates((self.feature_map,), 1) if isinstance(self.feature_map, FourierFeatures) else None
+
+
+def _apart() -> Mixture:
+    """A mixture that is not complete: words are mixed afterwards."""
+    counted = Counted(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64))
+    return Mixture(counted, Hedge(np.zeros(1), np.zeros(1), np.zeros(3)), new_memo(1, 1), False)
+
+
+def _idle() -> None:
+    """Nothing is learnt besides."""
+
+
+# What evolves while experts are tracked: their weights in one map, and how much each is heard.
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """The state of the tracking learner: a value that no method writes into.
+
+    group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
+    p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in okl.compiled.mixing
+    progress : how the mixture's predictions did
+    kept : models of before, if anybody watches for change
+    """
+
+    group: Group
+    p: NDArray[np.float64]
+    mistakes: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    progress: Progress
+    kept: Kept
+
+    def copy(self) -> Tracked:
+        """Arrays of its own, to be changed in place."""
+        return replace(
+            self,
+            group=self.group.copy(),
+            p=self.p.copy(),
+            mistakes=self.mistakes.copy(),
+            numbers=self.numbers.copy(),
+        )
+
+    def weights(self) -> FloatArray:
+        """The mean of the experts' weights (n_outputs, n_columns), each as much as it is heard."""
+        seen, share = self.progress.rows, self.p.reshape(-1, 2)
+        first = self.group.expert_weights(0, 0, 0, seen)
+        mean = np.zeros(first.shape)
+        for t, which in np.ndindex(share.shape):
+            if share[t, which] > 0.0:
+                mean += share[t, which] * self.group.expert_weights(0, t, which, seen)
+        return mean.astype(first.dtype)
+
+
+# The learner for rows that change: experts of several step sizes in one map, mixed by Fixed Share, in one pass.
+
+STEP_SIZES: dict[Task, tuple[float, ...]] = {
+    "binary": (0.00390625, 0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0),
+    "multiclass": (0.00390625, 0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0),
+    "regression": (0.0078125, 0.03125, 0.0625, 0.125, 0.25, 0.5, 1.0),
+}
+RATES: dict[Task, float] = {"binary": 0.5, "multiclass": 0.5, "regression": 2.0}
+SHARE = 0.001
+STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
+
+
+@dataclass(frozen=True, eq=False)
+class TrackingLearner:
+    """Settings of learning from rows that change: of every step size the last and the averaged weights are experts.
+
+    Large steps forget soon, small ones and averages are precise while nothing changes; Fixed Share hears whoever has
+    been right of late. For two classes the mean of the experts' scores is predicted with: that of the mean of their
+    weights, which is what is saved. Several classes are voted for, and in regression each score is clipped to the range
+    of the targets so far before the mean is taken.
+
+    Parameters
+    ----------
+    feature_map : z; its precision is that of the weights
+    loss : of the table, which every learner steps by; experts are charged for mistakes, or for squared errors over the
+        squared range of the targets
+    n_outputs : number of classes for several classes, otherwise 1
+    step_sizes : on the map's scale, None for the defaults of the task
+    share : alpha, of the weight that goes to other experts after every row; in (0, 1)
+    rate : eta, None for the default of the task
+    class_weights : factor of the steps and of the mistakes of each class, in label order; None for 1
+
+    Raises
+    ------
+    ConfigError : a size, a step size, the share, the rate or the class weights do not fit
+
+    Source: Herbster & Warmuth, Machine Learning 32, 1998, section 5; Lu et al., JMLR 17(47), 2016, Algorithms 1, 3, 5.
+    """
+
+    feature_map: FeatureMap
+    loss: Loss
+    n_outputs: int = 1
+    step_sizes: tuple[float, ...] | None = None
+    share: float = SHARE
+    rate: float | None = None
+    class_weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
+        if self.loss.task != "multiclass" and self.n_outputs != 1:
+            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+        if not self._step_sizes:
+            raise ConfigError("There is nothing to track: step_sizes = (). Give it at least one.")
+        for step in self._step_sizes:
+            check_positive("a step size", step)
+        if not 0.0 < self.share < 1.0:
+            raise ConfigError(f"share = {self.share:g}, but the share of the weight lies above 0 and below 1.")
+        check_positive("rate", self._rate)
+        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    @property
+    def precision(self) -> Precision:
+        """That of the map."""
+        return self.feature_map.precision
+
+    def start(self) -> Tracked:
+        """Weights of zero, and every expert heard alike."""
+        steps, dtype = np.array([self._step_sizes]), np.dtype(self.precision)
+        halves, n_columns = self._speakers.halves
+        shape = (1, steps.size, self.n_outputs, halves, padded_columns(n_columns, dtype.itemsize))
+        none = np.zeros((1, 0, 0, 0, 0), dtype)
+        kind: Kind = "fourier" if halves > 1 else "linear"
+        group = Group(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
+        n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
+        kept = nothing_kept(self.n_outputs, halves * n_columns, dtype, progress)
+        return Tracked(group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, kept)
+
+    def learn(self, state: Tracked, rows: Rows, n_threads: int = 1) -> Tracked:
+        """Learn rows in their order; the state that came stays as it is.
+
+        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
+        """
+        feature_map, tracked, seen, kept = self.feature_map, state.copy(), state.progress.rows, state.kept
+        inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
+        counted = Counted(*progress_arrays(state.progress))
+        shares = Shares(
+            tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(self._n_classes)
+        )
+        with Crew() as crew:
+            for first in range(0, len(targets), STRETCH_ROWS):
+                part = slice(first, first + STRETCH_ROWS)
+                words, stepped = self._speakers.learn(
+                    tracked.group, inputs[part], targets[part], self._rule, seen + first, n_threads, crew
+                )
+                share_rows(counted, shares, words, stepped, targets[part], self._share_rule)
+                kept = kept.heard(feature_map, inputs[part], targets[part], n_threads)
+        if not np.isfinite(tracked.mistakes).any():
+            raise DivergedError(
+                f"Rows {seen:,} to {seen + len(targets) - 1:,}: no expert's weights are finite any more. Use smaller "
+                "step_sizes, or scale inputs and target."
+            )
+        return replace(tracked, progress=progress_from(self.task, *counted), kept=kept)
+
+    def keep(self, state: Tracked) -> Tracked:
+        """A window of a stream ends: from here on, tell how the model of now would do on what follows."""
+        return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
+
+    def predictor(self, state: Tracked) -> LinearPredictor:
+        """The map with the mean of the experts' weights, each as much as it is heard after the last row."""
+        return LinearPredictor(self.feature_map, state.weights())
+
+    def chosen(self, state: Tracked) -> dict[str, Any]:
+        """Step size and kind of weights of the expert that is heard most."""
+        t, which = np.unravel_index(int(state.p.argmax()), (state.group.steps.size, 2))
+        heard = f"of the expert heard most, {100.0 * state.p.max():.0f}% of {len(state.p)}"
+        averaged = "averaged" if which == AVERAGED else "last"
+        return {
+            "step_size": float(state.group.steps[0, t]),
+            "step_size_reason": heard,
+            "weights": averaged,
+            "weights_reason": f"{heard}; the mean of all experts' weights is saved",
+        }
+
+    @property
+    def _step_sizes(self) -> tuple[float, ...]:
+        return STEP_SIZES[self.task] if self.step_sizes is None else self.step_sizes
+
+    @property
+    def _rate(self) -> float:
+        return RATES[self.task] if self.rate is None else self.rate
+
+    @property
+    def _n_classes(self) -> int:
+        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.task]
+
+    @property
+    def _class_weights(self) -> NDArray[np.float64]:
+        return np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
+
+    @property
+    def _epsilon(self) -> float:
+        return float(self.loss.epsilon) if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
+
+    @property
+    def _rule(self) -> ExpertRule:
+        return ExpertRule(self.loss.code, self._epsilon, self._class_weights)
+
+    @property
+    def _share_rule(self) -> ShareRule:
+        return ShareRule(float(self._rate), float(self.share), self.loss.code, self._epsilon, self._class_weights)
+
+    @cached_property
+    def _speakers(self) -> Speakers:
+        return Speakers(self.feature_map)
+
+
+# Tracking rows that change: one map drawn beforehand, and nothing to tune.
+
+
+@dataclass(frozen=True)
+class TrackingRecipe:
+    """Experts of several step sizes in one map, mixed by Fixed Share.
+
+    Rows are learnt one after the other only: what changes with time cannot be learnt on shards apart.
+
+    Parameters
+    ----------
+    maps : the feature map to draw; loss : of the table
+    class_weights : weight of each class's steps and mistakes, None for 1
+    radius : of the ball that models lie in which a certificate compares with; None for no certificate; two classes
+
+    Source: see TrackingLearner.
+    """
+
+    maps: MapChoice
+    loss: Loss
+    class_weights: tuple[float, ...] | None = None
+    radius: float | None = None
+    name: str = "track"
+    modes: tuple[Mode, ...] = ("stream",)
+
+    def settle(self, situation: Situation) -> Settled:
+        """Draw the map for the sample."""
+        schema = situation.schema
+        check_loss(self.loss, schema)
+        feature_map, chosen = self.maps.draw(schema, situation.sample.inputs, situation.seed, situation.precision)
+        learner = TrackingLearner(feature_map, self.loss, schema.n_outputs, class_weights=self.class_weights)
+        return Settled(learner, chosen)

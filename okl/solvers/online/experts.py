@@ -1,0 +1,830 @@
+"""Learning without tuning: experts of several bandwidths and step sizes mixed by AdaHedge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.experts import AVERAGED, ExpertRule, Mixture, Said, Team, Teams, age_of, learn_team, learn_teams
+from okl.compiled.mixing import Counted, Hedge, mix_rows, new_memo
+from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
+from okl.compiled.threads import Crew, aligned_empty, borrowed_block, give_up_turns, new_turns
+from okl.data.dataset import Schema
+from okl.data.executor import Rows
+from okl.features.bandwidth import median_distance
+from okl.features.base import FeatureMap
+from okl.features.fourier import FourierFeatures, draw_fourier_map
+from okl.features.linear import StandardisedLinear
+from okl.features.predictors import LinearPredictor, block_of
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.validation import check_at_least, check_positive
+from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
+from okl.losses import Loss, ThresholdedHalfSquared
+from okl.solvers.online.base import (
+    Progress,
+    check_class_weights,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    start_progress,
+)
+from okl.solvers.online.factory import LinearRecipe, Mode, Settled, Situation, check_loss
+
+# How long which experts take part: all for the first rows, fewer and fewer until one map is left.
+
+MOST_RACED_ROWS = 50_000
+FEW_ROWS, FEWEST_ROWS = 1600, 800
+EVERYONE = 10**6
+SLOT_ROWS = 32  # rounds end at multiples of it
+LATE_SHARE = 0.3  # what losses of a round count for in the next: experts learn at different speeds
+
+
+@dataclass(frozen=True)
+class Round:
+    """Until how many rows of the stream, how many maps and how many step sizes of each take part at most.
+
+    last_row : int >= 1, None for ever; maps, step_sizes : int >= 1
+    """
+
+    last_row: int | None
+    maps: int
+    step_sizes: int
+
+
+WHOLE_RACE = (Round(None, EVERYONE, EVERYONE),)
+"""Everyone learns all rows."""
+
+
+def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
+    """Rounds for a stream of about n_rows rows: all maps first, then ever fewer, one from a seventh of the rows on.
+
+    Of at least 1600 rows: all maps learn for 1.5% of them, five with two step sizes until 5%, three with one step size
+    until 15%; these shares are of at most 50,000 rows. Of fewer, for which rounds themselves take time: all maps learn
+    64 rows (32 of less than 800), and four with one step size go on until a fifth.
+
+    Raises
+    ------
+    ConfigError : n_rows is below 1
+    """
+    raced = min(check_at_least("n_rows", n_rows, 1), MOST_RACED_ROWS)
+    first = max(1 if n_rows < FEWEST_ROWS else 2, round(0.015 * raced / SLOT_ROWS))
+    if n_rows < FEW_ROWS:
+        plan = [(first, EVERYONE, EVERYONE), (max(first + 1, round(0.19 * raced / SLOT_ROWS)), 4, 1)]
+    else:
+        second = max(first + 1, round(0.05 * raced / SLOT_ROWS))
+        plan = [(first, EVERYONE, EVERYONE), (second, 5, 2), (max(second + 1, round(0.15 * raced / SLOT_ROWS)), 3, 1)]
+    early = (Round(slots * SLOT_ROWS, maps, step_sizes) for slots, maps, step_sizes in plan)
+    return (*early, Round(None, 1, final_step_sizes))
+
+
+def check_schedule(rounds: tuple[Round, ...]) -> None:
+    """Raise ConfigError unless rounds end one after the other, the last one never, and grow no larger."""
+    if not rounds or rounds[-1].last_row is not None or any(early.last_row is None for early in rounds[:-1]):
+        raise ConfigError("A schedule takes at least one round, and last_row = None for the last one only.")
+    for early, late in pairwise(rounds):
+        if late.last_row is not None and early.last_row is not None and late.last_row <= early.last_row:
+            raise ConfigError(f"A round ends at row {late.last_row}, but the one before it at {early.last_row}.")
+    for number, entry in enumerate(rounds):
+        check_at_least(f"maps of round {number}", entry.maps, 1)
+        check_at_least(f"step_sizes of round {number}", entry.step_sizes, 1)
+        if entry.last_row is not None:
+            check_at_least(f"last_row of round {number}", entry.last_row, 1)
+
+
+# Which maps take part: Fourier maps of several bandwidths and scalings that share frequencies, and a linear one.
+
+WIDEST_OCTAVE, N_OCTAVES = 1, 5
+_ALIKE = 1.05
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Maps that take part in a race.
+
+    Parameters
+    ----------
+    bases : Fourier maps of the widest bandwidth, one for each scaling of the inputs, of one shape; may be empty
+    n_octaves : int >= 1: each base comes with its bandwidth divided by 1, 2, 4, ...
+    linear : a linear map, or None
+
+    Raises
+    ------
+    ConfigError : there is no map at all, the maps differ in inputs or precision, or a kernel has no bandwidth
+    """
+
+    bases: tuple[FourierFeatures, ...]
+    n_octaves: int = N_OCTAVES
+    linear: StandardisedLinear | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least("n_octaves", self.n_octaves, 1)
+        every: list[FeatureMap] = [*self.bases, *([] if self.linear is None else [self.linear])]
+        if not every:
+            raise ConfigError("The grid of experts is empty. Give it a bandwidth, or a linear map.")
+        shapes = {(candidate.n_inputs, candidate.precision) for candidate in every}
+        if len(shapes) > 1 or len({base.n_columns for base in self.bases}) > 1:
+            raise ConfigError(f"Experts take maps of one shape and precision, but these came: {sorted(shapes)}.")
+        if any("bandwidth" not in vars(base.kernel) for base in self.bases):
+            raise ConfigError("Experts of several bandwidths take kernels that have one.")
+
+    @property
+    def n_inputs(self) -> int:
+        """Columns of the inputs."""
+        return self._any.n_inputs
+
+    @property
+    def precision(self) -> Precision:
+        """Of features and weights."""
+        return self._any.precision
+
+    def fourier(self, base: int, octave: int) -> FourierFeatures:
+        """The base map with its bandwidth divided by 2^octave; what is packed for compiled code is kept."""
+        return self._maps[base][octave]
+
+    @cached_property
+    def panels(self) -> FloatArray:
+        """Packed frequencies of all bases, (bases, ...), as compiled code takes them."""
+        return np.stack([self.fourier(base, 0).waves.panels for base in range(len(self.bases))])
+
+    @cached_property
+    def _maps(self) -> list[list[FourierFeatures]]:
+        return [[narrowed(base, octave) for octave in range(self.n_octaves)] for base in self.bases]
+
+    @property
+    def _any(self) -> FeatureMap:
+        if self.linear is not None:
+            return self.linear
+        return self.bases[0]
+
+
+def narrowed(base: FourierFeatures, octave: int) -> FourierFeatures:
+    """The map of a bandwidth 2^octave times narrower: frequencies times 2^octave, exactly."""
+    factor = 2.0**octave
+    bandwidth = float(vars(base.kernel)["bandwidth"]) / factor
+    kernel = replace(base.kernel, bandwidth=bandwidth)  # type: ignore[type-var]
+    return FourierFeatures(kernel, base.frequencies * base.frequencies.dtype.type(factor))
+
+
+def draw_candidates(
+    sample: FloatArray,
+    n_frequencies: int,
+    seed: int,
+    precision: Precision = "float32",
+    kernel: str = "gaussian",
+    bandwidth: float | None = None,
+) -> Candidates:
+    """Maps whose bandwidths lie around the median distance, for inputs as they come and for standardised ones.
+
+    Standardising is part of the frequencies: those of a column are divided by its standard deviation; a shift of the
+    inputs changes no kernel of x - x'. Inputs of like spread get no map of their own for it.
+
+    Parameters
+    ----------
+    sample : (rows, n_inputs), at random from the data
+    n_frequencies : of each map; seed : the maps share one draw of frequencies
+    kernel : name of a shift-invariant kernel
+    bandwidth : in units of the inputs, None for the median distances; one that is given is the only one
+
+    Raises
+    ------
+    ConfigError : the kernel has no spectral density, or a number is out of range
+    DataError : the sample is empty
+    """
+    if "bandwidth" not in kernel_parameters(kernel):
+        raise ConfigError(f"kernel = {kernel!r} has no bandwidth to choose. Use a shift-invariant kernel.")
+    if sample.ndim != 2 or len(sample) == 0:
+        raise DataError(f"Bandwidths are chosen from sampled rows, but a sample of shape {sample.shape} came.")
+    deviations = sample.std(axis=0, dtype=np.float64)
+    deviations[_constant(sample, deviations)] = 0.0
+    linear = StandardisedLinear.of_columns(sample.mean(axis=0, dtype=np.float64), deviations, precision)
+    if bandwidth is not None:
+        base = draw_fourier_map(_kernel(kernel, bandwidth), sample.shape[1], n_frequencies, seed, precision)
+        return Candidates((base,), 1, linear)
+    factors = [np.ones(len(deviations))]
+    if not _alike(deviations):
+        factors.append(np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0))
+    bases = (_scaled_map(kernel, sample, factor, n_frequencies, seed, precision) for factor in factors)
+    return Candidates(tuple(bases), N_OCTAVES, linear)
+
+
+def _kernel(name: str, bandwidth: float) -> ShiftInvariantKernel:
+    kernel = kernel_from_description({"name": name, "bandwidth": bandwidth})
+    assert isinstance(kernel, ShiftInvariantKernel)
+    return kernel
+
+
+def _scaled_map(
+    kernel: str, sample: FloatArray, factor: FloatArray, n_frequencies: int, seed: int, precision: Precision
+) -> FourierFeatures:
+    widest = median_distance(sample * factor) * 2.0**WIDEST_OCTAVE
+    drawn = draw_fourier_map(_kernel(kernel, widest), len(factor), n_frequencies, seed, "float64")
+    return FourierFeatures(drawn.kernel, (drawn.frequencies * factor[:, None]).astype(precision))
+
+
+def _constant(sample: FloatArray, deviations: FloatArray) -> Sequence[bool]:
+    # rounding may leave a constant column a tiny deviation, whose inverse would swamp all other columns
+    constant: Sequence[bool] = deviations <= 1e-7 * np.abs(sample).max(axis=0, initial=0.0)
+    return constant
+
+
+def _alike(deviations: FloatArray) -> bool:
+    varying = deviations[deviations > 0]
+    return len(varying) == 0 or float(varying.max()) <= _ALIKE * float(varying.min())
+
+
+# What evolves while experts see rows: their weights, what they have lost, and how their mixture did.
+
+Kind = Literal["fourier", "linear", "linear-adagrad"]
+
+
+CACHE_LINE_BYTES = 64
+
+
+def aligned(array: FloatArray) -> FloatArray:
+    """A copy whose rows, the last axis, begin at cache lines if they are whole lines long."""
+    shape = array.shape
+    if array.size == 0:
+        return array.copy()
+    copied = _aligned_room(shape, array.dtype)
+    copied[...] = array
+    return copied
+
+
+def _picked(array: FloatArray, maps: list[int], steps: list[list[int]]) -> FloatArray:
+    """An aligned copy of some maps, and of each of as many of its step sizes, copied once."""
+    picked = _aligned_room((len(maps), len(steps[0]), *array.shape[2:]), array.dtype)
+    for place, m in enumerate(maps):
+        for t, step in enumerate(steps[place]):
+            picked[place, t] = array[m, step]
+    return picked
+
+
+def _aligned_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+    return aligned_empty((math.prod(shape[:-1]), shape[-1]), dtype).reshape(shape)
+
+
+def padded_columns(n_columns: int, itemsize: int) -> int:
+    """Columns of a row of whole pairs of cache lines: vectors that straddle two, and what is left, take longer."""
+    per_pair = 2 * CACHE_LINE_BYTES // itemsize
+    return -(-n_columns // per_pair) * per_pair
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Learners of one kind: M maps with T step sizes each.
+
+    candidates : (base, octave) of each Fourier map; one pair of zeros for a linear map
+    steps : (M, T); n_columns : of a half
+    weights, pulls : (M, T, n_outputs, H, padded), H = 2 halves of a Fourier map, 1 of a linear one; zeros pad the
+        columns of a half to whole cache lines; squares : the same, or (M, 0, 0, 0, 0) without AdaGrad
+    """
+
+    kind: Kind
+    candidates: tuple[tuple[int, int], ...]
+    n_columns: int
+    steps: NDArray[np.float64]
+    weights: FloatArray
+    pulls: FloatArray
+    squares: FloatArray
+
+    @property
+    def n_experts(self) -> int:
+        """Two for each map and step size: the last and the averaged weights."""
+        return 2 * self.steps.size
+
+    def copy(self) -> Group:
+        """Arrays of its own, to be changed in place."""
+        arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
+        return Group(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
+
+    def kept(self, maps: list[int], steps: list[list[int]]) -> Group:
+        """Some maps, and of each as many of its step sizes."""
+        rows, columns = np.array(maps)[:, None], np.array(steps)
+        squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
+        return Group(
+            self.kind,
+            tuple(self.candidates[m] for m in maps),
+            self.n_columns,
+            np.ascontiguousarray(self.steps[rows, columns]),
+            _picked(self.weights, maps, steps),
+            _picked(self.pulls, maps, steps),
+            squares,
+        )
+
+    def expert_weights(self, m: int, t: int, which: int, seen: int) -> FloatArray:
+        """Last or averaged weights (n_outputs, n_columns) of a learner after `seen` rows."""
+        last = self._unpadded(self.weights[m, t])
+        if which != AVERAGED or seen == 0:
+            return last
+        averaged = last - self._unpadded(self.pulls[m, t]).astype(np.float64) / age_of(seen)
+        return averaged.astype(last.dtype)
+
+    def _unpadded(self, halves: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(halves[:, :, : self.n_columns]).reshape(len(halves), -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Experts:
+    """The state of the expert learner: a value that no method writes into.
+
+    round : number of the round of the schedule; groups : who still takes part
+    losses, recent : (E,), what each expert has lost, groups one after the other: maps, step sizes, last and averaged
+    numbers : (3,), as in okl.compiled.mixing; progress : how the mixture's predictions did
+    """
+
+    round: int
+    groups: tuple[Group, ...]
+    losses: NDArray[np.float64]
+    recent: NDArray[np.float64]
+    numbers: NDArray[np.float64]
+    progress: Progress
+
+    @property
+    def n_maps(self) -> int:
+        """Maps that take part, the linear one for each kind of step."""
+        return sum(len(group.candidates) for group in self.groups)
+
+    def copy(self) -> Experts:
+        """Arrays of its own, to be changed in place."""
+        return replace(
+            self,
+            groups=tuple(group.copy() for group in self.groups),
+            losses=self.losses.copy(),
+            recent=self.recent.copy(),
+            numbers=self.numbers.copy(),
+        )
+
+    def per_learner(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Values (E,) of all experts as (M, T, 2) for each group."""
+        ends = np.cumsum([group.n_experts for group in self.groups])[:-1]
+        parts = np.split(values, ends)
+        return [part.reshape(*group.steps.shape, 2) for part, group in zip(parts, self.groups, strict=True)]
+
+
+# Who goes on to the next round: the maps that lost least of late, and their best step sizes.
+
+
+def after_round(experts: Experts, following: Round, number: int) -> Experts:
+    """The experts of the next round: at most `maps` maps with at most `step_sizes` step sizes each.
+
+    A map, and a step size, counts as its best expert. The earlier one wins a tie.
+    """
+    recent = experts.per_learner(experts.recent)
+    best = [values.min(axis=(1, 2)) for values in recent]
+    places = [(group, m) for group, values in enumerate(best) for m in range(len(values))]
+    ranked = sorted(places, key=lambda place: best[place[0]][place[1]])[: following.maps]
+    groups: list[Group] = []
+    kept: list[np.ndarray] = []
+    first = 0
+    for index, group in enumerate(experts.groups):
+        maps = sorted(m for which, m in ranked if which == index)
+        if maps:
+            n_steps = min(following.step_sizes, group.steps.shape[1])
+            order = np.argsort(recent[index].min(axis=2), axis=1, kind="stable")[:, :n_steps]
+            steps = [sorted(order[m].tolist()) for m in maps]
+            groups.append(group.kept(maps, steps))
+            numbers = np.arange(first, first + group.n_experts).reshape(*group.steps.shape, 2)
+            kept.append(numbers[np.array(maps)[:, None], np.array(steps)].ravel())
+        first += group.n_experts
+    chosen = np.concatenate(kept)
+    return replace(
+        experts,
+        round=number,
+        groups=tuple(groups),
+        losses=experts.losses[chosen],
+        recent=LATE_SHARE * experts.recent[chosen],
+    )
+
+
+# Fourier maps of experts on threads that take blocks of rows in turns.
+
+LEAST_WORK = 2**20  # entries of features and weights that a thread is worth: below, starting it takes longer
+LEAST_BLOCK_ROWS, MOST_BLOCK_ROWS = 32, 128  # learning goes through a block several times: it stays in the cache
+BLOCKS_EACH = 4  # of a thread, at least: in a short round blocks are smaller
+
+Words = tuple[NDArray[np.float64], NDArray[np.uint8]]
+
+
+def learn_fourier(
+    heard: Words,
+    group: Group,
+    candidates: Candidates,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: ExpertRule,
+    seen: int,
+    n_threads: int,
+    crew: Crew,
+    mixture: Mixture,
+    besides: Callable[[], None],
+) -> None:
+    """Learn rows in Fourier maps: words (M, rows, T, 2), whether they stepped (M, rows), and the group change in place.
+
+    Threads compute features ahead and learn them in turns; same bits for any number of them, and any size of blocks.
+
+    mixture : as in okl.compiled.experts; besides : what the first thread does before it
+        takes blocks, while others do already
+    """
+    work = len(inputs) * group.weights[0, 0, 0].size * (len(group.weights) + group.weights[..., 0, 0].size)
+    n_threads = max(1, min(n_threads, work // LEAST_WORK, -(-len(inputs) // LEAST_BLOCK_ROWS)))
+    size = _rows_at_once(candidates.bases[0].rows_per_block, len(inputs), n_threads)
+    teams, widths = _teams(group, candidates), (group.weights.shape[-1],) * 2
+    turns = np.stack([new_turns() for _ in range(len(group.weights) + 1)])
+
+    def run(thread: int) -> None:
+        if thread == 0:
+            besides()
+        with borrowed_block(size, widths, inputs.dtype) as block:
+            learn_teams(*heard, teams, turns, block, inputs, targets, rule, seen, mixture)
+
+    def give_up() -> None:
+        for turn in turns:
+            give_up_turns(turn)
+
+    crew.run(n_threads, run, give_up)
+
+
+def _teams(group: Group, candidates: Candidates) -> Teams:
+    arrays = (group.weights, group.pulls, group.squares, group.steps)
+    if len(group.candidates) == 1:
+        waves = candidates.fourier(*group.candidates[0]).waves
+        none = np.zeros(1, dtype=np.int64)
+        return Teams(*arrays, none, none, waves.panels[None], waves.n_frequencies, waves.amplitude)
+    base, octave = np.array(group.candidates, dtype=np.int64).T.copy()
+    waves = candidates.fourier(0, 0).waves
+    return Teams(*arrays, base, octave, candidates.panels, waves.n_frequencies, waves.amplitude)
+
+
+def _rows_at_once(most: int, n_rows: int, n_threads: int) -> int:
+    size = min(most, MOST_BLOCK_ROWS)
+    while n_threads > 1 and size > LEAST_BLOCK_ROWS and size * n_threads * BLOCKS_EACH > n_rows:
+        size //= 2
+    return size
+
+
+# Rows through all experts of a round, in place: each group says its words and learns, then the words are mixed.
+
+STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
+
+
+def learn_round(
+    experts: Experts,
+    counted: Counted,
+    candidates: Candidates,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: ExpertRule,
+    seen: int,
+    n_threads: int,
+    crew: Crew,
+) -> None:
+    """Rows of one round; the arrays of experts, and counted, change in place. Same bits for any number of threads.
+
+    Words of one map are mixed block by block, those of several after a stretch is learnt: a third thread that wants two
+    cores cost more than it gained.
+
+    seen : rows before these; crew : the threads
+    """
+    hedge = Hedge(experts.losses, experts.recent, experts.numbers)
+    memo = new_memo(len(experts.losses), len(counted.class_counts))
+    mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
+    for first in range(0, len(targets), STRETCH_ROWS):
+        part = slice(first, first + STRETCH_ROWS)
+        words, stepped = _said(
+            experts, candidates, inputs[part], targets[part], rule, seen + first, n_threads, crew, mixture
+        )
+        if not mixture.complete:
+            mix_rows(counted, hedge, memo, words, stepped, targets[part], rule.class_weights, rule.code)
+
+
+def _said(
+    experts: Experts,
+    candidates: Candidates,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: ExpertRule,
+    seen: int,
+    n_threads: int,
+    crew: Crew,
+    mixture: Mixture,
+) -> Words:
+    """What all experts said of rows before they learnt them: (rows, E), and whether one stepped, (rows,)."""
+    heard = [_room(group, len(targets)) for group in experts.groups]
+    several = list(zip(experts.groups, heard, strict=True))
+    linear = [(group, words) for group, words in several if group.kind != "fourier"]
+    fourier = [(group, words) for group, words in several if group.kind == "fourier"]
+
+    def learn_linear() -> None:
+        if linear:
+            _learn_linear(linear, candidates, inputs, targets, rule, seen)
+
+    for group, words in fourier:
+        learn_fourier(words, group, candidates, inputs, targets, rule, seen, n_threads, crew, mixture, learn_linear)
+    if not fourier:
+        learn_linear()
+    said = [words.transpose(1, 0, 2, 3).reshape(len(targets), -1) for words, _ in heard]
+    stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
+    return np.ascontiguousarray(np.concatenate(said, axis=1) if len(said) > 1 else said[0]), stepped
+
+
+def _room(group: Group, n_rows: int) -> Words:
+    """Room for what M maps with T step sizes say: (M, rows, T, 2), and whether they step, (M, rows)."""
+    n_maps, n_steps = group.steps.shape
+    return np.empty((n_maps, n_rows, n_steps, 2)), np.empty((n_maps, n_rows), dtype=np.uint8)
+
+
+def _learn_linear(
+    groups: list[tuple[Group, Words]],
+    candidates: Candidates,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: ExpertRule,
+    seen: int,
+) -> None:
+    """Groups of the linear map, whose features are computed once."""
+    assert candidates.linear is not None
+    block = block_of(candidates.linear.transform(inputs))
+    cautions = np.ones(len(targets))
+    if rule.code == THRESHOLDED_HALF_SQUARED:
+        # a step of at most 1 over the squared norm never overshoots a squared residual, however far out a row lies
+        cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
+    for group, (words, stepped) in groups:
+        team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
+        learn_team(Said(words[0], stepped[0]), team, block, targets, cautions, rule, seen)
+
+
+# The learner without tuning: experts of several bandwidths and step sizes, mixed by AdaHedge, in one pass.
+
+STEP_SIZES: dict[Task, tuple[float, ...]] = {
+    "binary": (1.0, 4.0),
+    "multiclass": (1.0, 4.0),
+    "regression": (0.25, 1.0),
+}
+ADAGRAD_STEP_SIZES: dict[Task, tuple[float, ...]] = {
+    "binary": (0.0625, 0.25, 1.0),
+    "multiclass": (0.25, 1.0),
+    "regression": (0.0078125, 0.03125, 0.125),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertLearner:
+    """Settings of learning with experts: every map and step size is a learner, its last and averaged weights experts.
+
+    The prediction of a row is that of the mixture: a vote weighed by AdaHedge, or the mean of what the experts say in
+    regression. After each round of the schedule the maps that lost least of late go on.
+
+    Parameters
+    ----------
+    candidates : the maps; loss : of the table, which every learner steps by
+    n_outputs : number of classes for several classes, otherwise 1
+    rounds : the schedule, as of `race_schedule`
+    step_sizes, adagrad_step_sizes : of each Fourier and linear map, and of the linear map with AdaGrad's steps; None
+        for the defaults of the task
+    class_weights : factor of the steps and of the mistakes of each class, in label order; None for 1
+
+    Raises
+    ------
+    ConfigError : a size, a step size, the schedule or the class weights do not fit
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; de Rooij et al., JMLR 15, 2014, section 2 (AdaHedge).
+    """
+
+    candidates: Candidates
+    loss: Loss
+    n_outputs: int = 1
+    rounds: tuple[Round, ...] = race_schedule(50_000)
+    step_sizes: tuple[float, ...] | None = None
+    adagrad_step_sizes: tuple[float, ...] | None = None
+    class_weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
+        if self.loss.task != "multiclass" and self.n_outputs != 1:
+            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+        check_schedule(self.rounds)
+        if not self._step_sizes:
+            raise ConfigError("The grid of experts is empty: step_sizes = (). Give it at least one.")
+        for step in (*self._step_sizes, *self._adagrad_step_sizes):
+            check_positive("a step size", step)
+        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    @property
+    def precision(self) -> Precision:
+        """That of the maps."""
+        return self.candidates.precision
+
+    def start(self) -> Experts:
+        """Everyone takes part, with weights of zero."""
+        candidates, groups = self.candidates, []
+        if candidates.bases:
+            pairs = [(b, o) for b in range(len(candidates.bases)) for o in range(candidates.n_octaves)]
+            groups.append(
+                self._group("fourier", tuple(pairs), self._step_sizes, (2, candidates.bases[0].n_frequencies))
+            )
+        if candidates.linear is not None:
+            halves = (1, candidates.linear.n_columns)
+            groups.append(self._group("linear", ((0, 0),), self._step_sizes, halves))
+            if self._adagrad_step_sizes:
+                groups.append(self._group("linear-adagrad", ((0, 0),), self._adagrad_step_sizes, halves))
+        n_experts = sum(group.n_experts for group in groups)
+        progress = start_progress(self.loss.task, self.n_outputs)
+        return Experts(0, tuple(groups), np.zeros(n_experts), np.zeros(n_experts), np.zeros(3), progress)
+
+    def learn(self, state: Experts, rows: Rows, n_threads: int = 1) -> Experts:
+        """Learn rows in their order; the state that came stays as it is.
+
+        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
+        """
+        candidates = self.candidates
+        inputs, targets = checked_rows(rows, self.loss.task, candidates.n_inputs, self.n_outputs, candidates.precision)
+        experts, done = state.copy(), 0
+        with Crew() as crew:
+            while done < len(targets):
+                experts = self._next_round(experts)
+                last = self._end_of_round(experts, done, len(targets))
+                experts = self._within_round(experts, inputs[done:last], targets[done:last], n_threads, crew)
+                done = last
+        return experts
+
+    def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
+        """Map, step size and weights (n_outputs, n_columns) of the expert that lost least of late."""
+        group, m, t, which = _leading(state)
+        return self._map(group, m), float(group.steps[m, t]), group.expert_weights(m, t, which, state.progress.rows)
+
+    def predictor(self, state: Experts) -> LinearPredictor:
+        """The leading expert alone: one map with one set of weights."""
+        feature_map, _, weights = self.leader(state)
+        return LinearPredictor(feature_map, weights)
+
+    def chosen(self, state: Experts) -> dict[str, Any]:
+        """What the leading expert is: its bandwidth or that it is linear, and its step size."""
+        group, m, t, _ = _leading(state)
+        why = "of the expert that leads"
+        return self.map_chosen(state, why) | {"step_size": float(group.steps[m, t]), "step_size_reason": why}
+
+    def map_chosen(self, state: Experts, why: str) -> dict[str, Any]:
+        """What the leading expert's map is, with a reason: for people."""
+        group, m, _, _ = _leading(state)
+        if group.kind != "fourier":
+            return {"map": "linear", "map_reason": why}
+        base, octave = group.candidates[m]
+        bandwidth = float(vars(self.candidates.fourier(base, octave).kernel)["bandwidth"])
+        inputs = "standardised" if base > 0 else "as they come"
+        return {"bandwidth": bandwidth, "bandwidth_reason": why, "inputs": inputs, "inputs_reason": why}
+
+    @property
+    def _step_sizes(self) -> tuple[float, ...]:
+        return STEP_SIZES[self.task] if self.step_sizes is None else self.step_sizes
+
+    @property
+    def _adagrad_step_sizes(self) -> tuple[float, ...]:
+        return ADAGRAD_STEP_SIZES[self.task] if self.adagrad_step_sizes is None else self.adagrad_step_sizes
+
+    @property
+    def _n_classes(self) -> int:
+        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
+
+    @property
+    def _rule(self) -> ExpertRule:
+        class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
+        epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
+        return ExpertRule(self.loss.code, float(epsilon), class_weights)
+
+    def _group(
+        self, kind: Kind, candidates: tuple[tuple[int, int], ...], steps: tuple[float, ...], halves: tuple[int, int]
+    ) -> Group:
+        dtype = np.dtype(self.candidates.precision)
+        n_columns = halves[1]
+        padded = padded_columns(n_columns, dtype.itemsize)
+        shape = (len(candidates), len(steps), self.n_outputs, halves[0], padded)
+        squares = np.zeros(shape if kind == "linear-adagrad" else (len(candidates), 0, 0, 0, 0), dtype)
+        sizes = np.tile(np.array(steps, dtype=np.float64), (len(candidates), 1))
+        return Group(kind, candidates, n_columns, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
+
+    def _map(self, group: Group, m: int) -> FeatureMap:
+        if group.kind == "fourier":
+            return self.candidates.fourier(*group.candidates[m])
+        assert self.candidates.linear is not None
+        return self.candidates.linear
+
+    def _next_round(self, experts: Experts) -> Experts:
+        """The round that the next row belongs to."""
+        while (last := self.rounds[experts.round].last_row) is not None and experts.progress.rows >= last:
+            experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
+        return experts
+
+    def _end_of_round(self, experts: Experts, done: int, n_rows: int) -> int:
+        last = self.rounds[experts.round].last_row
+        return n_rows if last is None else min(n_rows, done + last - experts.progress.rows)
+
+    def _within_round(
+        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int, crew: Crew
+    ) -> Experts:
+        progress = experts.progress
+        counted = Counted(*progress_arrays(progress))
+        learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads, crew)
+        if not np.isfinite(experts.losses).any():
+            raise DivergedError(
+                f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: no expert's weights are finite any "
+                "more. Use smaller step_sizes, or scale inputs and target."
+            )
+        return replace(experts, progress=progress_from(self.task, *counted))
+
+
+def _leading(state: Experts) -> tuple[Group, int, int, int]:
+    """Group, map, step size and kind of weights of the expert with averaged weights that lost least of late.
+
+    Last weights may lose less on the way, where rows beside each other are alike; on other rows averages are better.
+    """
+    recent = [losses[..., AVERAGED] for losses in state.per_learner(state.recent)]
+    number = min(range(len(recent)), key=lambda index: float(recent[index].min()))
+    m, t = np.unravel_index(int(recent[number].argmin()), recent[number].shape)
+    return state.groups[number], int(m), int(t), AVERAGED
+
+
+# Learning without tuning: experts in a stream; elsewhere their choice of a map on a sample.
+
+
+@dataclass(frozen=True)
+class ExpertRecipe:
+    """Bandwidths and step sizes tracked side by side, and with them a linear model: nothing is left to choose.
+
+    Shards could not average what experts of their own chose: in the modes mix and sum, experts learn a sample, and the
+    map of the one that leads is what the shards learn in. A sample is short, so nobody leaves before its end: maps that
+    predict the majority class are ahead in the first rows, where another one stands out later.
+
+    Parameters
+    ----------
+    loss : of the table; kernel : name of a shift-invariant one; n_frequencies : of each map
+    class_weights : weight of each class's steps, None for 1
+    average, adaptive : as in LinearRecipe, for mix and sum
+
+    Source: see ExpertLearner.
+    """
+
+    loss: Loss
+    kernel: str = "gaussian"
+    n_frequencies: int = 400
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    adaptive: bool = True
+    name: str = "fogd"
+    modes: tuple[Mode, ...] = ("stream", "mix", "sum")
+
+    def settle(self, situation: Situation) -> Settled:
+        """Draw the maps for the sample; for mix and sum, let experts choose one of them."""
+        schema, sample = situation.schema, situation.sample
+        check_loss(self.loss, schema)
+        candidates = draw_candidates(
+            sample.inputs, self.n_frequencies, situation.seed, situation.precision, self.kernel
+        )
+        # of a stream nobody knows the length of, the race is as long as in the longest
+        schedule = race_schedule(situation.rows or MOST_RACED_ROWS) if situation.mode == "stream" else WHOLE_RACE
+        learner = ExpertLearner(candidates, self.loss, schema.n_outputs, schedule, class_weights=self.class_weights)
+        if situation.mode == "stream":
+            n_maps = len(candidates.bases) * candidates.n_octaves + 1
+            return Settled(learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"})
+        learnt = learner.learn(learner.start(), sample)
+        why = f"least loss of experts on {len(sample.targets):,} sampled rows"
+        recipe = LinearRecipe(
+            Chosen(learner.leader(learnt)[0], learner.map_chosen(learnt, why)),
+            self.loss,
+            None,
+            self.class_weights,
+            self.average,
+            self.adaptive,
+            self.name,
+        )
+        return recipe.settle(situation)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A map that was chosen already, and what it is, for people."""
+
+    feature_map: FeatureMap
+    chosen: dict[str, Any]
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map, and what it is."""
+        return self.feature_map, self.chosen

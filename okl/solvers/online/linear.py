@@ -1,0 +1,601 @@
+"""Linear learners in a feature map: weights, row and block updates, rounds over shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.constrained import learn_fourier, sum_fourier
+from okl.compiled.fourier import score_block
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.sgd import (
+    LOSS,
+    MISTAKES,
+    ROWS,
+    SAMPLED,
+    SQUARED_ERROR,
+    UPDATES,
+    Learnt,
+    Rule,
+    Summed,
+    learn_block,
+    sum_block,
+)
+from okl.compiled.threads import (
+    MOST_ROWS,
+    Block,
+    aligned_empty,
+    as_compiled,
+    borrowed_block,
+    give_up_turns,
+    new_turns,
+    pass_turn,
+    run_threads,
+    wait_turn,
+)
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Rows
+from okl.data.order import Order, plan_windows
+from okl.data.reading import load_window
+from okl.distributed.cache import resident
+from okl.features.base import FeatureMap, check_weights
+from okl.features.fourier import FourierFeatures
+from okl.features.predictors import LinearPredictor, block_of, score_rows
+from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.telemetry import MAP, Span
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.validation import check_at_least, check_positive
+from okl.losses import ExtensionLoss, Loss, ThresholdedHalfSquared
+from okl.solvers.online.base import (
+    Progress,
+    check_class_weights,
+    checked_rows,
+    progress_arrays,
+    progress_from,
+    start_progress,
+)
+
+# Which rows of a shard take part in a round: a slice of the shard's seeded order, so that a pass visits each once.
+
+
+def round_rows(
+    data: Dataset,
+    shard: Shard,
+    order: Order,
+    seed: tuple[int, ...],
+    part: tuple[int, int],
+    precision: Precision,
+) -> Rows:
+    """Rows of one round: part = (round, rounds) of the shard in the order that (seed, shard) draws.
+
+    Windows of the shard stay in this process's memory between rounds, within the limit of `okl.distributed.cache`;
+    what comes back must not be written into.
+    """
+    index, parts = part
+    start, stop = shard.rows * index // parts, shard.rows * (index + 1) // parts
+    seed = (*seed, shard.index)
+    pieces: list[Rows] = []
+    for window in plan_windows((shard,), data.schema.n_features, order, seed):
+        low, high = max(start, window.first_row), min(stop, window.first_row + window.rows)
+        if low < high:
+            key = (data.read_sha256, str(data.folder), shard.index, window, precision)
+            rows = resident(key, lambda window=window: load_window(data, window, precision))  # type: ignore[misc]
+            inside = slice(low - window.first_row, high - window.first_row)
+            pieces.append(Rows(rows.inputs[inside], rows.targets[inside]))
+    if len(pieces) == 1:
+        return pieces[0]
+    if not pieces:  # more rounds than rows
+        return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
+    return Rows(np.concatenate([p.inputs for p in pieces]), np.concatenate([p.targets for p in pieces]))
+
+
+# What evolves while a linear learner sees rows one by one: weights, their average, and how the predictions did.
+
+SAMPLE_EVERY = 16  # rows between two samples of the weights for their average; each costs as much as a step
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The state of a linear learner: a value that no method writes into.
+
+    last : (n_outputs, n_columns), in the map's precision, after the last row
+    total : the same in float64, the sum of the weights after every 16th row since learning began, the t-th t times;
+        None for zero, which need not travel
+    n_sampled : how many weights total adds up, 1 + 2 + ...; progress : how the predictions did
+    """
+
+    last: FloatArray
+    total: NDArray[np.float64] | None
+    n_sampled: int
+    progress: Progress
+
+    @property
+    def averaged(self) -> FloatArray:
+        """Mean of the sampled weights, later ones counting more, (n_outputs, n_columns); last before 16 rows.
+
+        Source: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5).
+        """
+        if self.n_sampled == 0 or self.total is None:
+            return self.last
+        return (self.total / self.n_sampled).astype(self.last.dtype)
+
+    @property
+    def summed(self) -> NDArray[np.float64]:
+        """A copy of total, zeros for None."""
+        return np.zeros(self.last.shape) if self.total is None else self.total.copy()
+
+    def without_average(self) -> Weights:
+        """The same weights, with an average that begins afresh."""
+        return replace(self, total=None, n_sampled=0)
+
+
+def learnt_from(weights: Weights) -> Learnt:
+    """Copies of everything that learning writes into."""
+    last = aligned_empty(weights.last.shape, weights.last.dtype)
+    last[...] = weights.last
+    counts, sums, class_counts = progress_arrays(weights.progress)
+    counts[SAMPLED] = weights.n_sampled
+    return Learnt(last, weights.summed, counts, sums, class_counts)
+
+
+def weights_from(learnt: Learnt, task: Task) -> Weights:
+    """The value that learnt, which is not written into any more, has become."""
+    progress = progress_from(task, learnt.counts, learnt.sums, learnt.class_counts)
+    return Weights(learnt.weights, learnt.total, int(learnt.counts[SAMPLED]), progress)
+
+
+def average_weights(base: Weights, parts: list[Weights]) -> Weights:
+    """Average by rows what shards learnt from the same weights, in the order given.
+
+    The average of the weights takes in what every shard sampled on its way.
+
+    Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
+    """
+    grown = [part.progress.since(base.progress) for part in parts]
+    rows = sum(progress.rows for progress in grown)
+    if rows == 0:
+        return base
+    last, total = np.zeros(base.last.shape), base.summed
+    progress, n_sampled = base.progress, base.n_sampled
+    for part, growth in zip(parts, grown, strict=True):
+        last += (growth.rows / rows) * part.last
+        total += part.summed
+        n_sampled += part.n_sampled
+        progress = progress.plus(growth)
+    return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
+
+
+# Rows block by block through a feature map into shared sums, in turns: a Fourier map fused in, others by transform.
+
+Turns = NDArray[np.int64]
+Work = Callable[[Turns, int, int], None]
+
+
+def learn_rows(
+    learnt: Learnt,
+    feature_map: FeatureMap,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: Rule,
+    n_threads: int,
+) -> None:
+    """Learn rows in their order; everything in learnt changes in place. Same bits for any number of threads.
+
+    inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
+    """
+
+    def learn_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
+        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+            learn_fourier(learnt, turns, block, inputs, targets, fourier.waves, rule, thread, n_threads)
+
+    def learn_any(turns: Turns, thread: int, n_threads: int) -> None:
+        def learn(block: Block, part: slice) -> None:
+            learn_block(learnt, block, targets[part], rule)
+
+        learn_mapped(feature_map, inputs, turns, thread, n_threads, learn)
+
+    in_turns(feature_map, len(inputs), n_threads, learn_fused, learn_any)
+
+
+def learn_mapped(
+    feature_map: FeatureMap,
+    inputs: FloatArray,
+    turns: Turns,
+    thread: int,
+    n_threads: int,
+    learn: Callable[[Block, slice], None],
+) -> None:
+    """Call learn with every n_threads-th block of features and its rows, in turns; until another thread fails."""
+    for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
+        if not wait_turn(turns, index):
+            return
+        learn(block, part)
+        pass_turn(turns, index + 1)
+
+
+def sum_rows(
+    summed: Summed,
+    feature_map: FeatureMap,
+    weights: FloatArray,
+    inputs: FloatArray,
+    targets: NDArray[np.float64],
+    rule: Rule,
+    n_threads: int,
+) -> None:
+    """Add the subgradients of rows at fixed weights to summed, which changes in place, in block order."""
+
+    def sum_fused(fourier: FourierFeatures, turns: Turns, thread: int, n_threads: int) -> None:
+        with borrowed_block(fourier.rows_per_block, fourier.widths, inputs.dtype) as block:
+            sum_fourier(summed, turns, block, inputs, targets, fourier.waves, weights, rule, thread, n_threads)
+
+    def sum_any(turns: Turns, thread: int, n_threads: int) -> None:
+        for index, part, block in _mapped_blocks(feature_map, inputs, thread, n_threads):
+            scores = np.empty((len(block.left), len(weights)), dtype=weights.dtype)
+            score_block(scores, block, weights)
+            if not wait_turn(turns, index):
+                return
+            sum_block(summed, block, scores, targets[part], rule)
+            pass_turn(turns, index + 1)
+
+    in_turns(feature_map, len(inputs), n_threads, sum_fused, sum_any)
+
+
+def _mapped_blocks(
+    feature_map: FeatureMap, inputs: FloatArray, thread: int, n_threads: int
+) -> Iterator[tuple[int, slice, Block]]:
+    for index in range(thread, -(-len(inputs) // MOST_ROWS), n_threads):
+        part = slice(index * MOST_ROWS, (index + 1) * MOST_ROWS)
+        with Span(MAP):
+            block = block_of(feature_map.transform(inputs[part]))
+        yield index, part, block
+
+
+def in_turns(
+    feature_map: FeatureMap,
+    n_rows: int,
+    n_threads: int,
+    fused: Callable[[FourierFeatures, Turns, int, int], None],
+    general: Work,
+) -> None:
+    """Run one of two works in threads; one that fails releases all who wait for their turn."""
+    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
+    n_threads = max(1, min(n_threads, -(-n_rows // size)))
+    turns = new_turns()
+
+    def run(thread: int) -> None:
+        if isinstance(feature_map, FourierFeatures):
+            fused(feature_map, turns, thread, n_threads)
+        else:
+            general(turns, thread, n_threads)
+
+    with one_blas_thread():
+        run_threads(n_threads, run, partial(give_up_turns, turns))
+
+
+# The linear learner: predict, suffer, then learn, one row at a time, in any feature map; with a Fourier map, FOGD.
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSum:
+    """Sums over rows at fixed weights.
+
+    gradient : (n_outputs, n_columns) float64, of class_weight * derivative * z; loss : of class_weight * loss
+    progress : rows, rows with a derivative (updates), mistakes or squared error; its baseline stays empty
+    """
+
+    gradient: NDArray[np.float64]
+    loss: float
+    progress: Progress
+
+
+def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
+    """Raise ConfigError unless a loss may be learnt in a ball of this radius, if any."""
+    if radius is None:
+        if decaying:
+            raise ConfigError("Steps that decay belong to weights in a ball: give a radius, or leave them constant.")
+        return
+    check_positive("radius", radius)
+    if loss.task != "binary" or isinstance(loss, ExtensionLoss):
+        raise ConfigError(
+            f"radius = {radius:g}, but weights are held in a ball for two classes only, with the hinge or the logistic "
+            f"loss; the loss here is {loss.name}. Leave it out."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLearner:
+    """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
+
+    Parameters
+    ----------
+    feature_map : z; its precision is that of the weights
+    loss : of the table; step_size : > 0, on the map's scale
+    n_outputs : number of classes for several classes, otherwise 1
+    class_weights : c, factor of the step of each class, in label order; None for 1
+    average : whether weights are sampled for an average
+    radius : of the ball ||w|| <= radius that every step ends in, at its nearest point; None for no ball; two classes
+    decaying : whether step t is step_size / sqrt(t), in a ball
+
+    Raises
+    ------
+    ConfigError : a size, the step size, the class weights or the radius do not fit the loss
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
+    """
+
+    feature_map: FeatureMap
+    loss: Loss
+    step_size: float
+    n_outputs: int = 1
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    radius: float | None = None
+    decaying: bool = False
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
+        if self.loss.task != "multiclass" and self.n_outputs != 1:
+            raise ConfigError(f"n_outputs = {self.n_outputs}, but the loss {self.loss.name!r} takes one output.")
+        check_ball(self.radius, self.decaying, self.loss)
+        check_class_weights(self.class_weights, self.loss.task, self._n_classes)
+
+    def start(self) -> Weights:
+        """Weights of zero, before any row."""
+        shape = (self.n_outputs, self.feature_map.n_columns)
+        progress = start_progress(self.loss.task, self.n_outputs)
+        return Weights(np.zeros(shape, dtype=self.feature_map.precision), None, 0, progress)
+
+    def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
+        """Learn rows in their order, exactly one after the other; the input weights stay as they are.
+
+        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
+
+        Raises
+        ------
+        DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
+        DivergedError : the weights are no longer finite
+        """
+        inputs, targets = self._checked(weights.last, rows)
+        learnt = learnt_from(weights)
+        learn_rows(learnt, self.feature_map, inputs, targets, self.rule, n_threads)
+        after = weights_from(learnt, self.loss.task)
+        self._check_finite(weights, after)
+        return after
+
+    def scores(self, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Scores (rows,) for one output, (rows, n_outputs) for several, of weights (n_outputs, n_columns)."""
+        scores = score_rows(self.feature_map, weights, inputs, n_threads)
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def predictor(self, weights: Weights) -> LinearPredictor:
+        """The map with the averaged weights, or the last ones."""
+        return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
+
+    def chosen(self, weights: Weights) -> dict[str, Any]:
+        """Nothing: all was settled before."""
+        return {}
+
+    def fork(self, weights: Weights) -> Weights:
+        """What a shard starts from: the same weights, whose average begins afresh."""
+        return weights.without_average()
+
+    def join(self, base: Weights, parts: list[Weights]) -> Weights:
+        """The average, by rows, of what shards learnt from fork(base)."""
+        return average_weights(base, parts)
+
+    def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> GradientSum:
+        """Sum of the subgradients of all rows at weights (n_outputs, n_columns); same bits for any number of threads.
+
+        Raises
+        ------
+        DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
+        """
+        inputs, targets = self._checked(weights, rows)
+        weights = as_compiled(weights, self.feature_map.precision)
+        summed = Summed(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
+        sum_rows(summed, self.feature_map, weights, inputs, targets, self.rule, n_threads)
+        counts, sums = summed.counts, summed.sums
+        progress = Progress(
+            task=self.loss.task,
+            rows=int(counts[ROWS]),
+            updates=int(counts[UPDATES]),
+            mistakes=int(counts[MISTAKES]),
+            squared_error=float(sums[SQUARED_ERROR]),
+            class_counts=(0,) * self._n_classes,
+        )
+        return GradientSum(summed.gradient, float(sums[LOSS]), progress)
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    @property
+    def precision(self) -> Precision:
+        """That of the map."""
+        return self.feature_map.precision
+
+    @property
+    def _n_classes(self) -> int:
+        return {"binary": 2, "multiclass": self.n_outputs, "regression": 1}[self.loss.task]
+
+    @property
+    def rule(self) -> Rule:
+        """How a row changes the weights, as compiled code takes it."""
+        class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
+        epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
+        return Rule(
+            self.loss.code,
+            float(epsilon),
+            float(self.step_size),
+            class_weights,
+            SAMPLE_EVERY if self.average else 0,
+            float(self.radius or 0.0),
+            self.decaying,
+            self.loss.address if isinstance(self.loss, ExtensionLoss) else 0,
+        )
+
+    def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
+        check_weights(self.feature_map, weights)
+        if len(weights) != self.n_outputs:
+            raise ConfigError(f"Weights for {len(weights)} outputs came to a learner of {self.n_outputs}.")
+        return checked_rows(rows, self.loss.task, self.feature_map.n_inputs, self.n_outputs, self.feature_map.precision)
+
+    def _check_finite(self, before: Weights, after: Weights) -> None:
+        if not np.isfinite(after.last).all():
+            raise DivergedError(
+                f"Rows {before.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite with "
+                f"step_size = {self.step_size:g}. Use a smaller one, such as {self.step_size / 10:g}."
+            )
+
+
+# What shards do in a round of mix or sum, and how the caller puts the parts together, in shard order.
+
+ADAGRAD_EPSILON = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class RoundTask:
+    """What goes down to the shards each round.
+
+    learned : the state to start from, as the learner forks it; its progress is for the running baseline
+    seed : of the run and the pass; part : (round, rounds) of the pass
+    """
+
+    learned: Any
+    seed: tuple[int, ...]
+    part: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundWork:
+    """What every round of a run has in common; sent to the workers once."""
+
+    data: Dataset
+    learner: Any
+    order: Order
+
+    def rows(self, shard: Shard, task: RoundTask) -> Rows:
+        """The rows of a shard that take part in a round."""
+        precision = self.learner.precision
+        return round_rows(self.data, shard, self.order, task.seed, task.part, precision)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnWork(RoundWork):
+    """mix: learn a shard's rows one by one, from the state given."""
+
+    def __call__(self, shard: Shard, task: RoundTask) -> Any:
+        """The state after the shard's rows."""
+        return self.learner.learn(task.learned, self.rows(shard, task))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientWork(RoundWork):
+    """sum: add up the subgradients of a shard's rows at the given weights."""
+
+    def __call__(self, shard: Shard, task: RoundTask) -> Gradient:
+        """The shard's part of the sum."""
+        return Gradient.of(self.learner, task.learned.last, self.rows(shard, task))
+
+
+@dataclass(frozen=True, eq=False)
+class AdaGrad:
+    """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.
+
+    Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
+    """
+
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
+        """Nothing seen yet."""
+        return cls(np.zeros((n_outputs, n_columns)))
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """Subgradients of some rows at fixed weights, added up.
+
+    gradient : (n_outputs, n_columns) float64; progress : rows, errors, class counts and target sum of these rows
+    target_squares : sum of squared targets
+    """
+
+    gradient: NDArray[np.float64]
+    progress: Progress
+    target_squares: float
+
+    @classmethod
+    def of(cls, learner: LinearLearner, last: FloatArray, rows: Rows) -> Gradient:
+        """Of some rows, at weights last (n_outputs, n_columns)."""
+        summed = learner.gradient(last, rows)
+        counts = np.zeros(len(learner.start().progress.class_counts), dtype=np.int64)
+        if learner.loss.task != "regression":
+            index = rows.targets > 0 if learner.loss.task == "binary" else rows.targets
+            counts = np.bincount(index.astype(np.int64), minlength=len(counts))
+        progress = replace(
+            summed.progress,
+            class_counts=tuple(int(count) for count in counts),
+            target_sum=float(np.sum(rows.targets)) if learner.loss.task == "regression" else 0.0,
+        )
+        return cls(summed.gradient, progress, float(np.sum(rows.targets**2)))
+
+    def step(
+        self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None, number: int
+    ) -> tuple[Weights, AdaGrad | None]:
+        """Step `number` (from 1) along the mean subgradient: plain, or with AdaGrad's step a coordinate.
+
+        Step t counts t times in the average of the weights: early ones, far from the end, count little.
+
+        Raises
+        ------
+        DivergedError : the weights are no longer finite
+        """
+        rows = self.progress.rows
+        if rows == 0:
+            return weights, optimiser
+        mean = self.gradient / rows
+        if optimiser is not None:
+            optimiser = AdaGrad(optimiser.squares + mean**2)
+            mean = mean / (np.sqrt(optimiser.squares) + ADAGRAD_EPSILON)
+        with np.errstate(over="ignore", invalid="ignore"):  # told below, in a sentence
+            last = (weights.last - learner.step_size * mean).astype(weights.last.dtype)
+        if not np.isfinite(last).all():
+            raise DivergedError(
+                f"After {weights.progress.rows + rows:,} rows the weights are no longer finite with "
+                f"step_size = {learner.step_size:g}. Use a smaller one, such as {learner.step_size / 10:g}."
+            )
+        progress = weights.progress.plus(self._with_baseline(weights.progress))
+        total = weights.summed + number * last.astype(np.float64)
+        return Weights(last, total, weights.n_sampled + number, progress), optimiser
+
+    def _with_baseline(self, before: Progress) -> Progress:
+        """The errors on these rows of the majority class, or the mean, of the rows before."""
+        mine = self.progress
+        if mine.task == "regression":
+            mean = before.target_sum / before.rows if before.rows else 0.0
+            errors = self.target_squares - 2.0 * mean * mine.target_sum + mine.rows * mean**2
+            return replace(mine, baseline_squared_error=max(0.0, errors))
+        counts = before.class_counts
+        # the same rule for ties as the compiled learner: +1 of two classes, the first of several
+        majority = int(counts[1] >= counts[0]) if mine.task == "binary" else int(np.argmax(counts))
+        return replace(mine, baseline_mistakes=mine.rows - mine.class_counts[majority])
+
+
+def add_gradients(parts: list[Gradient]) -> Gradient:
+    """Add the parts up in the order given."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = Gradient(
+            total.gradient + part.gradient,
+            total.progress.plus(part.progress),
+            total.target_squares + part.target_squares,
+        )
+    return total

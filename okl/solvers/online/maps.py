@@ -1,0 +1,195 @@
+"""The feature map of an online learner, drawn from a sample of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, get_args
+
+import numpy as np
+
+from okl.data.dataset import Schema
+from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
+from okl.features.base import FeatureMap
+from okl.features.extension import draw_extension_map
+from okl.features.fourier import DRAWS, draw_map, radial_kernel, suitable_draw
+from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import fit_nystrom_map
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, Precision
+from okl.foundation.validation import check_at_least, check_choice
+from okl.kernels import Kernel, shift_invariant
+
+
+class MapChoice(Protocol):
+    """Frozen configuration that becomes a feature map."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map, and what was chosen from the sample (rows, n_features), with the reason."""
+        ...
+
+
+@dataclass(frozen=True)
+class FourierChoice:
+    """A Fourier map of a shift-invariant kernel.
+
+    Parameters
+    ----------
+    kernel : gaussian, laplacian, matern32, matern52
+    bandwidth : in units of the scaled inputs, None for the median distance of the sample
+    n_frequencies : the map has 2 n_frequencies columns
+    map : how frequencies are drawn: independent (the paper's), orthogonal, quasi, structured; or auto: structured from
+        256 inputs where it is faster, otherwise orthogonal, or quasi for the Laplacian kernel
+
+    Raises
+    ------
+    ConfigError : an unknown name, a kernel that is not shift-invariant, or one that the map does not take
+
+    Source: Rahimi & Recht, NIPS 2007, Algorithm 1; the median heuristic as in Gretton et al., JMLR 13, 2012, section 8;
+    the other maps as in okl.features.fourier, quasi and structured.
+    """
+
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    n_frequencies: int = 400
+    map: str = "independent"
+
+    def __post_init__(self) -> None:
+        check_choice("map", self.map, {"auto", *DRAWS})
+        some = shift_invariant(kernel_of_bandwidth(self.kernel, 1.0), "a Fourier map")
+        if self.map in ("orthogonal", "structured"):
+            radial_kernel(some, self.map)
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map, and the bandwidth with its reason; with map auto also how it was drawn."""
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
+        drawn = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
+        if self.map == "auto":
+            name = suitable_draw(kernel, schema.n_features, self.n_frequencies)
+            why = f"{schema.n_features:,} inputs, {self.n_frequencies:,} frequencies and the kernel {self.kernel}"
+            chosen |= {"map": name, "map_reason": why}
+        return drawn, chosen
+
+
+@dataclass(frozen=True)
+class ExtensionChoice:
+    """A map that an extension has declared.
+
+    Parameters
+    ----------
+    map : its name
+    kernel, bandwidth : as for FourierChoice; whether they mean anything is the map's own
+    n_frequencies : the map has 2 n_frequencies columns
+    """
+
+    map: str
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    n_frequencies: int = 400
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map, and the bandwidth with its reason."""
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
+        drawn = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
+        return drawn, chosen | {"map": self.map, "map_reason": f"as asked for, of {drawn.origin}"}
+
+
+@dataclass(frozen=True)
+class NystromChoice:
+    """A Nystrom map of any kernel, with landmarks from the sample, before the first row is learnt.
+
+    Parameters
+    ----------
+    kernel : gaussian, laplacian, matern32, matern52, polynomial, linear; or a kernel itself, as one of the user's own
+    bandwidth : in units of the scaled inputs, None for the median distance of the sample; for a polynomial kernel by
+        name, (<x, x'> / bandwidth^2 + offset)^degree; none for a kernel that is given itself
+    n_landmarks : at most the rows of the sample
+    rank : columns of the map, at most n_landmarks; fewer where the kernel matrix cannot keep as many
+    landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks
+    degree, offset : of the polynomial kernel
+
+    Raises
+    ------
+    ConfigError : an unknown name, a rank above n_landmarks, a parameter out of range
+
+    Source: Lu et al., JMLR 17(47), 2016, section 3.3; the landmarks as in okl.features.landmarks.
+    """
+
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | None = None
+    n_landmarks: int = 100
+    rank: int = 20
+    landmarks: Landmarks = "uniform"
+    degree: int = 3
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_choice("landmarks", self.landmarks, get_args(Landmarks))
+        check_at_least("n_landmarks", self.n_landmarks, 1)
+        check_at_least("rank", self.rank, 1)
+        if self.rank > self.n_landmarks:
+            raise ConfigError(
+                f"rank = {self.rank}, but {self.n_landmarks} landmarks give a Nystrom map of at most that rank. Set "
+                f"the rank to {self.n_landmarks} or less, or take more landmarks."
+            )
+        refuse_bandwidth_beside(self.kernel, self.bandwidth)
+        if isinstance(self.kernel, str):
+            kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map; its bandwidth, landmarks and rank with their reasons."""
+        kernel, chosen = self._suit(sample)
+        landmarks = choose_landmarks(kernel, sample, self.n_landmarks, self.landmarks, seed)
+        fitted = fit_nystrom_map(kernel, landmarks, self.rank, precision)
+        why = "as asked for" if fitted.n_columns == self.rank else "all that the landmarks' kernel matrix can keep"
+        return fitted, {**chosen, "landmarks": self.n_landmarks, "rank": fitted.n_columns, "rank_reason": why}
+
+    def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
+        if isinstance(self.kernel, str):
+            return suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        return self.kernel, {}
+
+
+def refuse_bandwidth_beside(kernel: str | Kernel, bandwidth: float | None) -> None:
+    """Refuse a bandwidth that would be dropped: that of a kernel which is given itself, not by name.
+
+    Raises
+    ------
+    ConfigError : both were given
+    """
+    if bandwidth is not None and not isinstance(kernel, str):
+        raise ConfigError(
+            f"bandwidth = {bandwidth:g} was given beside the kernel {kernel.name!r}, which has its own. Leave it out, "
+            "or name the kernel."
+        )
+
+
+@dataclass(frozen=True)
+class InputsChoice:
+    """No kernel: inputs as they are, scaled as the data set says; the constant column is 0, for models with a bias."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map; nothing was chosen."""
+        shift, factor = np.zeros(schema.n_features, dtype=precision), np.ones(schema.n_features, dtype=precision)
+        return StandardisedLinear(shift, factor, 0.0), {}
+
+
+@dataclass(frozen=True)
+class LinearChoice:
+    """No kernel: inputs standardised by the training rows' statistics, and a constant column. The linear baseline."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map; nothing was chosen."""
+        return StandardisedLinear.of_schema(schema, precision), {}

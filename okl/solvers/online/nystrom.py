@@ -1,0 +1,604 @@
+"""Nystrom online gradient descent (NOGD) and LLSVM."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.fourier import panels_of
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.kernels import kernel_block
+from okl.compiled.sgd import Filling, Rule, fill_budget
+from okl.compiled.threads import MOST_ROWS
+from okl.data.dataset import Schema
+from okl.data.executor import Rows
+from okl.features.bandwidth import suit_kernel
+from okl.features.base import FeatureMap, precision_of
+from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import NystromFeatures, fit_nystrom_map
+from okl.features.predictors import LinearPredictor, transform_rows
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.kernels import Kernel
+from okl.losses import Loss
+from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
+from okl.solvers.online.factory import PLAIN_STEPS, LinearRecipe, Mode, Settled, Situation, check_loss
+from okl.solvers.online.linear import LinearLearner, Weights
+from okl.solvers.online.maps import refuse_bandwidth_beside
+
+# What evolves in NOGD: support vectors until there are enough, then a Nystrom map and weights in it.
+
+NOISE = 2.0**-40  # of a projection's entries, beside the largest of their column
+
+
+@dataclass(frozen=True, eq=False)
+class SupportSet:
+    """The kernel expansion f = sum_i coefficients_i k(x_i, .).
+
+    inputs : (n_supports, n_inputs), in the order they came; coefficients : (n_outputs, n_supports); one precision
+    """
+
+    inputs: FloatArray
+    coefficients: FloatArray
+
+    def expansion(self, kernel: Kernel) -> NystromFeatures:
+        """The map z(x) = (k(x_1, x), ..., k(x_n, x)), in which the coefficients are weights."""
+        return NystromFeatures(kernel, self.inputs, np.eye(len(self.inputs), dtype=self.inputs.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class NOGDState:
+    """The state of NOGD: a value that no method writes into.
+
+    supports : the kernel expansion; the landmarks, once they are as many as the budget
+    feature_map, weights : the Nystrom map and the weights in it; None until a further support would not fit
+    filled : how the predictions did until then
+    """
+
+    supports: SupportSet
+    feature_map: NystromFeatures | None
+    weights: Weights | None
+    filled: Progress
+
+    @property
+    def progress(self) -> Progress:
+        """How all predictions did."""
+        return self.filled if self.weights is None else self.weights.progress
+
+
+def fill(
+    kernel: Kernel, budget: int, rule: Rule, state: NOGDState, inputs: FloatArray, targets: NDArray[np.float64]
+) -> tuple[NOGDState, int]:
+    """Learn rows by kernel gradient descent until one more support would not fit: the state, and how many were learnt.
+
+    inputs : (rows, n_inputs), targets : (rows,); checked
+
+    Raises
+    ------
+    DataError : a kernel value is not finite
+    """
+    counts, sums, class_counts = progress_arrays(state.filled)
+    n_outputs, size = state.supports.coefficients.shape
+    coefficients = np.zeros((n_outputs, budget), dtype=inputs.dtype)
+    coefficients[:, :size] = state.supports.coefficients
+    added = np.zeros(budget, dtype=np.int64)
+    filling = Filling(coefficients, np.array([size]), added, counts, sums, class_counts)
+    supports, done = state.supports.inputs, 0
+    for first in range(0, len(targets), MOST_ROWS):
+        block, before = inputs[first : first + MOST_ROWS], len(supports)
+        values = _kernel_values(kernel, block, np.concatenate([supports, block]))
+        learnt = fill_budget(
+            filling,
+            np.ascontiguousarray(values[:, :before]),
+            np.ascontiguousarray(values[:, before:]),
+            targets[first : first + MOST_ROWS],
+            rule,
+        )
+        supports = np.concatenate([supports, block[added[before : filling.size[0]]]])
+        done += learnt
+        if learnt < len(block):
+            break
+    held = SupportSet(supports, np.ascontiguousarray(coefficients[:, : len(supports)]))
+    progress = progress_from(state.filled.task, counts, sums, class_counts)
+    return replace(state, supports=held, filled=progress), done
+
+
+def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
+    """The state whose supports have become landmarks: the map, and weights whose scores are nearest the expansion's.
+
+    w = alpha pinv(M), with M the map's projection, so that w'z(x) is about sum_i alpha_i k(x_i, x).
+
+    Raises
+    ------
+    DataError, ConfigError : the kernel is not positive definite on the supports
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithm 2 and section 3.3.
+    """
+    supports = state.supports
+    with one_blas_thread():
+        fitted = fit_nystrom_map(kernel, _used_columns(kernel, supports.inputs), rank, precision_of(supports.inputs))
+        projection = _without_noise(fitted.projection)
+        feature_map = NystromFeatures(kernel, supports.inputs, projection)
+        inverse = np.linalg.pinv(feature_map.projection.astype(np.float64).T)
+        last = supports.coefficients.astype(np.float64) @ inverse
+    weights = Weights(np.ascontiguousarray(last, dtype=supports.inputs.dtype), None, 0, state.filled)
+    return replace(state, feature_map=feature_map, weights=weights)
+
+
+def reopened(state: NOGDState) -> NOGDState:
+    """The state as a kernel expansion of the same scores, sum_i (w M)_i k(x_i, .), which further supports may join."""
+    if state.feature_map is None or state.weights is None:
+        return state
+    with one_blas_thread():
+        expanded = state.weights.last.astype(np.float64) @ state.feature_map.projection.astype(np.float64).T
+    coefficients = np.ascontiguousarray(expanded, dtype=state.weights.last.dtype)
+    supports = SupportSet(state.feature_map.landmarks, coefficients)
+    return NOGDState(supports, None, None, state.weights.progress)
+
+
+def _used_columns(kernel: Kernel, inputs: FloatArray) -> FloatArray:
+    """Inputs without columns of nothing but 0, which no known kernel sees.
+
+    BLAS may add up a wider kernel matrix in another order: a column that appears later is to leave the map its bits.
+    """
+    used = inputs.any(axis=0)
+    return inputs if kernel.rule is None or not used.any() else inputs[:, used]
+
+
+def _without_noise(projection: FloatArray) -> FloatArray:
+    """The projection with 0 for entries that are nothing but rounding of the eigenvectors.
+
+    A support that is far from all others has no part in most eigenvectors. What rounding leaves there would decide the
+    sign of the score of every row that is near this support only; on data of unlike scale that is one row in five.
+    """
+    sizes = np.abs(projection)
+    cleaned: FloatArray = np.where(sizes < NOISE * sizes.max(axis=0), projection.dtype.type(0), projection)
+    return cleaned
+
+
+def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Values of every row of left (m, n_inputs) with every row of right (n, n_inputs): (m, n), in their precision."""
+    if kernel.rule is not None:
+        values: FloatArray = np.empty((len(left), len(right)), dtype=left.dtype)
+        kernel_block(values, np.ascontiguousarray(left), panels_of(right.T), kernel.rule)
+    else:
+        with one_blas_thread():
+            values = kernel.matrix(left, right).astype(left.dtype)
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"The kernel {kernel.name!r} has values that are not finite in {left.dtype}. Scale the inputs, or take a "
+            "kernel of smaller values."
+        )
+    return values
+
+
+# NOGD: kernel gradient descent until a budget of support vectors is full, then linear in their Nystrom features.
+
+
+@dataclass(frozen=True, eq=False)
+class NOGDLearner:
+    """Settings of NOGD: the first `budget` rows that suffer a loss become landmarks of a Nystrom map of some rank.
+
+    Until the budget is full, a row with a loss becomes a support vector: f <- f - step_size c loss'(f) k(x, .). At the
+    next such row the kernel matrix K of the supports gives M = D^(-1/2) V' of its largest eigenpairs (D, V) and
+    w = alpha pinv(M); that row and all after it are learnt in z(x) = M (k(x_1, x), ..., k(x_budget, x)):
+    w <- w - step_size c loss'(w'z) z.
+
+    Parameters
+    ----------
+    kernel : any positive definite kernel, of the table or the user's own
+    n_inputs : columns of the inputs
+    loss : of the table; step_size : > 0, for both kinds of steps
+    budget : support vectors, the landmarks; rank : columns of the map, at most budget
+    n_outputs : number of classes for several classes, otherwise 1
+    class_weights : c, factor of the step of each class, in label order; None for 1
+    average : whether weights are sampled for an average, once the map is there
+    precision : of inputs, kernel values and weights
+
+    Raises
+    ------
+    ConfigError : a size, the rank, the step size or the class weights do not fit
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
+    """
+
+    kernel: Kernel
+    n_inputs: int
+    loss: Loss
+    step_size: float
+    budget: int = 100
+    rank: int = 20
+    n_outputs: int = 1
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        check_at_least("n_inputs", self.n_inputs, 1)
+        check_at_least("budget", self.budget, 1)
+        check_at_least("rank", self.rank, 1)
+        if self.rank > self.budget:
+            raise ConfigError(
+                f"rank = {self.rank}, but {self.budget} landmarks give a Nystrom map of at most that rank. "
+                f"Set the rank to {self.budget} or less, or raise the budget."
+            )
+        self._silent  # noqa: B018  its constructor checks what the linear learner is made of
+
+    def start(self) -> NOGDState:
+        """No support vector yet."""
+        nothing = SupportSet(
+            np.empty((0, self.n_inputs), dtype=self.precision), np.empty((self.n_outputs, 0), dtype=self.precision)
+        )
+        return NOGDState(nothing, None, None, start_progress(self.task, self.n_outputs))
+
+    def learn(self, state: NOGDState, rows: Rows, n_threads: int = 1) -> NOGDState:
+        """Learn rows in their order; the state that came stays as it is.
+
+        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
+
+        Raises
+        ------
+        DataError : inputs, targets or kernel values do not fit, or the kernel is not positive definite on the supports
+        DivergedError : coefficients or weights are no longer finite
+        """
+        inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
+        done = 0
+        if state.weights is None:
+            state, done = fill(self.kernel, self.budget, self._silent.rule, state, inputs, targets)
+            self._check_finite(state)
+            if done < len(targets):
+                state = nystrom_start(self.kernel, self.rank, state)
+        # blocks begin at multiples of a block from the first row, wherever the map came: the same bits for any split
+        border = min(-(-done // MOST_ROWS) * MOST_ROWS, len(targets))
+        for part in (slice(done, border), slice(border, len(targets))):
+            if part.start < part.stop:
+                state = self._learn_mapped(state, Rows(inputs[part], targets[part]), n_threads)
+        return state
+
+    def predictor(self, state: NOGDState) -> LinearPredictor:
+        """The Nystrom map with the averaged weights, or the last ones; before it, the supports' kernel expansion."""
+        if state.feature_map is not None and state.weights is not None:
+            return self.linear(state.feature_map).predictor(state.weights)
+        if len(state.supports.inputs) == 0:
+            return self._silent.predictor(self._silent.start())
+        return LinearPredictor(state.supports.expansion(self.kernel), state.supports.coefficients)
+
+    def chosen(self, state: NOGDState) -> dict[str, Any]:
+        """How many landmarks there are, and what rank they keep, with the reason: for people."""
+        n_supports = len(state.supports.inputs)
+        if state.feature_map is None:
+            why = f"{n_supports} of {self.budget} support vectors so far: still kernel gradient descent"
+            return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
+        rank = state.feature_map.n_columns
+        kept = f"{rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors: no more can be kept"
+        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as asked for" if rank == self.rank else kept}
+
+    def fork(self, state: NOGDState) -> NOGDState:
+        """What a shard starts from: the same map and weights, whose average begins afresh.
+
+        Raises
+        ------
+        ConfigError : there is no map yet
+        """
+        self._check_mapped(state)
+        assert state.weights is not None
+        return replace(state, weights=state.weights.without_average())
+
+    def join(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
+        """The average, by rows, of what shards learnt from fork(base) in its map.
+
+        Raises
+        ------
+        ConfigError : there is no map yet
+        """
+        feature_map = self._check_mapped(base)
+        before = base.weights
+        weights = [part.weights for part in parts if part.weights is not None]
+        assert before is not None
+        return replace(base, weights=self.linear(feature_map).join(before, weights))
+
+    def linear(self, feature_map: NystromFeatures) -> LinearLearner:
+        """The learner of the second phase; with a map drawn beforehand, all there is to NOGD."""
+        return LinearLearner(feature_map, self.loss, self.step_size, self.n_outputs, self.class_weights, self.average)
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    @cached_property
+    def _silent(self) -> LinearLearner:
+        """A linear learner whose weights of zero predict before there is a support vector; nothing is learnt in it."""
+        nothing: FloatArray = np.zeros(self.n_inputs, dtype=self.precision)
+        return LinearLearner(
+            StandardisedLinear(nothing, nothing, 1.0),
+            self.loss,
+            self.step_size,
+            self.n_outputs,
+            self.class_weights,
+            average=False,
+        )
+
+    def _learn_mapped(self, state: NOGDState, rows: Rows, n_threads: int) -> NOGDState:
+        assert state.feature_map is not None
+        assert state.weights is not None
+        return replace(state, weights=self.linear(state.feature_map).learn(state.weights, rows, n_threads))
+
+    def _check_finite(self, state: NOGDState) -> None:
+        if not np.isfinite(state.supports.coefficients).all():
+            raise DivergedError(
+                f"Within {state.progress.rows:,} rows the coefficients of support vectors are no longer finite with "
+                f"step_size = {self.step_size:g}. Use a smaller one, such as {self.step_size / 10:g}."
+            )
+
+    def _check_mapped(self, state: NOGDState) -> NystromFeatures:
+        if state.feature_map is None:
+            raise ConfigError(
+                f"NOGD has {len(state.supports.inputs)} of its {self.budget} support vectors and no map yet, and what "
+                "shards learn with supports of their own cannot be averaged. Learn in the mode stream, or use "
+                "landmarks that are drawn beforehand."
+            )
+        return state.feature_map
+
+
+def check_budget(budget: int, n_rows: int) -> None:
+    """Raise ConfigError unless a budget of support vectors or landmarks can be filled by the training rows."""
+    if budget > n_rows:
+        raise ConfigError(
+            f"budget = {budget:,}, but there are only {n_rows:,} training rows to take support vectors from. "
+            f"Set a budget of at most {n_rows:,}."
+        )
+
+
+# NOGD settled on the data at hand: kernel and step size from a sample, landmarks from the first support vectors.
+
+
+@dataclass(frozen=True)
+class NOGDRecipe:
+    """NOGD whose landmarks are the first support vectors: of the stream, or of the sample in the modes mix and sum.
+
+    Shards could not average what each learns with supports of its own: there the map is made beforehand.
+
+    Parameters
+    ----------
+    loss : of the table
+    kernel : a name, or a kernel itself
+    bandwidth : of a named kernel, None for the median distance of the sample; none for a kernel that is given itself
+    budget : landmarks; rank : columns of the map, at most budget
+    step_size : None for a choice by a small race on the sample
+    class_weights, average : as in LinearRecipe; adaptive : whether the caller of the mode sum steps by AdaGrad
+    degree, offset : of the polynomial kernel by name
+
+    Raises
+    ------
+    ConfigError : a bandwidth beside a kernel that is given itself
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
+    """
+
+    loss: Loss
+    kernel: str | Kernel = "gaussian"
+    bandwidth: float | None = None
+    budget: int = 100
+    rank: int = 20
+    step_size: float | None = None
+    class_weights: tuple[float, ...] | None = None
+    average: bool = True
+    adaptive: bool = True
+    degree: int = 3
+    offset: float = 1.0
+    name: str = "nogd"
+    modes: tuple[Mode, ...] = ("stream", "mix", "sum")
+
+    def __post_init__(self) -> None:
+        refuse_bandwidth_beside(self.kernel, self.bandwidth)
+
+    def settle(self, situation: Situation) -> Settled:
+        """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
+
+        Raises
+        ------
+        ConfigError : the loss, the budget or the rank does not fit the data
+        """
+        schema, sample = situation.schema, situation.sample
+        check_loss(self.loss, schema)
+        if situation.rows is not None:
+            check_budget(self.budget, situation.rows)
+        kernel: Kernel
+        chosen: dict[str, Any]
+        if isinstance(self.kernel, str):
+            kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
+        else:
+            kernel, chosen = self.kernel, {}
+        learner = NOGDLearner(
+            kernel,
+            schema.n_features,
+            self.loss,
+            1.0 if self.step_size is None else self.step_size,
+            self.budget,
+            self.rank,
+            schema.n_outputs,
+            self.class_weights,
+            self.average,
+            situation.precision,
+        )
+        why = "as given"
+        if self.step_size is None:
+            step_size, why = _race(learner, sample)
+            learner = replace(learner, step_size=step_size)
+        if situation.mode != "stream":
+            maps = _FirstSupports(learner, sample, chosen)
+            recipe = LinearRecipe(
+                maps, self.loss, self.step_size, self.class_weights, self.average, self.adaptive, self.name
+            )
+            return recipe.settle(situation)
+        sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as asked for"}
+        return Settled(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
+
+
+@dataclass(frozen=True, eq=False)
+class _FirstSupports:
+    """The Nystrom map of the first support vectors of a sample."""
+
+    learner: NOGDLearner
+    sample: Rows
+    chosen: dict[str, Any]
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The map, and how many landmarks and columns it has."""
+        learner = self.learner
+        feature_map, n_rows = _map_of_sample(learner, self.sample)
+        n_landmarks, rank = feature_map.n_landmarks, feature_map.n_columns
+        why = "as asked for" if rank == learner.rank else "all that the landmarks' kernel matrix can keep"
+        chosen = self.chosen | {
+            "landmarks": n_landmarks,
+            "landmarks_reason": f"the first support vectors among {n_rows:,} sampled rows",
+            "rank": rank,
+            "rank_reason": why,
+        }
+        return feature_map, chosen
+
+
+def _map_of_sample(learner: NOGDLearner, sample: Rows) -> tuple[NystromFeatures, int]:
+    """The map of the landmarks that a sample has, at most the budget, and the rows it took to find them."""
+    state = learner.learn(learner.start(), sample)
+    if state.feature_map is None:
+        found = len(state.supports.inputs)
+        if found == 0:
+            raise ConfigError(
+                f"No row of a sample of {len(sample.targets):,} suffers a loss, so NOGD finds no landmarks for the "
+                "shards. Use the mode stream, or a smaller epsilon."
+            )
+        state = nystrom_start(learner.kernel, min(learner.rank, found), state)
+    assert state.feature_map is not None
+    return state.feature_map, state.filled.rows
+
+
+def _race(learner: NOGDLearner, sample: Rows) -> tuple[float, str]:
+    """The step size whose progressive error on the sample is least, the smaller one on a tie; and why."""
+    errors = [_error(replace(learner, step_size=step), sample) for step in PLAIN_STEPS]
+    best = int(np.argmin(errors))
+    if not np.isfinite(errors[best]):
+        raise DivergedError(
+            f"Every step size down to {PLAIN_STEPS[0]:g} diverges on a sample of {len(sample.targets):,} rows. Scale "
+            "the inputs and the target, or give a smaller step size."
+        )
+    why = f"least progressive error of {len(PLAIN_STEPS)} step sizes on {len(sample.targets):,} sampled rows"
+    return PLAIN_STEPS[best], why
+
+
+def _error(learner: NOGDLearner, sample: Rows) -> float:
+    try:
+        return learner.learn(learner.start(), sample).progress.error
+    except DivergedError:
+        return np.inf
+
+
+# LLSVM: a kernel machine made linear by a Nystrom map, and solved as a linear one; a batch method, for comparison.
+
+TASKS: tuple[Task, ...] = ("binary", "multiclass")
+LOSSES = ("hinge", "squared_hinge")
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankLinearSVM:
+    """min_w |w|^2 / 2 + penalty sum_i loss(y_i w'z(x_i)) in a Nystrom map z, by dual coordinate descent (LIBLINEAR).
+
+    A batch method: the features of all rows are in memory at once, 8 n_landmarks bytes a row. Of more than `most_rows`
+    rows a uniform sample of that many is learnt, the same for the same seed. Several classes are learnt one against the
+    rest. There is no intercept.
+
+    Parameters
+    ----------
+    kernel : any positive definite kernel
+    n_landmarks : >= 1, the rank of the map at most; landmarks : how they are chosen, "kmeans" as in the paper
+    penalty : C > 0 of the sum of losses; loss : "hinge" or "squared_hinge"
+    most_rows : >= 2; most_iterations : >= 1, passes over the rows after which a solution that is not exact is taken
+    precision : of the map; seed : of the sample, the landmarks and the order of coordinates
+
+    Raises
+    ------
+    ConfigError : a parameter is out of range
+
+    Source: Zhang, Lan, Wang & Moerchen, AISTATS 2012, Algorithm 1 (LLSVM); the dual coordinate descent of Hsieh et al.,
+    ICML 2008, Algorithm 1, as in LIBLINEAR.
+    """
+
+    kernel: Kernel
+    n_landmarks: int
+    penalty: float = 1.0
+    loss: str = "hinge"
+    landmarks: Landmarks = "kmeans"
+    most_rows: int = 100_000
+    most_iterations: int = 1000
+    precision: Precision = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least("n_landmarks", self.n_landmarks, 1)
+        check_positive("penalty", self.penalty)
+        check_choice("loss", self.loss, LOSSES)
+        check_at_least("most_rows", self.most_rows, 2)
+        check_at_least("most_iterations", self.most_iterations, 1)
+
+    def fit(self, rows: Rows, task: Task = "binary", n_outputs: int = 1, n_threads: int = 1) -> LinearPredictor:
+        """Learn from rows in memory; the same bits for any number of threads.
+
+        task : "binary" with targets -1 and +1, or "multiclass" with class indices below n_outputs
+
+        Raises
+        ------
+        ConfigError : a regression, or more landmarks than rows
+        DataError : inputs or targets do not fit, or a class never appears
+        """
+        if task not in TASKS:
+            raise ConfigError(f"LLSVM is a classifier, but the task is {task}. Use NOGD for a regression.")
+        n_inputs = np.shape(rows.inputs)[1] if np.ndim(rows.inputs) == 2 else 0
+        inputs, targets = checked_rows(self._sampled(rows), task, n_inputs, n_outputs, self.precision)
+        landmarks = choose_landmarks(self.kernel, inputs, self.n_landmarks, self.landmarks, self.seed)
+        feature_map = fit_nystrom_map(self.kernel, landmarks, len(landmarks), self.precision)
+        features = transform_rows(feature_map, inputs, n_threads).astype(np.float64)
+        classes = [1.0] if task == "binary" else [float(index) for index in range(n_outputs)]
+        weights = np.stack([self._separate(features, targets == value, value) for value in classes])
+        return LinearPredictor(feature_map, weights.astype(self.precision))
+
+    def _sampled(self, rows: Rows) -> Rows:
+        if len(rows.targets) <= self.most_rows:
+            return rows
+        rng = np.random.default_rng((self.seed, 0x115))
+        chosen = np.sort(rng.choice(len(rows.targets), size=self.most_rows, replace=False))
+        return Rows(rows.inputs[chosen], rows.targets[chosen])
+
+    def _separate(self, features: FloatArray, positive: NDArray[np.bool_], value: float) -> FloatArray:
+        """Weights (n_columns,) that separate the rows of one class from the others."""
+        from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second to import
+        from sklearn.svm import LinearSVC
+
+        if positive.all() or not positive.any():
+            raise DataError(
+                f"All {len(positive):,} rows are of one side of class {value:g}, but LLSVM separates two. Give it rows "
+                "of every class, or leave out classes that never appear."
+            )
+        machine = LinearSVC(
+            C=self.penalty,
+            loss=self.loss,
+            dual=True,
+            fit_intercept=False,
+            max_iter=self.most_iterations,
+            random_state=self.seed,
+        )
+        with warnings.catch_warnings(), one_blas_thread():
+            # said in the docstring: after so many passes the solution is good enough to compare with
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine.fit(features, positive)
+        weights: FloatArray = machine.coef_[0]
+        return weights

@@ -1,0 +1,216 @@
+"""The solver that runs any online learner in the modes stream, mix and sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution, Rows
+from okl.data.order import Order, Window, mixing_share
+from okl.data.reading import sample_rows
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import Precision
+from okl.solvers.base import Outcome, Standing
+from okl.solvers.online.base import SEGMENTS, Progress, Segment, segments_of, windows_of
+from okl.solvers.online.constrained import ConstrainedLearner
+from okl.solvers.online.drift import Tracked, TrackingLearner
+from okl.solvers.online.factory import Mode, Recipe, Situation
+from okl.solvers.online.linear import AdaGrad, GradientWork, LearnWork, RoundTask, add_gradients
+
+SAMPLE_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineState:
+    """Everything that evolves; never written into.
+
+    learner : a RowLearner, that `start` settled on; learned : its state, with its progress
+    optimiser : AdaGrad's sum of squared gradients (mode sum)
+    pass_index, step : the next segment (stream) or round (mix, sum) to learn; steps_per_pass : how many there are
+    windows, segments : of all passes (stream): what is read together, and of these (window, rows) what a step learns
+    rounds_before : of mix and sum, on the data that were learnt before these
+    """
+
+    learner: Any
+    learned: Any
+    optimiser: AdaGrad | None
+    total_rows: int
+    steps_per_pass: int
+    pass_index: int = 0
+    step: int = 0
+    windows: tuple[Window, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    rounds_before: int = 0
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OnlineSolver:
+    """Learn rows once (or in several passes), each predicted before it is learnt.
+
+    mode "stream" is exact; in "mix" every shard learns its part of the rows from the same state, and what came out is
+    joined; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes one step.
+
+    Parameters
+    ----------
+    recipe : which learner
+    passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
+    segments : that a pass is cut into at least, as far as there are rows (stream); the same bits for any
+    """
+
+    recipe: Recipe
+    passes: int = 1
+    order: Order = "shuffle"
+    seed: int = 0
+    precision: Precision = "float32"
+    mode: Mode = "stream"
+    rounds: int = 1
+    segments: int = SEGMENTS
+
+    @property
+    def follows(self) -> bool:
+        """Whether rows come one after the other in their own order, once, so that they may be seen to change."""
+        return self.mode == "stream" and self.order == "stored" and self.passes == 1
+
+    def start(self, data: Dataset, execution: Execution) -> OnlineState:
+        """Settle the learner on a sample, and lay out the passes.
+
+        Raises
+        ------
+        ConfigError : the learner does not fit the data or the mode
+        """
+        schema, recipe = data.schema, self.recipe
+        check_mode(recipe, self.mode)
+        sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
+        rows, n_shards = data.rows("train"), len(data.split("train"))
+        situation = Situation(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
+        learner, chosen, optimiser = recipe.settle(situation)
+        state = self._laid_out(OnlineState(learner, learner.start(), optimiser, 0, 0), data)
+        if self.mode == "stream":
+            first_pass = state.windows[: len(state.windows) // self.passes]
+            chosen = chosen | {"mixing_share": mixing_share(first_pass) if self.order == "shuffle" else 0.0}
+        return replace(state, chosen=chosen)
+
+    def continued(self, state: OnlineState, data: Dataset) -> OnlineState:
+        """Go on with other rows: the same learner with what it has learnt, and passes over these rows alone.
+
+        Rows, errors and steps are counted on. In stored order, what is learnt of A and then of B is what is learnt of
+        both as one data set, bit for bit, where the training rows of A and of its row groups are multiples of 256;
+        otherwise blocks of rows begin elsewhere, and last bits may differ.
+
+        Parameters
+        ----------
+        state : finished, or not begun; data : of the same inputs and labels, scaled by the same statistics
+
+        Raises
+        ------
+        ConfigError : the state is in the middle of a pass
+        """
+        if (state.pass_index, state.step) != (0, 0) and self.finished(state) is None:
+            raise ConfigError("A run goes on with other rows once it has finished with its own; it has not.")
+        rounds = 0 if self.mode == "stream" else state.rounds_before + state.pass_index * state.steps_per_pass
+        return self._laid_out(replace(state, pass_index=0, step=0, rounds_before=rounds), data)
+
+    def _laid_out(self, state: OnlineState, data: Dataset) -> OnlineState:
+        """The passes over the rows of a data set, of which nothing is learnt yet."""
+        rows = data.rows("train")
+        windows: tuple[Window, ...] = ()
+        if self.mode == "stream":
+            windows = windows_of(data, self.order, self.passes, self.seed)
+        segments = segments_of(windows, rows, self.segments)
+        progress: Progress = state.learned.progress
+        return replace(
+            state,
+            total_rows=progress.rows + rows * self.passes,
+            steps_per_pass=len(segments) // self.passes if self.mode == "stream" else self.rounds,
+            windows=windows,
+            segments=segments,
+        )
+
+    def advance(self, state: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
+        """Learn the next segment (stream) or the next round (mix, sum)."""
+        if self.mode == "stream":
+            learned, optimiser = self._stream(state, data, execution), state.optimiser
+        else:
+            learned, optimiser = self._round(state, data, execution)
+        wraps = state.step + 1 == state.steps_per_pass
+        return replace(
+            state,
+            learned=learned,
+            optimiser=optimiser,
+            pass_index=state.pass_index + wraps,
+            step=0 if wraps else state.step + 1,
+        )
+
+    def finished(self, state: OnlineState) -> Outcome | None:
+        """Done after the last pass; a learner that diverges raises DivergedError at once."""
+        return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
+
+    def standing(self, state: OnlineState) -> Standing:
+        """Rows learnt and the progressive errors."""
+        progress: Progress = state.learned.progress
+        return Standing(
+            progress.rows,
+            state.total_rows,
+            progress.error,
+            progress.baseline_error,
+            progress.surrogate,
+            progress.squared_gradients,
+            progress.stepped_gradients,
+            tuple(state.learned.kept.wrong.tolist()) if isinstance(state.learned, Tracked) else (),
+            progress.violation if isinstance(state.learner, ConstrainedLearner) else None,
+        )
+
+    def predictor(self, state: OnlineState) -> Predictor:
+        """What the learner makes of its state."""
+        predictor: Predictor = state.learner.predictor(state.learned)
+        return predictor
+
+    def chosen(self, state: OnlineState) -> dict[str, Any]:
+        """Bandwidth, step size and what else was chosen, each with its reason, and how thorough the shuffle is."""
+        learnt: dict[str, Any] = state.learner.chosen(state.learned)
+        return state.chosen | learnt
+
+    def _stream(self, state: OnlineState, data: Dataset, execution: Execution) -> Any:
+        learned, step = state.learned, state.pass_index * state.steps_per_pass + state.step
+        window, part = state.segments[step]
+        for rows in execution.stream(data, state.windows, window, window + 1, self.precision):
+            learned = state.learner.learn(learned, Rows(rows.inputs[part], rows.targets[part]), execution.n_threads)
+        return learned
+
+    def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Any, AdaGrad | None]:
+        learner, learned = state.learner, state.learned
+        part = (state.step, self.rounds)
+        task = RoundTask(learner.fork(learned), (self.seed, state.pass_index), part)
+        shards = data.split("train")
+        number = state.rounds_before + state.pass_index * self.rounds + state.step + 1
+        if self.mode == "mix":
+            learn = LearnWork(data, learner, self.order)
+            return execution.mix(learn, shards, task, lambda parts: learner.join(learned, parts)), None
+        work = GradientWork(data, learner, self.order)
+        return execution.sum(work, shards, task, add_gradients).step(learner, learned, state.optimiser, number)
+
+
+def with_model_kept(state: OnlineState) -> OnlineState:
+    """A window ends: a tracker keeps the model of now beside it, for whoever watches for change; others as they are."""
+    learner = state.learner
+    return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
+
+
+def check_mode(recipe: Recipe, mode: Mode) -> None:
+    """Raise ConfigError unless the recipe can learn in a mode."""
+    if mode not in recipe.modes:
+        raise ConfigError(
+            f"mode = {mode!r}, but {recipe.name} learns in {' or '.join(recipe.modes)} only: what its shards learn "
+            f"apart cannot be put together. Set --mode {recipe.modes[0]}."
+        )
+
+
+def _mixed(sample: Rows, seed: int) -> Rows:
+    """The sample in a random order: it comes in that of the data, which may be sorted by class."""
+    order = np.random.default_rng((seed, 0x0DDE)).permutation(len(sample.targets))
+    return Rows(sample.inputs[order], sample.targets[order])

@@ -1,0 +1,964 @@
+"""Budget strategies by name: Perceptron, RBP, Forgetron, Projectron, BPA, BOGD, BSGD, NORMA, TVM."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.budget import (
+    COUNT,
+    GRADIENT,
+    NORMA,
+    PERCEPTRON,
+    SCALE,
+    BudgetRule,
+    Growth,
+    Kept,
+    drop_bounded,
+    drop_oldest,
+    drop_random,
+    drop_redundant,
+    drop_sampled,
+    forget_oldest,
+    learn_bounded_gradient,
+    learn_budget_perceptron,
+    learn_forgetron,
+    learn_norma,
+    learn_random_perceptron,
+    learn_sampled_gradient,
+    remember_norms,
+    remember_scores,
+)
+from okl.compiled.budget_maintenance import (
+    drop_lightest,
+    learn_bpa_nearest,
+    learn_bpa_projection,
+    learn_bpa_simple,
+    learn_bsgd_merging,
+    learn_bsgd_removal,
+    learn_projectron,
+    learn_twins,
+    merge_excess,
+    project_excess,
+    reduce_twins,
+    remember_neighbours,
+    remember_selves,
+    remember_twins,
+    remove_from_span,
+    remove_to_neighbours,
+)
+from okl.compiled.kernels import GAUSSIAN, KernelRule
+from okl.compiled.sgd import ROWS
+from okl.data.executor import Rows
+from okl.features.bandwidth import suit_kernel
+from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.types import FloatArray, Task
+from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.kernels import Kernel
+from okl.losses import Loss
+from okl.solvers.online.budget import (
+    BudgetLearner,
+    BudgetStrategy,
+    GrowingLearner,
+    check_budget,
+)
+from okl.solvers.online.factory import PLAIN_STEPS, Mode, Settled, Situation, check_loss
+
+# The kernel Perceptron, without a budget.
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Every mistake becomes a support: f <- f + step_size y k(x, .); memory grows with the mistakes.
+
+    With several classes the true class takes +step_size and the best wrong one -step_size; in a regression a mistake is
+    |y - f| > epsilon, and the step has the sign of y - f.
+
+    Parameters
+    ----------
+    step_size : > 0; its size matters to a regression only
+
+    Source: Freund & Schapire, Machine Learning 37, 1999, Figure 1 (one pass); several classes after Crammer & Singer,
+    JMLR 3, 2003, section 3; regression as Lu et al., JMLR 17(47), 2016, section 7.4.1.
+    """
+
+    step_size: float = 1.0
+    name: ClassVar[str] = "perceptron"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    def growth(self, code: int, epsilon: float) -> Growth:
+        """As compiled code takes it."""
+        return Growth(PERCEPTRON, code, float(epsilon), float(self.step_size), 1.0, -1.0)
+
+    def first_margin(self, task: Task, epsilon: float) -> float:
+        """0: it has none."""
+        return 0.0
+
+
+# OGD: kernel online gradient descent, without a budget.
+
+
+@dataclass(frozen=True)
+class OnlineGradientDescent:
+    """Gradient descent on the hinge loss in the kernel's space: f <- f + step_size y k(x, .) where y f < 1.
+
+    With several classes, where the true class leads by less than 1: +step_size for it, -step_size for the best wrong
+    one. In a regression f <- f + step_size (y - f) k(x, .) where |y - f| > epsilon. Memory grows with the updates.
+
+    Parameters
+    ----------
+    step_size : > 0
+
+    Source: Kivinen, Smola & Williamson, NIPS 2001, without regularisation; as Lu et al., JMLR 17(47), 2016, equations
+    (12) and (13) and sections 7.2.1 and 7.4.1, has it.
+    """
+
+    step_size: float = 0.4
+    name: ClassVar[str] = "ogd"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    def growth(self, code: int, epsilon: float) -> Growth:
+        """As compiled code takes it."""
+        return Growth(GRADIENT, code, float(epsilon), float(self.step_size), 1.0, -1.0)
+
+    def first_margin(self, task: Task, epsilon: float) -> float:
+        """0: it has none."""
+        return 0.0
+
+
+# RBP: the Randomized Budget Perceptron.
+
+
+@dataclass(frozen=True)
+class RandomizedBudgetPerceptron(BudgetStrategy):
+    """A Perceptron that, when the budget is full, replaces a support drawn uniformly.
+
+    After a mistake: f <- f - a_r k(x_r, .) with r uniform, if the budget is full, and f <- f + step_size y k(x, .).
+    With several classes the true class takes +step_size and the best wrong one -step_size; in a regression a mistake is
+    |y - f| > epsilon, and the step has the sign of y - f. Shards are joined by dropping random supports of the union.
+
+    Parameters
+    ----------
+    step_size : > 0; its size matters to a regression only
+
+    Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3; several classes and regression as
+    Lu et al., JMLR 17(47), 2016, sections 5.3 and 7.4.1.
+    """
+
+    step_size: float = 1.0
+    name: ClassVar[str] = "rbp"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The step size."""
+        return (self.step_size,)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_random_perceptron(kept, inputs, targets, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Drop random supports until the budget is met; kept changes in place."""
+        drop_random(kept, rule)
+
+
+# The Budget Perceptron of Crammer, Kandola and Singer.
+
+
+@dataclass(frozen=True)
+class BudgetPerceptron(BudgetStrategy):
+    """A Perceptron that, when the budget is full, drops the support that the others classify best without it.
+
+    Where y f <= margin: drop r = argmax_i y_i (f(x_i) - a_i k(x_i, x_i)), if the budget is full, then
+    f <- f + step_size y k(x, .). With several classes y f is the lead of the true class over the best wrong one, of the
+    row and of the supports. The scores of all supports are kept and moved along: O(B) kernel values an update, not the
+    paper's O(B^2). Shards are joined by dropping the most redundant supports of the union.
+
+    Parameters
+    ----------
+    step_size : > 0; margin : >= 0, rows at or below which are learnt
+
+    Source: Crammer, Kandola & Singer, NIPS 2003, Figures 1 and 2; several classes as Lu et al., JMLR 17(47), 2016,
+    section 5.3.
+    """
+
+    step_size: float = 1.0
+    margin: float = 0.0
+    name: ClassVar[str] = "budget-perceptron"
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        if not (np.isfinite(self.margin) and self.margin >= 0):
+            raise ConfigError(f"margin = {self.margin!r}, but it takes a finite number of at least 0.")
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Step size and margin."""
+        return (self.step_size, self.margin)
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """Scores of the supports, and their kernel values with themselves."""
+        return (n_outputs + 1, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_budget_perceptron(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute the scores of the supports; kept changes in place."""
+        remember_scores(kept, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Drop the most redundant supports until the budget is met; kept changes in place."""
+        drop_redundant(kept, rule)
+
+
+# The self-tuned Forgetron.
+
+
+@dataclass(frozen=True)
+class Forgetron(BudgetStrategy):
+    """A Perceptron that, when the budget is full, shrinks f and forgets the oldest support.
+
+    After a mistake, y f <= 0: f' = f + step_size y k(x, .); with a full budget f'' = phi f' without its oldest
+    support x_r. phi is the largest number of (0, 1] for which the sum of all costs of forgetting,
+    (a phi)^2 + 2 a phi (1 - phi mu) with a the size of x_r's coefficient and mu = y_r f'(x_r), stays at or below 15/32
+    of the mistakes; its bounds take k(x, x) <= 1. With several classes the true class takes +step_size and the best
+    wrong one -step_size, and mu is the score of x_r's own class; in a regression a mistake is |y - f| > epsilon, and
+    the step and y_r have the sign of y - f. Shards are joined by shrinking and forgetting the oldest supports of the
+    union in the same way.
+
+    Parameters
+    ----------
+    step_size : > 0; the paper's is 1
+    shrinks : False forgets the oldest support without shrinking f: less than the paper, and mostly fewer mistakes
+
+    Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5; several classes and regression as Lu et
+    al., JMLR 17(47), 2016, sections 5.3, 7.3.2 and 7.4.1.
+    """
+
+    step_size: float = 1.0
+    shrinks: bool = True
+    name: ClassVar[str] = "forgetron"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The step size, and whether f shrinks."""
+        return (self.step_size, float(self.shrinks))
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_forgetron(kept, inputs, targets, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
+        forget_oldest(kept, rule)
+
+
+# Projectron: a Perceptron that projects onto the span of its supports when the budget is full.
+
+DEPENDENCE = {"float32": 1e-5, "float64": 1e-10}
+NO_MARGIN = -1.0
+
+
+@dataclass(frozen=True)
+class Projectron(BudgetStrategy):
+    """A Perceptron that adds the projection of a row onto the span of the supports when the budget is full.
+
+    After a mistake: f <- f + step_size y k(x, .) while there is room, then f <- f + step_size y sum_s d_s k(s, .) with
+    d = K^(-1) k(supports, x): O(budget^2) for a mistake, O(budget) for other rows, O(budget^2) memory. Several classes
+    share the supports: the true class takes +step_size, the best wrong one -step_size. In a regression a mistake is
+    |y - f| > epsilon, and the step has the sign of y - f.
+
+    A row whose squared distance to the span is at most 1e-10 of k(x, x) (1e-5 in float32) is projected before the
+    budget is full, too: duplicates of a support would make K singular. The original projects by such a threshold alone
+    and has no budget; here only the budget decides, as in Lu et al.
+
+    Shards are joined by keeping supports in their order, up to the budget, and projecting the others.
+
+    Parameters
+    ----------
+    step_size : > 0; its size matters to a regression only
+
+    Source: Orabona, Keshet & Caputo, JMLR 10, 2009, section 3 (Projectron); a budget, several classes and regression as
+    Lu et al., JMLR 17(47), 2016, sections 5.3, 7.2.1 and 7.4.1.
+    """
+
+    step_size: float = 1.0
+    name: ClassVar[str] = "projectron"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The step size, and that rows without a mistake are left alone."""
+        return (self.step_size, NO_MARGIN)
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """A buffer and the inverse of the kernel matrix."""
+        return (1 + capacity, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_projectron(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Project supports beyond the budget onto those within; kept changes in place."""
+        project_excess(kept, rule, DEPENDENCE[kept.supports.dtype.name])
+
+
+# Projectron++: Projectron that also learns, by projections only, from rows whose margin is too small.
+
+
+@dataclass(frozen=True)
+class ProjectronPlus(BudgetStrategy):
+    """Projectron, and a step towards the projection of a row that was right with a margin below 1.
+
+    l = 1 - y f (or 1 minus the lead of the true class), P = |projection of k(x, .)|^2, delta its distance to k(x, .):
+    f <- f + y tau sum_s d_s k(s, .), tau = min(l / P, 1), where 2 l - tau P >= 2 U delta: there the bound on the
+    distance to every function of norm U falls. U = sqrt((budget + 1) / log(budget + 1)) / 4 is the norm up to which
+    the Forgetron and this algorithm compete. O(budget^2) for a row with loss.
+
+    With several classes P is that of one class, as in the runs of Lu et al.: the lead in the span becomes 1 + l.
+
+    Source: Orabona, Keshet & Caputo, JMLR 10, 2009, section 4 (Projectron++); the rest as `Projectron`. U by Dekel,
+    Shalev-Shwartz & Singer, NIPS 2005, Theorem 1.
+    """
+
+    name: ClassVar[str] = "projectron++"
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Steps of 1 after mistakes, and that rows with a small margin are learnt."""
+        return (1.0, 1.0)
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """A buffer and the inverse of the kernel matrix."""
+        return (1 + capacity, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_projectron(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Project supports beyond the budget onto those within; kept changes in place."""
+        project_excess(kept, rule, DEPENDENCE[kept.supports.dtype.name])
+
+
+# BPA-S, BPA-NN and BPA-P: budgeted passive-aggressive learning that makes up for a removed support by others.
+
+
+@dataclass(frozen=True)
+class _PassiveAggressive(BudgetStrategy):
+    """What the three have in common; aggressiveness : C > 0, the longest step."""
+
+    aggressiveness: float = 1.0
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+
+    def __post_init__(self) -> None:
+        check_positive("aggressiveness", self.aggressiveness)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """C."""
+        return (self.aggressiveness,)
+
+
+@dataclass(frozen=True)
+class BPASimple(_PassiveAggressive):
+    """Passive-aggressive steps; when the budget is full, the row takes the place of one support.
+
+    For a row of hinge loss l > 0: tau = min(aggressiveness, l / k(x, x)), f <- f + y tau k(x, .), and when the budget
+    is full f <- f - a_r k(x_r, .) + a_r k(x_r, x) / k(x, x) k(x, .), r of least a_r^2 (k(x_r, x_r) - k(x_r, x)^2 /
+    k(x, x)), the oldest on a tie: what is best among all such replacements, by the objective of the paper. O(budget).
+
+    Several classes: tau = min(aggressiveness, l / (2 k(x, x))) for the true class, -tau for the best wrong one, and the
+    replacement touches every class, with sums of squares over classes in place of a_r^2: O(n_classes budget).
+
+    A row of k(x, x) = 0 changes nothing. Shards are joined by dropping the supports of least |a|^2 k(s, s).
+
+    Parameters
+    ----------
+    aggressiveness : C > 0, the longest step
+
+    Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-S); several classes as Lu et al., JMLR 17(47), 2016, section
+    7.3.2, with the step of Crammer et al., JMLR 7, 2006, section 8.
+    """
+
+    name: ClassVar[str] = "bpa-s"
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """k(s, s) of the supports, and a buffer."""
+        return (2, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bpa_simple(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute k(s, s) of all supports; kept changes in place."""
+        remember_selves(kept, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
+        drop_lightest(kept, rule)
+
+
+@dataclass(frozen=True)
+class BPANearest(_PassiveAggressive):
+    """BPA-S whose removed support is made up for by the row and by its own nearest neighbour among the supports.
+
+    a_r k(x_r, .) is projected onto the span of k(x, .) and k(x_n, .); r is the support where that changes f least, the
+    oldest on a tie. O(n_classes budget), but for supports that lose their nearest neighbour, of which there is about
+    one a step. Shards are joined by projecting the cheapest supports onto their nearest neighbours.
+
+    Parameters
+    ----------
+    aggressiveness : C > 0, the longest step
+
+    Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN); the rest as `BPASimple`.
+    """
+
+    name: ClassVar[str] = "bpa-nn"
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """k(s, s), the nearest neighbour, the distance to it and the kernel value with it, and a buffer."""
+        return (5, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bpa_nearest(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Find the nearest neighbours of all supports; kept changes in place."""
+        remember_neighbours(kept, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Project supports onto their nearest neighbours until the budget is met; kept changes in place."""
+        remove_to_neighbours(kept, rule)
+
+
+@dataclass(frozen=True)
+class BPAProjection(_PassiveAggressive):
+    """BPA-S whose removed support is made up for by all others: projected onto the span of row and supports.
+
+    r is the support where that changes f least, the oldest on a tie: O(n_classes budget + budget^2) for a row with
+    loss, by the inverse of the kernel matrix, where the paper solves budget systems in O(budget^3). A row in the span
+    of the supports, by the threshold of `Projectron`, is spread over them. Shards are joined in the same way.
+
+    Parameters
+    ----------
+    aggressiveness : C > 0, the longest step
+
+    Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P); the rest as `BPASimple`.
+    """
+
+    name: ClassVar[str] = "bpa-p"
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """The inverse of the kernel matrix, and three buffers."""
+        return (3 + capacity, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bpa_projection(kept, inputs, targets, rule, DEPENDENCE[inputs.dtype.name])
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute the inverse, and project the cheapest supports until the budget is met; kept changes in place."""
+        everything = rule._replace(budget=int(kept.integers[COUNT]))
+        project_excess(kept, everything, DEPENDENCE[kept.supports.dtype.name])
+        remove_from_span(kept, rule)
+
+
+# BOGD and BOGD++: bounded online gradient descent.
+
+
+@dataclass(frozen=True)
+class BoundedGradientDescent(BudgetStrategy):
+    """BOGD: gradient descent on the regularised hinge loss; when the budget is full, a support drawn uniformly goes.
+
+    f <- (1 - step_size regularisation) f every row; where y f < 1, f <- f - a_r k(x_r, .) with r uniform, if the budget
+    is full, and f <- f + step_size y k(x, .). Several classes and a regression step as OGD does. Shards are joined by
+    dropping supports of the union in the same way.
+
+    Parameters
+    ----------
+    step_size : > 0; regularisation : >= 0, step_size * regularisation < 1
+    rescale : whether those who stay are multiplied by B / (B - 1), so that f stays right on average, as in the paper
+    largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound
+    removal : "random" as the paper, or "oldest", as the tables of Lu et al. for several classes and regressions have it
+
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012 (arXiv 1206.4633), BOGD by uniform sampling; several classes and
+    regression as Lu et al., JMLR 17(47), 2016, sections 5.3 and 7.4.1.
+    """
+
+    step_size: float = 0.5
+    regularisation: float = 0.01
+    rescale: bool = False
+    largest: float | None = None
+    removal: Literal["random", "oldest"] = "random"
+    name: ClassVar[str] = "bogd"
+
+    def __post_init__(self) -> None:
+        check_decay(self.step_size, self.regularisation, self.largest)
+        check_choice("removal", self.removal, ("random", "oldest"))
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Step size, decay, whether others grow, largest coefficient, whether the oldest goes."""
+        largest = math.inf if self.largest is None else self.largest * self.step_size
+        decay = 1.0 - self.step_size * self.regularisation
+        return (self.step_size, decay, float(self.rescale), largest, float(self.removal == "oldest"))
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bounded_gradient(kept, inputs, targets, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Drop supports until the budget is met; kept changes in place."""
+        drop_bounded(kept, rule)
+
+
+@dataclass(frozen=True)
+class SampledGradientDescent(BudgetStrategy):
+    """BOGD++: BOGD that draws the support to remove by its weight, small ones more often.
+
+    Support i goes with the chance p_i = 1 - (B - 1) w_i / sum_j w_j, w_i = ||a_i|| k(x_i, x_i)^(1/2), and those who
+    stay are divided by their chance to stay, 1 - p_i: f stays right on average. A negative p_i counts as 0, and all
+    are divided by their sum. The rest is as in BOGD.
+
+    Parameters
+    ----------
+    step_size : > 0; regularisation : >= 0, step_size * regularisation < 1
+    largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound,
+        with which few supports can carry most of f, and a regression's errors grow
+
+    Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012 (arXiv 1206.4633), BOGD++ by non-uniform sampling.
+    """
+
+    step_size: float = 0.5
+    regularisation: float = 0.01
+    largest: float | None = 1.0
+    name: ClassVar[str] = "bogd++"
+
+    def __post_init__(self) -> None:
+        check_decay(self.step_size, self.regularisation, self.largest)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Step size, decay, nothing, largest coefficient."""
+        largest = math.inf if self.largest is None else self.largest * self.step_size
+        return (self.step_size, 1.0 - self.step_size * self.regularisation, 0.0, largest)
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """Norms of the supports, and a buffer for chances."""
+        return (2, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_sampled_gradient(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute the norms of the supports; kept changes in place."""
+        remember_norms(kept, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Draw and drop supports until the budget is met; kept changes in place."""
+        drop_sampled(kept, rule)
+
+
+def check_decay(step_size: float, regularisation: float, largest: float | None) -> None:
+    """Raise ConfigError unless the numbers of BOGD make sense together."""
+    check_positive("step_size", step_size)
+    if not (regularisation >= 0 and step_size * regularisation < 1):
+        raise ConfigError(
+            f"regularisation = {regularisation!r}, but it takes a number of at least 0 whose product with "
+            f"step_size = {step_size:g} is below 1."
+        )
+    if largest is not None:
+        check_positive("largest", largest)
+
+
+# BSGD: stochastic gradient descent on a support vector machine's objective, with removal or merging of supports.
+
+
+@dataclass(frozen=True)
+class BSGDRemoval(BudgetStrategy):
+    """Pegasos in a kernel expansion; when the budget is full, the least support goes.
+
+    Row t = 1, 2, ..: f <- (1 - 1 / t) f, and where the hinge loss was positive f <- f + y k(x, .) / (regularisation t).
+    Then the support of least |a|^2 k(s, s) goes, the oldest on a tie; with k(s, s) = 1 all tie, and the oldest goes.
+    With several classes the true class takes the step, and the best wrong one its negative. O(n_classes budget).
+
+    Parameters
+    ----------
+    regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss
+
+    Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by removal.
+    """
+
+    regularisation: float = 1e-4
+    name: ClassVar[str] = "bsgd-removal"
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+    spare_slots: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_positive("regularisation", self.regularisation)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Lambda."""
+        return (self.regularisation,)
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """k(s, s) of the supports, and a buffer."""
+        return (2, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bsgd_removal(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute k(s, s), and count coefficients in steps of the rows learnt so far; kept changes in place."""
+        remember_selves(kept, rule)
+        count_in_steps(kept, self.regularisation)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Drop the supports of least |a|^2 k(s, s) until the budget is met; kept changes in place."""
+        drop_lightest(kept, rule)
+
+
+@dataclass(frozen=True)
+class BSGDMerging(BudgetStrategy):
+    """Pegasos in a kernel expansion; when the budget is full, two supports become one between them.
+
+    Steps as in `BSGDRemoval`. Then the support m of least |a|, the newest on a tie, is merged with the one j where that
+    changes f least: z = h x_m + (1 - h) x_j, a_z = k^((1-h)^2) a_m + k^(h^2) a_j with k = k(x_m, x_j), for the best h
+    in [0, 1/2] (where it is, as |a_m| <= |a_j|). Supports of opposite signs may meet; then j just takes over what it
+    can. O(n_classes budget). The Gaussian kernel only: for others no such z is known.
+
+    Parameters
+    ----------
+    regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss
+
+    Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by merging.
+    """
+
+    regularisation: float = 1e-4
+    name: ClassVar[str] = "bsgd-merging"
+    tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
+    spare_slots: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_positive("regularisation", self.regularisation)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Lambda."""
+        return (self.regularisation,)
+
+    def check_kernel(self, kernel: KernelRule) -> None:
+        """Raise ConfigError unless the kernel is Gaussian."""
+        if kernel.code != GAUSSIAN:
+            raise ConfigError(
+                "bsgd-merging puts supports on the line between two, which is known to be best for the Gaussian kernel "
+                "only. Use that kernel, or bsgd-removal."
+            )
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """Buffers of one number a support."""
+        return (6, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_bsgd_merging(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Count coefficients in steps of the rows learnt so far; kept changes in place."""
+        count_in_steps(kept, self.regularisation)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Merge until the budget is met; kept changes in place."""
+        merge_excess(kept, rule)
+
+
+def count_in_steps(kept: Kept, regularisation: float) -> None:
+    """Divide the coefficients by the scale 1 / (regularisation t), t rows learnt: kept changes in place."""
+    scale = 1.0 / (regularisation * max(1, int(kept.counts[ROWS])))
+    kept.coefficients[:] = kept.coefficients * (kept.floats[SCALE] / scale)
+    kept.floats[SCALE] = scale
+
+
+# NORMA: stochastic gradient descent in the kernel's space, with forgetting and a margin that adapts.
+
+
+@dataclass(frozen=True)
+class Norma(BudgetStrategy):
+    """f <- (1 - step_size regularisation) f every row, and + step_size y k(x, .) for a row beyond the margin.
+
+    A row is beyond when y f < margin, or the true class leads by less than margin, or |y - f| > epsilon in a
+    regression, where the step has the sign of y - f. With nu the margin adapts until a share nu of the rows is beyond:
+    margin -= step_size (1 - nu) for a row beyond it and += step_size nu for others; epsilon of a regression moves the
+    other way. With a budget the oldest support is dropped, which is the paper's truncation; without, all stay.
+
+    Parameters
+    ----------
+    step_size : > 0; regularisation : >= 0, step_size * regularisation <= 0.9
+    nu : share in (0, 1), or None for a margin that stays
+    margin : at first, for classes; a regression begins with the learner's epsilon
+
+    Source: Kivinen, Smola & Williamson, IEEE Trans. Signal Processing 52(8), 2004, Figure 1 and section III; Lu et al.,
+    JMLR 17(47), 2016, section 7.4.1 (a regression whose epsilon adapts).
+    """
+
+    step_size: float = 0.03
+    regularisation: float = 0.01
+    nu: float | None = 0.4
+    margin: float = 1.0
+    name: ClassVar[str] = "norma"
+
+    def __post_init__(self) -> None:
+        check_positive("step_size", self.step_size)
+        decay = self.step_size * self.regularisation
+        if not (self.regularisation >= 0 and decay <= 0.9):
+            raise ConfigError(
+                f"regularisation = {self.regularisation!r}, but it takes a number of at least 0 whose product with "
+                f"step_size = {self.step_size:g} is at most 0.9."
+            )
+        if self.nu is not None and not 0 < self.nu < 1:
+            raise ConfigError(f"nu = {self.nu!r}, but it is a share of the rows, in (0, 1); None keeps the margin.")
+        if not np.isfinite(self.margin):
+            raise ConfigError(f"margin = {self.margin!r}, but it takes a finite number.")
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Step size, decay and nu."""
+        return (self.step_size, 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu)
+
+    def growth(self, code: int, epsilon: float) -> Growth:
+        """As compiled code without a budget takes it."""
+        step_size, decay, share = self.parameters
+        return Growth(NORMA, code, float(epsilon), step_size, decay, share)
+
+    def first_margin(self, task: Task, epsilon: float) -> float:
+        """The margin, or the threshold of a regression."""
+        return float(epsilon if task == "regression" else self.margin)
+
+    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
+        """The first margin."""
+        return (self.first_margin(task, epsilon),)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_norma(kept, inputs, targets, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Drop the oldest supports until the budget is met; kept changes in place."""
+        drop_oldest(kept, rule)
+
+
+# TVM: a support vector machine on a budget of twin vectors, each of which stands for many rows of both classes.
+
+
+@dataclass(frozen=True)
+class TwinVectors(BudgetStrategy):
+    """A support vector machine on twin vectors: places with counts of the positive and negative rows they stand for.
+
+    f minimises 1/2 |f|^2 + aggressiveness sum_i (s+_i max(0, 1 - f(x_i)) + s-_i max(0, 1 + f(x_i))) over the twins. A
+    row within the margin becomes a twin with a count of 1. When the budget is full, the twin farthest outside of the
+    margin goes, if it has rows of its own side only, so that f needs it no more; if there is none, two near twins
+    become one: the mean of their places, weighted by counts, with summed counts. Then f is solved for again.
+    O(budget^2) time and memory, as Table 1 of Lu et al. says; two classes only; any kernel.
+
+    Of the paper: twins and their counts, that f is kept optimal for them, who enters, the three steps of an update, and
+    merging by means and sums; removal of the farthest is of its second version. A reading of it, where only summaries
+    could be looked up: f has no constant term, as no learner here has, and is optimal up to `tolerance` or `sweeps`
+    of dual descent, where the paper follows the optimum by incremental and decremental learning (a duality gap of at
+    most .3% on german, spambase, a9a and ijcnn1; a tenth of it does not lower their errors); the margin is 1 for
+    entering and for removal; of several ways to choose a pair this one is the variance that a merge adds, see
+    okl.compiled.budget_maintenance.
+
+    Rows of k(x, x) = 0 are not learnt. Shards are joined by the union of their twins; counts are scaled to sum to those
+    before and what each shard added, as each has what was there before. Then f is solved for, and room made as above.
+
+    Parameters
+    ----------
+    aggressiveness : C > 0, the largest coefficient that one row gives its twin
+    unlike : > 0, how often a pair of rows of unlike classes counts against merging their twins
+    tolerance : in (0, 1), of scores: a row nearer to the margin does not enter, and descent ends at smaller steps
+    sweeps : >= 1, over all twins, at most, after every change
+
+    Source: Wang & Vucetic, Twin Vector Machines for Online Learning on a Budget, SDM 2009, and Online Training on a
+    Budget of Support Vector Machines Using Twin Prototypes, Statistical Analysis and Data Mining 3, 2010.
+    """
+
+    aggressiveness: float = 1.0
+    unlike: float = 10.0
+    tolerance: float = 1e-2
+    sweeps: int = 10
+    name: ClassVar[str] = "tvm"
+    tasks: ClassVar[tuple[Task, ...]] = ("binary",)
+    spare_slots: ClassVar[int] = 1
+    count_rows: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_positive("aggressiveness", self.aggressiveness)
+        check_positive("unlike", self.unlike)
+        if check_positive("tolerance", self.tolerance) >= 1.0:
+            raise ConfigError(f"tolerance = {self.tolerance!r}, but it is a share of the margin, in (0, 1).")
+        check_at_least("sweeps", self.sweeps, 1)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """C, the tolerance, sweeps, and the weight of unlike pairs."""
+        return (self.aggressiveness, self.tolerance, float(self.sweeps), self.unlike)
+
+    def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
+        """Counts, coefficients, scores, a buffer, and the kernel matrix."""
+        return (5 + capacity, capacity)
+
+    def learn(self, kept: Kept, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule) -> None:
+        """Learn rows in their order; kept changes in place."""
+        learn_twins(kept, inputs, targets, rule)
+
+    def remember(self, kept: Kept, rule: BudgetRule) -> None:
+        """Compute the kernel matrix and coefficients that counts allow; kept changes in place."""
+        remember_twins(kept, rule)
+
+    def reduce(self, kept: Kept, rule: BudgetRule) -> None:
+        """Solve for f, and make room until the budget is met; kept changes in place."""
+        reduce_twins(kept, rule)
+
+
+# Every strategy by its name, as tables and options have it.
+
+Strategy = BudgetStrategy | OnlineGradientDescent | Perceptron
+STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.name: strategy
+    for strategy in (
+        *(Perceptron, OnlineGradientDescent, Norma, RandomizedBudgetPerceptron, Forgetron, Projectron, ProjectronPlus),
+        *(BPASimple, BPANearest, BPAProjection, BoundedGradientDescent, SampledGradientDescent, BSGDRemoval),
+        *(BSGDMerging, BudgetPerceptron, TwinVectors),
+    )
+}
+
+
+# A learner with support vectors settled on the data at hand: bandwidth and step size from a sample.
+
+Learner = BudgetLearner | GrowingLearner
+
+
+@dataclass(frozen=True)
+class BudgetRecipe:
+    """Predict, suffer, then learn, one row at a time, with support vectors: at most a budget of them, or all.
+
+    Parameters
+    ----------
+    strategy : what is learnt from a row, and what makes room
+    loss : of the table: its task, and the threshold of a regression
+    kernel : a name; bandwidth : None for the median distance of the sample
+    budget : most support vectors; a strategy that keeps all has none
+    race : choose the strategy's step size on the sample, rather than take it as it is
+    degree, offset : of the polynomial kernel
+
+    Source: Lu et al., JMLR 17(47), 2016, sections 5.3 and 7; each strategy names its own paper.
+    """
+
+    strategy: Strategy
+    loss: Loss
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    budget: int = 100
+    race: bool = False
+    degree: int = 3
+    offset: float = 1.0
+    modes: tuple[Mode, ...] = ("stream", "mix")
+
+    @property
+    def name(self) -> str:
+        """The strategy's."""
+        return self.strategy.name
+
+    def settle(self, situation: Situation) -> Settled:
+        """Choose the kernel's bandwidth and, if it is to be chosen, the step size on the sample.
+
+        Raises
+        ------
+        ConfigError : the loss, the budget, the kernel or the task does not fit the data
+        """
+        check_loss(self.loss, situation.schema)
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, situation.sample.inputs, self.degree, self.offset)
+        strategy = self.strategy
+        if isinstance(strategy, BudgetStrategy):
+            if situation.rows is not None:
+                check_budget(self.budget, situation.rows)
+            chosen = chosen | {"budget": self.budget}
+        learner = _learner(strategy, kernel, self.loss, self.budget, situation)
+        if "step_size" in vars(strategy):
+            reason = "the solver's own" if strategy == type(strategy)() else "as given"
+            if self.race:
+                learner, reason = _raced(learner, situation.sample)
+            chosen = chosen | {"step_size": _step_size(learner), "step_size_reason": reason}
+        return Settled(learner, chosen)
+
+
+def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, situation: Situation) -> Learner:
+    schema = situation.schema
+    sizes: dict[str, Any] = {
+        "task": loss.task,
+        "n_inputs": schema.n_features,
+        "n_outputs": schema.n_outputs,
+        "epsilon": float(getattr(loss, "epsilon", 0.0)),
+        "precision": situation.precision,
+    }
+    if isinstance(strategy, BudgetStrategy):
+        return BudgetLearner(kernel, strategy, budget=budget, seed=situation.seed, **sizes)
+    return GrowingLearner(kernel, strategy, **sizes)
+
+
+def _raced(learner: Learner, sample: Rows) -> tuple[Learner, str]:
+    """The learner with the step size whose progressive error on the sample is least; its own on a tie; and why."""
+    steps = [_step_size(learner), *(step for step in PLAIN_STEPS if step != _step_size(learner))]
+    errors = [_error(_stepping(learner, step), sample) for step in steps]
+    best = int(np.argmin(errors))
+    if not np.isfinite(errors[best]):
+        raise DivergedError(
+            f"Every step size down to {min(steps):g} diverges on a sample of {len(sample.targets):,} rows. Scale the "
+            "inputs and the target, or give a smaller step size."
+        )
+    reason = f"least progressive error of {len(steps)} step sizes on {len(sample.targets):,} sampled rows"
+    return _stepping(learner, steps[best]), reason
+
+
+def _step_size(learner: Learner) -> float:
+    return float(vars(learner.strategy)["step_size"])
+
+
+def _stepping(learner: Learner, step_size: float) -> Learner:
+    strategy: Any = replace(learner.strategy, step_size=step_size)  # type: ignore[type-var]
+    return replace(learner, strategy=strategy)
+
+
+def _error(learner: Learner, sample: Rows) -> float:
+    state: Any = learner.start()
+    try:
+        return float(learner.learn(state, sample).progress.error)
+    except DivergedError:
+        return np.inf

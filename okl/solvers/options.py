@@ -1,0 +1,274 @@
+"""Solver options: which solver takes which option, and which combinations are refused."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings
+from okl.kernels import kernel_parameters
+from okl.solvers.accelerated.catalogue import MODEL_NAMES, has_own_bias, is_model, parameter_of
+from okl.solvers.online.budget import BudgetStrategy
+from okl.solvers.online.constraints import parse_constraints
+from okl.solvers.online.strategies import STRATEGIES
+from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+
+# Which options each solver takes, of those that only some take.
+
+IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
+OF_KERNELS = frozenset({"degree", "offset"})
+OF_STRATEGIES = frozenset({"step_size", "regularisation", "aggressiveness"})
+OF_MODELS = frozenset({"frequencies", "map", "tol", "max_iterations", "bias", "start"})
+OF_CUTS = frozenset({"frequencies", "map", "max_iterations", "bias", "lam", "gap", "class_weights"})
+OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "constraint_gain", "learn_sensitive"})
+
+
+def _of_model(name: str) -> frozenset[str]:
+    """Of one of the models; moments of a class are the same whatever each of its rows weighs."""
+    parameter = parameter_of(name)
+    own = {parameter} | ({"fit_intercept"} if has_own_bias(name) else set())
+    return OF_MODELS | own | ({"class_weights"} if parameter != "kappa" else set())
+
+
+OPTIONS: dict[str, frozenset[str]] = (
+    {
+        "fogd": IN_A_MAP | {"frequencies", "map", "radius", "certify", "track"} | OF_CONSTRAINTS,
+        "nogd": IN_A_MAP | OF_KERNELS | {"budget", "rank", "landmarks"},
+    }
+    | {
+        name: OF_KERNELS
+        | (OF_STRATEGIES & {field.name for field in fields(strategy)})
+        | ({"budget"} if issubclass(strategy, BudgetStrategy) else set())
+        for name, strategy in STRATEGIES.items()
+    }
+    | {name: _of_model(name) for name in MODEL_NAMES}
+    | {
+        "scs": OF_CUTS | OF_KERNELS | {"confidence", "first_sample", "bundle_size"},
+        "wolfe": OF_CUTS,
+        "ridge": OF_KERNELS | {"n_landmarks", "landmarks", "penalty", "class_weights", "fit_intercept"},
+        "pegasos": frozenset({"frequencies", "map", "lam", "batch", "project", "average", "certify", "confidence"}),
+    }
+)
+"""Of the options that only some solvers take, those that each of okl's own takes."""
+
+
+def options_of(solver: str) -> frozenset[str]:
+    """Of the options that only some solvers take, those that one takes, okl's own or an extension's model."""
+    if solver == "auto":
+        return frozenset()
+    return OPTIONS[solver] if solver in OPTIONS else _of_model(solver)
+
+
+# Options that fit each other, the solver and the kernel: one that would have no effect is an error, not a surprise.
+
+OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
+OF_FOURIER_MAPS = ("frequencies", "map")
+NOT_OF_CUTS = ("passes", "rounds", "order")
+NOT_TRACKED = ("step_size", "average", "step_rule", "constraints")
+OF_A_RACE = {
+    "budget_seconds": "takes as long as it takes: auto looks at the time",
+    "validation": "is not raced against others: auto is",
+}
+MOST_TOLD = 6
+LOSSES_OF_STRATEGIES = (
+    "auto",
+    "hinge",
+    "multiclass-hinge",
+    "thresholded-half-squared",
+    "absolute",
+    "epsilon-insensitive",
+)
+
+
+def check_options(settings: TrainSettings) -> None:
+    """Refuse options that would have no effect, whatever the data are.
+
+    What is as it would be without being given does no harm: nothing can tell it apart once settings have been stored.
+
+    Raises
+    ------
+    ConfigError : an option that the solver, the kernel or the mode does not take, or a rank above the budget
+    """
+    solver, taken = settings.solver, options_of(settings.solver)
+    for name, why in OF_A_RACE.items():
+        if solver != "auto" and _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the solver {solver} {why}. Leave it out, or give no solver and no "
+                "option of one."
+            )
+    for name in TrainSettings.model_fields:
+        others = [other for other, options in OPTIONS.items() if name in options]
+        if others and name not in taken and _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the solver {solver} takes no {name}: {_list(others)} would. Leave it "
+                "out, or choose another solver."
+            )
+    _check_kernel(settings)
+    _check_exact(settings)
+    radius = check_constraints(settings)
+    if settings.step_rule == "sqrt" and radius is None:
+        raise ConfigError(
+            "step_rule = 'sqrt' was given, but steps decay with the rows seen in a ball only. Leave it out, or set a "
+            "radius."
+        )
+    if settings.track:
+        _check_track(settings)
+    if is_model(solver):
+        _check_mode(settings)
+        _check_model(settings)
+    elif solver in CUTTING_NAMES:
+        _check_mode(settings)
+        _check_cuts(settings)
+    elif solver == "pegasos":
+        _check_pegasos(settings)
+    elif solver in ("ridge", "auto"):
+        _check_mode(settings)
+        _refuse(settings, OF_ONLINE)
+    elif solver not in ("fogd", "nogd") and settings.loss not in LOSSES_OF_STRATEGIES:
+        raise ConfigError(
+            f"loss = {settings.loss!r}, but {solver} steps by the hinge loss. Leave it out, or use fogd or nogd."
+        )
+    if solver == "nogd" and settings.rank != "auto" and settings.rank > settings.budget:
+        raise ConfigError(
+            f"rank = {settings.rank:,}, but a budget of {settings.budget:,} landmarks gives a Nystrom map of at most "
+            f"that rank. Set the rank to {settings.budget:,} or less, or raise the budget."
+        )
+
+
+def _check_track(settings: TrainSettings) -> None:
+    for name in NOT_TRACKED:
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but track weighs last and averaged weights of its own step sizes by how "
+                f"each predicts. Leave {name} or track out."
+            )
+    if (settings.radius is None) == settings.certify:
+        given, missing = ("certify", "radius") if settings.certify else ("radius", "certify")
+        raise ConfigError(
+            f"{_told(settings, given)} with track, whose certificate compares with models of a ball of that radius. "
+            f"Set {missing} too, or leave {given} out."
+        )
+
+
+def check_constraints(settings: TrainSettings) -> float | None:
+    """The radius of the ball that weights stay in, as given or by a constraint of the norm; None for no ball.
+
+    Raises
+    ------
+    ConfigError : bad grammar, constraints without a ball, or options of constraints without any
+    """
+    constraints, bound = parse_constraints(settings.constraints)
+    radii = [radius for radius in (settings.radius, bound) if radius is not None]
+    if constraints and not radii:
+        raise ConfigError(
+            "Constraints were given, but what keeps them takes weights of a bounded set. Add --constraint "
+            "'norm <= 10', or --radius 10."
+        )
+    for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
+        if _changed(settings, name) and not constraints:
+            raise ConfigError(f"{_told(settings, name)}, but no constraint of a column is. Leave it out.")
+    return min(radii, default=None)
+
+
+def _check_mode(settings: TrainSettings) -> None:
+    if settings.mode not in ("auto", "sum"):
+        raise ConfigError(
+            f"mode = {settings.mode!r}, but {settings.solver} goes over all rows in every iteration: its mode is sum. "
+            "Leave it out."
+        )
+
+
+def _check_cuts(settings: TrainSettings) -> None:
+    _refuse(settings, NOT_OF_CUTS)
+    if settings.bias == "free":
+        raise ConfigError(
+            f"bias = 'free', but over shards {settings.solver} has none, or one that is regularised like a weight. Set "
+            "bias = 'regularised', use c-svm, whose own bias is free, with C = 1 / (lam rows), or okl.SCSClassifier."
+        )
+    if settings.bias == "errors":
+        raise ConfigError(
+            f"bias = 'errors', but {settings.solver} has none, or one that is regularised like a weight. Leave it out, "
+            "or set bias = 'regularised'."
+        )
+    _check_no_map(settings)
+
+
+def _check_pegasos(settings: TrainSettings) -> None:
+    if settings.confidence != TrainSettings.model_fields["confidence"].default and not settings.certify:
+        raise ConfigError(f"{_told(settings, 'confidence')}, but nothing is certified. Leave it out, or set --certify.")
+    _check_no_map(settings)
+
+
+def _check_model(settings: TrainSettings) -> None:
+    _refuse(settings, OF_ONLINE)
+    if settings.bias in ("regularised", "free"):
+        raise ConfigError(
+            f"bias = {settings.bias!r}, but the bias of {settings.solver} is its own, or that of fewest errors. Leave "
+            "it out, or use scs."
+        )
+    if settings.bias == "errors" and not settings.fit_intercept:
+        raise ConfigError(
+            "bias = 'errors' was given with fit_intercept = False, but the bias of fewest errors is an intercept, too. "
+            "Leave one of them out."
+        )
+    _check_no_map(settings)
+
+
+def _refuse(settings: TrainSettings, names: tuple[str, ...]) -> None:
+    for name in names:
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but {settings.solver} is no online learner: it has no {name}. Leave it out."
+            )
+
+
+def _check_no_map(settings: TrainSettings) -> None:
+    for name in OF_FOURIER_MAPS if settings.kernel == "linear" else ():
+        if _changed(settings, name):
+            raise ConfigError(f"{_told(settings, name)}, but with kernel = 'linear' there is no map. Leave it out.")
+
+
+def _check_exact(settings: TrainSettings) -> None:
+    """Refuse a kernel without a map where there is no way to learn with it, and what belongs to maps beside it."""
+    if settings.map != "exact":
+        if settings.solver == "scs" and settings.kernel == "polynomial":
+            raise ConfigError("kernel = 'polynomial' has no Fourier map: set map = 'exact' with it, or use nogd.")
+        return
+    if settings.solver != "scs":
+        raise ConfigError(
+            f"map = 'exact' was given, but {settings.solver} does not sum over sampled rows: scs does. Leave it out, "
+            "or use scs, or a solver with a budget, whose kernel is exact."
+        )
+    if settings.bias == "regularised":
+        raise ConfigError(
+            "bias = 'regularised' was given, but over shards it is a column of a map, and map = 'exact' has none. "
+            "Leave one of them out."
+        )
+    if _changed(settings, "frequencies"):
+        raise ConfigError(f"{_told(settings, 'frequencies')}, but with map = 'exact' there are none. Leave it out.")
+
+
+def _check_kernel(settings: TrainSettings) -> None:
+    known = set(kernel_parameters(settings.kernel))
+    for name in sorted(OF_KERNELS - known):
+        if _changed(settings, name):
+            raise ConfigError(
+                f"{_told(settings, name)}, but the kernel {settings.kernel!r} has no {name}. Leave it out, or set "
+                "kernel = 'polynomial'."
+            )
+    if settings.bandwidth != "auto" and not known & {"bandwidth", "scale"}:
+        raise ConfigError(f"{_told(settings, 'bandwidth')}, but the kernel {settings.kernel!r} has none. Leave it out.")
+
+
+def _changed(settings: TrainSettings, name: str) -> bool:
+    return bool(getattr(settings, name) != TrainSettings.model_fields[name].default)
+
+
+def _told(settings: TrainSettings, name: str) -> str:
+    return f"{name} = {getattr(settings, name)!r} was given"
+
+
+def _list(names: list[str]) -> str:
+    if len(names) > MOST_TOLD:
+        return f"{', '.join(names[: MOST_TOLD // 2])} and {len(names) - MOST_TOLD // 2} others"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

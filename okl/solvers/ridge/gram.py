@@ -1,0 +1,388 @@
+"""Bases and sums of products over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dger, dsyr, dsyrk
+
+from okl.compiled.fourier import panels_of
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.kernels import kernel_block
+from okl.compiled.threads import as_compiled, rows_per_block
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Rows
+from okl.data.reading import read_rows
+from okl.features.base import FeatureMap
+from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, IntArray, Precision, Task
+from okl.kernels import Kernel
+
+# What the weights of kernel least squares stand on: kernel values with landmarks, or an explicit feature map.
+
+ADDED = {"float32": 2e-7, "float64": 1e-8}  # to the diagonal of the landmarks' kernel matrix, of its mean
+
+
+class Basis(Protocol):
+    """Columns that a row becomes, cheap to send; and the penalty that goes with them."""
+
+    @property
+    def n_columns(self) -> int: ...
+
+    def columns(self, inputs: FloatArray) -> FloatArray:
+        """Columns (rows, n_columns) of inputs (rows, n_inputs), each row by itself, in the precision of the basis.
+
+        An array of its own, which whoever asked may write into.
+        """
+        ...
+
+    def turn(self) -> Turn:
+        """What makes the penalty of weights the square of their length."""
+        ...
+
+    def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
+        """Scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
+
+        Raises
+        ------
+        DataError : weights beyond what the precision of the basis holds
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """Coordinates in which ||f||^2 is the square of the length: weights are factor^(-T) times these.
+
+    factor : (n_columns, n_columns) lower triangular, P = factor factor' being the penalty's matrix; None for P = I
+    matrix : P itself; None for P = I
+    """
+
+    factor: NDArray[np.float64] | None
+    matrix: NDArray[np.float64] | None
+
+    def of_columns(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Columns (rows, n_columns) in these coordinates: columns @ factor^(-T)."""
+        if self.factor is None:
+            return columns
+        turned: NDArray[np.float64] = solve_triangular(self.factor, columns.T, lower=True, check_finite=False).T
+        return turned
+
+    def of_products(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of products of columns (n_columns, n_columns) in these coordinates, symmetric."""
+        if self.factor is None:
+            return products
+        half = solve_triangular(self.factor, products, lower=True, check_finite=False)
+        turned = solve_triangular(self.factor, half.T, lower=True, check_finite=False)
+        symmetric: NDArray[np.float64] = 0.5 * (turned + turned.T)
+        return symmetric
+
+    def back(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights of the columns (n_columns, n_outputs) from those in these coordinates."""
+        if self.factor is None:
+            return weights
+        found: NDArray[np.float64] = solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkBasis:
+    """Columns k(x, l) for landmarks l; the penalty is w'K w, K their kernel matrix, the norm of f in its space.
+
+    Parameters
+    ----------
+    kernel : with a rule for compiled code
+    landmarks : (n_landmarks, n_inputs), float32 or float64
+
+    Raises
+    ------
+    ConfigError : a kernel of the user's own, which compiled code does not know
+
+    Source: Williams & Seeger, NIPS 2000; the subset of regressors as in Rudi, Carratino & Rosasco, NIPS 2017, (8).
+    """
+
+    kernel: Kernel
+    landmarks: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.kernel.rule is None:
+            raise ConfigError(f"The kernel {self.kernel.name!r} has no rule for compiled code; use another one.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # without what is packed for compiled code: it would double the bytes that go to a worker
+        return {"kernel": self.kernel, "landmarks": self.landmarks}
+
+    @property
+    def n_columns(self) -> int:
+        """Landmarks."""
+        return len(self.landmarks)
+
+    def columns(self, inputs: FloatArray) -> FloatArray:
+        """Kernel values (rows, n_landmarks) of inputs (rows, n_inputs)."""
+        assert self.kernel.rule is not None
+        inputs = as_compiled(inputs, self.landmarks.dtype)
+        values = np.empty((len(inputs), self.n_columns), dtype=self.landmarks.dtype)
+        step = rows_per_block(self.n_columns, values.itemsize)
+        for first in range(0, len(inputs), step):
+            kernel_block(values[first : first + step], inputs[first : first + step], self._panels, self.kernel.rule)
+        return values
+
+    def turn(self) -> Turn:
+        """The Cholesky factor of the landmarks' kernel matrix, with a little of its mean diagonal added."""
+        wide = np.ascontiguousarray(self.landmarks, dtype=np.float64)
+        # by differences, as columns are: squares of landmarks far from each other leave no digits of those close by
+        matrix = LandmarkBasis(self.kernel, wide).columns(wide)
+        matrix = 0.5 * (matrix + matrix.T)
+        mean = float(np.trace(matrix)) / len(matrix)
+        with one_blas_thread():
+            least = ADDED[self.landmarks.dtype.name]
+            for added in (least, 1e2 * least, 1e4 * least):
+                try:
+                    shifted = matrix + added * mean * np.eye(len(matrix))
+                    return Turn(cholesky(shifted, lower=True, check_finite=False), shifted)
+                except np.linalg.LinAlgError:  # rounding has made an eigenvalue more negative than that
+                    continue
+        raise ConfigError(
+            f"The {self.kernel.name!r} kernel matrix of {self.n_columns:,} landmarks is not positive definite. Scale "
+            "the inputs, or use another kernel."
+        )
+
+    def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
+        """A kernel expansion over the landmarks."""
+        return KernelExpansion(self.kernel, self.landmarks, *_rounded(weights, offsets, self.landmarks.dtype))
+
+    @cached_property
+    def _panels(self) -> FloatArray:
+        return panels_of(self.landmarks.T)
+
+
+@dataclass(frozen=True, eq=False)
+class MapBasis:
+    """Columns of an explicit feature map, such as the inputs themselves; the penalty is the weights' squared length."""
+
+    feature_map: FeatureMap
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the map."""
+        return self.feature_map.n_columns
+
+    def columns(self, inputs: FloatArray) -> FloatArray:
+        """Features of inputs (rows, n_inputs)."""
+        return self.feature_map.transform(inputs)
+
+    def turn(self) -> Turn:
+        """No turn."""
+        return Turn(None, None)
+
+    def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
+        """The map with weights."""
+        return LinearPredictor(self.feature_map, *_rounded(weights, offsets, np.dtype(self.feature_map.precision)))
+
+
+def _rounded(
+    weights: NDArray[np.float64], offsets: NDArray[np.float64], precision: np.dtype[Any]
+) -> tuple[FloatArray, FloatArray]:
+    with np.errstate(over="ignore"):  # infinity is refused
+        rounded = np.ascontiguousarray(weights, dtype=precision), offsets.astype(precision)
+    if not all(np.isfinite(part).all() for part in rounded):
+        largest = max(float(np.abs(part).max()) for part in (weights, offsets))
+        raise DataError(f"Weights up to {largest:.2g} do not fit {precision}: ask for float64, or scale the target.")
+    return rounded
+
+
+# Sums of products over rows: all that least squares know of them, in one round.
+
+BLOCK = 2048  # rows whose products are summed in one go: fixed, so that bits depend on nothing else
+MOST_STRETCHES = 32
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a score is fitted to: +1 and -1 for two classes, one column of these for each of several, or the target.
+
+    class_weights : of a row of each class, in the order of the labels; None for all 1
+    """
+
+    task: Task
+    n_outputs: int
+    class_weights: tuple[float, ...] | None = None
+
+    def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values (rows, n_outputs) of targets (rows,) as `Rows` has them."""
+        if self.task != "multiclass":
+            return targets[:, np.newaxis]
+        values = np.full((len(targets), self.n_outputs), -1.0)
+        values[np.arange(len(targets)), targets.astype(np.intp)] = 1.0
+        return values
+
+    def weights(self, targets: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Weights (rows,) of rows; None where all are 1."""
+        if self.class_weights is None:
+            return None
+        indices = targets if self.task == "multiclass" else targets > 0.0
+        return np.asarray(self.class_weights)[indices.astype(np.intp)]
+
+    def classes(self, scores: NDArray[np.float64]) -> IntArray:
+        """Class indices (rows,) that scores (rows, n_outputs) say; a score of 0 is the second of two classes."""
+        if self.n_outputs > 1:
+            return np.asarray(scores.argmax(axis=1))
+        return np.asarray(scores[:, 0] >= 0.0, dtype=np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """Sums over rows with columns z, values y, weights v, about their means: rows far from 0 would lose their digits.
+
+    count : sum of v; mean : of z, (n_columns,); value_mean : of y, (n_outputs,)
+    products : of v z z', (n_columns, n_columns), symmetric; cross : of v z y', (n_columns, n_outputs); squares : of
+        v y^2, (n_outputs,); z and y less their means. All float64
+
+    Source: Chan, Golub & LeVeque, The American Statistician 37(3), 1983, (2.1).
+    """
+
+    count: float
+    mean: NDArray[np.float64]
+    products: NDArray[np.float64]
+    value_mean: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    def merged(self, other: Gram) -> Gram:
+        """Of both sets of rows."""
+        count = self.count + other.count
+        share = other.count / count
+        # other threads may hold BLAS to one thread, or just not any more: without the limit here, bits would tell
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks if it is finite
+            apart, values_apart = other.mean - self.mean, other.value_mean - self.value_mean
+            along, values_along = (np.sqrt(self.count * share) * step for step in (apart, values_apart))
+            products = np.asfortranarray(self.products + other.products)
+            return Gram(
+                count,
+                self.mean + share * apart,
+                dger(1.0, along, along, a=products, overwrite_a=1),
+                self.value_mean + share * values_apart,
+                self.cross + other.cross + np.outer(along, values_along),
+                self.squares + other.squares + values_along**2,
+            )
+
+    def about_origin(self) -> Gram:
+        """The same sums of z and y as they are; both means are 0."""
+        return Gram(
+            self.count,
+            0.0 * self.mean,
+            self.products + self.count * np.outer(self.mean, self.mean),
+            0.0 * self.value_mean,
+            self.cross + self.count * np.outer(self.mean, self.value_mean),
+            self.squares + self.count * self.value_mean**2,
+        )
+
+
+def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[Rows]) -> Gram:
+    """Sums over blocks of rows, each cut into pieces of BLOCK rows, in their order."""
+    n, k = basis.n_columns, outputs.n_outputs
+    products, cross, squares = np.zeros((n, n), order="F"), np.zeros((n, k)), np.zeros(k)
+    mean, value_mean, count = np.zeros(n), np.zeros(k), 0.0
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
+        for rows in blocks:
+            for first in range(0, len(rows.targets), BLOCK):
+                cut = slice(first, first + BLOCK)
+                one = _about_means(basis, outputs, Rows(rows.inputs[cut], rows.targets[cut]))
+                products = dsyrk(1.0, one.columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
+                cross += one.columns.T @ one.values
+                squares += (one.values**2).sum(axis=0)
+                share = one.count / (count + one.count)
+                apart, values_apart = one.mean - mean, one.value_mean - value_mean
+                along, values_along = (np.sqrt(count * share) * step for step in (apart, values_apart))
+                products = dsyr(1.0, along, a=products, overwrite_a=1, lower=1)
+                cross += np.outer(along, values_along)
+                squares += values_along**2
+                count, mean, value_mean = count + one.count, mean + share * apart, value_mean + share * values_apart
+    products += np.tril(products, -1).T  # only what is below the diagonal was summed
+    return Gram(count, mean, products, value_mean, cross, squares)
+
+
+@dataclass(frozen=True, eq=False)
+class _AboutMeans:
+    """Weight of some rows, means of columns and values, and both about these, times the roots of the rows' weights."""
+
+    count: float
+    mean: NDArray[np.float64]
+    value_mean: NDArray[np.float64]
+    columns: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+
+def _about_means(basis: Basis, outputs: Outputs, rows: Rows) -> _AboutMeans:
+    columns = np.asarray(basis.columns(rows.inputs), dtype=np.float64)
+    values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
+    if weights is None:
+        count, mean, value_mean = float(len(values)), columns.mean(axis=0), values.mean(axis=0)
+    else:
+        count = float(weights.sum())
+        mean, value_mean = weights @ columns / count, weights @ values / count
+    columns -= mean
+    values = values - value_mean
+    if weights is not None:
+        columns *= np.sqrt(weights)[:, np.newaxis]
+        values *= np.sqrt(weights)[:, np.newaxis]
+    return _AboutMeans(count, mean, value_mean, columns, values)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows start .. stop - 1 of a row group of a shard."""
+
+    shard: Shard
+    group: int
+    start: int
+    stop: int
+
+
+Stretch = tuple[Piece, ...]
+
+
+def stretches_of(data: Dataset) -> list[Stretch]:
+    """The training rows in at most 32 stretches of about one length, which depend on nothing but the shards."""
+    pieces = [
+        Piece(shard, group, start, min(start + BLOCK, rows))
+        for shard in data.split("train")
+        for group, rows in enumerate(shard.row_groups)
+        for start in range(0, rows, BLOCK)
+    ]
+    return [tuple(pieces[first:last]) for first, last in cuts(len(pieces), MOST_STRETCHES)]
+
+
+def cuts(n: int, most: int) -> list[tuple[int, int]]:
+    """Cut 0 .. n - 1 into at most so many stretches of about one length: (first, last) of each, last excluded."""
+    return [(int(first), int(last)) for first, last in pairwise(np.linspace(0, n, min(most, n) + 1).astype(int))]
+
+
+@dataclass(frozen=True, eq=False)
+class GramWork:
+    """Work on a stretch of rows: their sums. Cheap to send, but for the landmarks."""
+
+    data: Dataset
+    basis: Basis
+    outputs: Outputs
+    precision: Precision
+
+    def __call__(self, stretch: Stretch) -> Gram:
+        """Read each row group once, in order."""
+        return gram_of(self.basis, self.outputs, self._rows(stretch))
+
+    def _rows(self, stretch: Stretch) -> Iterable[Rows]:
+        held: tuple[str, int] | None = None
+        for piece in stretch:
+            if held != (piece.shard.sha256, piece.group):
+                read = read_rows(self.data, piece.shard, (piece.group,), self.precision)
+                held = (piece.shard.sha256, piece.group)
+            yield Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])

@@ -1,0 +1,499 @@
+"""Solutions for any penalty, leave-one-out errors and errors of contiguous folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from okl.compiled.jit import one_blas_thread
+from okl.compiled.threads import run_threads
+from okl.data.executor import Rows
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import IntArray, Task
+from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, Outputs, Turn, cuts, gram_of
+
+# Least squares for one penalty from the sums: one Cholesky factor where a whole path takes all eigenvalues.
+
+_CLOSE = 1e-7  # relative gap: beyond it rounding has had a say, and eigenvalues do better
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Objective of weights, per unit of weight of the rows, and how far above the optimum it is at most.
+
+    objective : penalty / 2 ||f||^2 + 1/2 mean of squared residuals, summed over outputs; gap : >= 0
+    """
+
+    objective: float
+    gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """Gap over objective."""
+        return self.gap / max(self.objective, np.finfo(float).tiny)
+
+
+def proof_of(count: float, scale: float, left: float, norm: float, slope: float) -> Proof:
+    """By strong convexity: P(w) - P* = 1/2 g' H^(-1) g <= ||g||^2 / (2 scale), g the gradient, H the Hessian.
+
+    scale : count * penalty; left : sum of squared residuals; norm : ||f||^2; slope : ||g||^2, where the penalty is the
+    squared length
+
+    Source: Boyd & Vandenberghe, Convex Optimization, 2004, (9.9).
+    """
+    return Proof(0.5 * (scale * norm + left) / count, slope / (2.0 * scale) / count)
+
+
+def residual(
+    squares: NDArray[np.float64], cross: NDArray[np.float64], weights: NDArray[np.float64], moved: NDArray[np.float64]
+) -> float:
+    """Sum of squared residuals of weights (n, n_outputs). moved : products @ weights"""
+    return max(0.0, float(np.sum(squares) - 2.0 * np.sum(weights * cross) + np.sum(weights * moved)))
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """Weights (n, n_outputs) of the columns, offsets (n_outputs,), and the proof that they are the optimum's."""
+
+    weights: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    proof: Proof
+
+
+def solve_directly(turn: Turn, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
+    """(products + count penalty P) w = cross, P the penalty's matrix, by a Cholesky factor.
+
+    None where rounding is in the way: landmarks that are nearly alike under a small penalty. turn : of the basis
+    """
+    about, scale = gram if fit_intercept else gram.about_origin(), gram.count * penalty
+    pull = scale * (np.eye(len(gram.mean)) if turn.matrix is None else turn.matrix)
+    with one_blas_thread():
+        try:
+            factor = cho_factor(about.products + pull, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return None
+        weights = cho_solve(factor, about.cross, check_finite=False)
+        # once more for what rounding has left: the matrix is as ill-conditioned as that of the landmarks
+        weights += cho_solve(factor, about.cross - about.products @ weights - pull @ weights, check_finite=False)
+        moved, pulled = about.products @ weights, pull @ weights
+        gradient = moved + pulled - about.cross
+        if turn.factor is not None:
+            gradient = solve_triangular(turn.factor, gradient, lower=True, check_finite=False)
+    norm, slope = float(np.sum(weights * pulled)) / scale, float(np.sum(gradient**2))
+    proof = proof_of(gram.count, scale, residual(about.squares, about.cross, weights, moved), norm, slope)
+    if not proof.relative_gap <= _CLOSE:
+        return None
+    return Direct(weights, about.value_mean - about.mean @ weights, proof)
+
+
+# Least squares for any penalty from the sums, and the penalty of least leave-one-out error.
+
+PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
+"""Tried where none is given: 1e-9 to 10, half a decade apart."""
+
+_FEW = 1000
+_LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values; others say nothing of the row
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A penalty and the leave-one-out errors of the sampled rows.
+
+    squared_error : mean of squares, summed over outputs, over that of the mean; mistake_rate : None for a regression
+    """
+
+    penalty: float
+    squared_error: float
+    mistake_rate: float | None
+
+    @property
+    def error(self) -> float:
+        """What matters to the task."""
+        return self.squared_error if self.mistake_rate is None else self.mistake_rate
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """The sums about their means, in coordinates in which the penalty is the squared length.
+
+    products (n, n) symmetric, cross (n, n_outputs), squares (n_outputs,); means of columns (n,) and of values
+    (n_outputs,): 0 without a bias; eigenvalues and vectors of products; noise : what rounding has made of eigenvalues
+    that are 0, as the lowest one tells: with landmarks that are nearly alike it is much more than that of the sums
+    """
+
+    count: float
+    turn: Turn
+    products: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    value_mean: NDArray[np.float64]
+    values: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+    fit_intercept: bool
+    noise: float
+
+    def weights(self, penalty: float) -> NDArray[np.float64]:
+        """Weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
+        with one_blas_thread():
+            shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
+            found: NDArray[np.float64] = self.vectors @ shrunk
+        return found
+
+
+def centred(turn: Turn, gram: Gram, fit_intercept: bool = True) -> Centred:
+    """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties.
+
+    turn : of the basis that the sums are of
+    """
+    about = gram if fit_intercept else gram.about_origin()
+    with one_blas_thread():
+        products, cross = turn.of_products(about.products), turn.of_columns(about.cross.T).T
+        values, vectors = np.linalg.eigh(products)
+    return Centred(
+        gram.count,
+        turn,
+        products,
+        cross,
+        about.squares,
+        about.mean,
+        about.value_mean,
+        np.maximum(values, 0.0),
+        vectors,
+        fit_intercept,
+        max(0.0, -float(values[0])),
+    )
+
+
+def leave_one_out(
+    basis: Basis,
+    sums: Centred,
+    outputs: Outputs,
+    sample: Rows,
+    penalties: tuple[float, ...] = PENALTIES,
+    n_threads: int = 1,
+) -> list[Tried]:
+    """Errors of each sampled row by the model of all rows but this one, for each penalty, without solving again.
+
+    y - f_(-i)(x) = (y - f(x)) / (1 - h),    h = v (z'(products + count penalty I)^(-1) z + 1 / count)
+
+    where count penalty stays what it is without the row. A row with h = 1 but for rounding is predicted by the mean.
+
+    sample : rows that are among those of the sums; n_threads : bits do not depend on it
+
+    Source: Cook & Weisberg, Residuals and Influence in Regression, 1982, (2.2.8); Rifkin & Lippert,
+    MIT-CSAIL-TR-2007-025.
+    """
+    return errors_of(totals_of(basis, sums, outputs, sample, penalties, n_threads, among=True), penalties, outputs)
+
+
+def totals_of(
+    basis: Basis,
+    sums: Centred,
+    outputs: Outputs,
+    sample: Rows,
+    penalties: tuple[float, ...],
+    n_threads: int,
+    among: bool,
+) -> NDArray[np.float64]:
+    """Weights of rows, their squares about the mean, and of each penalty the squares and the mistakes that are left.
+
+    among : whether the rows are among those of the sums, which are then to be without each; (2 + 2 len(penalties),)
+    """
+    inverses = 1.0 / (sums.values[:, np.newaxis] + sums.count * np.array(penalties))
+    constant = 1.0 / sums.count if sums.fit_intercept else 0.0
+    firsts = range(0, len(sample.targets), BLOCK)
+    with one_blas_thread():
+        aimed = sums.vectors.T @ sums.cross
+        turn = sums.turn.back(sums.vectors)
+
+        def of_block(first: int) -> NDArray[np.float64]:
+            targets = sample.targets[first : first + BLOCK]
+            values, weights = outputs.of(targets), outputs.weights(targets)
+            counted = np.ones(len(values)) if weights is None else weights
+            columns = np.asarray(basis.columns(sample.inputs[first : first + BLOCK]), dtype=np.float64) - sums.mean
+            turned = columns @ turn
+            slacks = np.ones((len(values), len(penalties)))
+            if among:
+                slacks -= counted[:, np.newaxis] * (turned**2 @ inverses + constant)
+            errors = [float(counted.sum()), float(counted @ ((values - sums.value_mean) ** 2).sum(axis=1))]
+            for k in range(len(penalties)):
+                about_mean, slack = values - sums.value_mean, slacks[:, k, np.newaxis]
+                residuals = about_mean - turned @ (aimed * inverses[:, k, np.newaxis])
+                left = np.where(slack > _LEAST_SLACK, residuals / np.maximum(slack, _LEAST_SLACK), about_mean)
+                wrong = outputs.classes(values - left) != outputs.classes(values)
+                errors += [float(counted @ (left**2).sum(axis=1)), float(counted @ wrong)]
+            return np.array(errors)
+
+        n_threads = max(1, min(n_threads, len(firsts)))
+        parts = run_threads(n_threads, lambda thread: [of_block(first) for first in firsts[thread::n_threads]])
+    totals: NDArray[np.float64] = np.sum(
+        [parts[index % n_threads][index // n_threads] for index in range(len(firsts))], axis=0
+    )
+    return totals
+
+
+def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs: Outputs) -> list[Tried]:
+    """What totals say of each penalty."""
+    count, spread = totals[0], max(totals[1], np.finfo(np.float64).tiny)
+    return [
+        Tried(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
+        for penalty, squares, wrong in zip(penalties, totals[2::2], totals[3::2], strict=True)
+    ]
+
+
+def best_of(tried: list[Tried], n_rows: int) -> Tried:
+    """The least error; of mistake rates that chance does not tell apart, that of the least squared error.
+
+    Raises
+    ------
+    DataError : no penalty has errors that rounding leaves right
+    """
+    known = [one for one in tried if np.isfinite(one.squared_error)]
+    if not known:
+        raise DataError(
+            "Leave-one-out errors are not finite for any penalty. Scale the columns (okl ingest --scale standard)."
+        )
+    best = min(known, key=lambda one: (one.error, one.squared_error))
+    if best.mistake_rate is None:
+        return best
+    alike = [one for one in known if one.error <= best.error + apart(best.mistake_rate, n_rows)]
+    return min(alike, key=lambda one: one.squared_error)
+
+
+def apart(mistake_rate: float, n_rows: int) -> float:
+    """By how much mistake rates of models of the same rows have to differ, not to be told apart by squared errors.
+
+    A standard error of 1,000 rows or fewer; on more rows less of it, as models err on the same rows.
+    """
+    spread = max(mistake_rate * (1.0 - mistake_rate), 1.0 / n_rows) / n_rows
+    return float(np.sqrt(spread * min(1.0, _FEW / n_rows)))
+
+
+def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> Proof:
+    """The gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
+
+    g = (products + count penalty I) w - cross; see proof_of.
+    """
+    scale = sums.count * penalty
+    with one_blas_thread():
+        moved = sums.products @ weights
+    gradient = moved + scale * weights - sums.cross
+    left = residual(sums.squares, sums.cross, weights, moved)
+    return proof_of(sums.count, scale, left, float(np.sum(weights**2)), float(np.sum(gradient**2)))
+
+
+# The solution of kernel least squares, from sums of shards or from rows in memory.
+
+SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
+_ROUNDED = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeSolution:
+    """Weights (n_outputs, n_columns) of the basis' columns and offsets (n_outputs,), float64; how they were found.
+
+    proof : of the optimum; tried : penalties and their leave-one-out errors, () where it was given
+    solved : False where rounding has left weights that are worse than none
+    """
+
+    weights: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+    penalty: float
+    proof: Proof
+    tried: tuple[Tried, ...] = ()
+    solved: bool = True
+
+    @property
+    def best(self) -> Tried | None:
+        """Errors of the penalty that was chosen; None where it was given."""
+        return next((one for one in self.tried if one.penalty == self.penalty), None)
+
+    def predictor(self, basis: Basis) -> Predictor:
+        """What scores rows by it.
+
+        Raises
+        ------
+        DataError : weights beyond what the precision of the basis holds
+        """
+        return basis.predictor(self.weights, self.offsets)
+
+
+def solve(
+    basis: Basis,
+    gram: Gram,
+    outputs: Outputs,
+    sample: Callable[[], Rows],
+    penalty: float | None = None,
+    fit_intercept: bool = True,
+    n_threads: int = 1,
+) -> RidgeSolution:
+    """The solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
+
+    sample : gives some of the rows that were summed, on which a penalty is found; asked only if none is given
+
+    Raises
+    ------
+    DataError : sums that are not finite
+    """
+    refuse_infinite(gram)
+    turn, sums = basis.turn(), None
+    tried: list[Tried] = []
+    if penalty is None:
+        rows, sums = sample(), centred(turn, gram, fit_intercept)
+        # smaller ones would be of nothing but rounding, and no certificate would hold
+        above = tuple(one for one in PENALTIES if sums.count * one > sums.noise) or PENALTIES[-1:]
+        tried = leave_one_out(basis, sums, outputs, rows, above, n_threads)
+        penalty = best_of(tried, len(rows.targets)).penalty
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
+        found = solve_directly(turn, gram, penalty, fit_intercept)
+        if found is None:
+            found = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
+        proved = found.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(found.proof.gap)
+    return RidgeSolution(found.weights.T.copy(), found.offsets, penalty, found.proof, tuple(tried), bool(proved))
+
+
+def _by_eigenvalues(sums: Centred, penalty: float) -> Direct:
+    turned = sums.weights(penalty)
+    weights = sums.turn.back(turned)
+    return Direct(weights, sums.value_mean - sums.mean @ weights, prove(sums, turned, penalty))
+
+
+def _without_weights(gram: Gram, fit_intercept: bool) -> float:
+    """Objective of weights that are 0, and what rounding of the values may add to it."""
+    spread, mean = float(gram.squares.sum()) / gram.count, float((gram.value_mean**2).sum())
+    return 0.5 * (spread if fit_intercept else spread + mean) + _ROUNDED * (spread + mean)
+
+
+def refuse_infinite(gram: Gram) -> None:
+    """Raise DataError that says which of the sums are not finite."""
+    if not np.isfinite(gram.products).all():
+        raise DataError(
+            "Sums of products of the inputs are not finite. Scale the columns (okl ingest --scale standard)."
+        )
+    if not (np.isfinite(gram.cross).all() and np.isfinite(gram.squares).all()):
+        raise DataError(
+            "Sums of squares of the target are not finite: it has values of 1e150 or so. Give it in a larger unit."
+        )
+
+
+def fit_rows(
+    basis: Basis,
+    rows: Rows,
+    outputs: Outputs,
+    penalty: float | None = None,
+    fit_intercept: bool = True,
+    n_threads: int = 1,
+    sample: Rows | None = None,
+) -> RidgeSolution:
+    """The same of rows in memory; bits do not depend on the number of threads.
+
+    sample : of these rows, on which a penalty is found; None for the first 8,192
+    """
+    stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
+    at_once = max(1, min(n_threads, len(stretches)))
+
+    def of_stretch(first: int, last: int) -> Gram:
+        cut = slice(first * BLOCK, last * BLOCK)
+        return gram_of(basis, outputs, (Rows(rows.inputs[cut], rows.targets[cut]),))
+
+    gram: Gram | None = None
+    for begun in range(0, len(stretches), at_once):  # no more sums are held at once than there are threads
+        some = stretches[begun : begun + at_once]
+        for part in run_threads(len(some), lambda thread, some=some: of_stretch(*some[thread])):  # type: ignore[misc]
+            gram = part if gram is None else gram.merged(part)
+    assert gram is not None, "there are rows"
+    sample = sample or Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
+    return solve(basis, gram, outputs, lambda: sample, penalty, fit_intercept, n_threads)
+
+
+# Errors of rows that lie together, by models of the rows that lie elsewhere.
+#
+# Where rows are like their neighbours (readings of a sensor by the minute, patients with several visits), a model
+# that knows the rows on both sides of one predicts it too easily: leave-one-out errors flatter, most of all those of
+# narrow kernels. Models of other fifths of the rows tell what is to be expected of rows of another day.
+#
+# Source: Roberts et al., Ecography 40(8), 2017, of blocks in cross-validation.
+
+Result = TypeVar("Result")
+FOLDS = 5
+_STRATA = 10  # of a regression: tenths of the rows by their target
+
+
+def folds_of(targets: NDArray[np.float64], places: IntArray, task: Task, n_folds: int = FOLDS) -> IntArray:
+    """The fold (rows,) of each row: of each class the first fifth by its place, then the second, and so on.
+
+    Classes are cut apart, a regression's rows by tenths of the target: a file that is sorted by it has folds, too.
+
+    targets : (rows,), as `Rows` has them; places : (rows,), all different, such as positions in a file
+    """
+    kinds = _tenths(targets, places) if task == "regression" else targets
+    _, strata, sizes = np.unique(kinds, return_inverse=True, return_counts=True)
+    order = np.lexsort((places, strata))
+    within = np.arange(len(targets)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    folds = np.empty(len(targets), dtype=np.intp)
+    folds[order] = within * n_folds // np.repeat(sizes, sizes)
+    return folds
+
+
+def _tenths(targets: NDArray[np.float64], places: IntArray) -> IntArray:
+    ranks = np.empty(len(targets), dtype=np.intp)
+    ranks[np.lexsort((places, targets))] = np.arange(len(targets))
+    tenths: IntArray = ranks * _STRATA // max(1, len(targets))
+    return tenths
+
+
+def leave_folds_out(
+    basis: Basis,
+    rows: Rows,
+    outputs: Outputs,
+    folds: IntArray,
+    penalties: tuple[float, ...] = PENALTIES,
+    n_threads: int = 1,
+) -> list[Tried]:
+    """Errors of the rows of each fold by the model of all other folds, for each penalty.
+
+    Only penalties above the rounding of every fold's sums are tried. Squared errors are over those of the other folds'
+    mean.
+
+    folds : (rows,), at least two different ones; n_threads : bits do not depend on it
+
+    Raises
+    ------
+    ConfigError : all rows are of one fold
+    DataError : sums that are not finite
+    """
+    parts = [Rows(rows.inputs[folds == fold], rows.targets[folds == fold]) for fold in np.unique(folds)]
+    if len(parts) < 2:
+        raise ConfigError(
+            "No class has two rows, one to learn from and one to predict: choose by rows (--validation rows)."
+        )
+    grams = _each(len(parts), n_threads, lambda k: gram_of(basis, outputs, (parts[k],)))
+    turn = basis.turn()
+
+    def of_others(k: int) -> Centred:
+        gram = reduce(Gram.merged, [one for other, one in enumerate(grams) if other != k])
+        refuse_infinite(gram)
+        return centred(turn, gram)
+
+    sums = _each(len(parts), n_threads, of_others)
+    above = tuple(one for one in penalties if all(some.count * one > some.noise for some in sums)) or penalties[-1:]
+    totals = [
+        totals_of(basis, some, outputs, part, above, n_threads, among=False)
+        for some, part in zip(sums, parts, strict=True)
+    ]
+    return errors_of(np.sum(totals, axis=0), above, outputs)
+
+
+def _each(n: int, n_threads: int, work: Callable[[int], Result]) -> list[Result]:
+    """work(0) .. work(n - 1), in order; several at once."""
+    n_threads = max(1, min(n_threads, n))
+    done = run_threads(n_threads, lambda thread: [work(k) for k in range(thread, n, n_threads)])
+    return [done[k % n_threads][k // n_threads] for k in range(n)]

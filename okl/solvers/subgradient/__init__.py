@@ -1,0 +1,1 @@
+"""Kernel machines with piecewise linear losses, solved by stochastic conjugate subgradients."""

@@ -1,0 +1,226 @@
+"""Random samples of rows and the rules for their sizes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.dataset import Dataset, Shard
+from okl.data.reading import RowRuns, is_flat
+
+# Which rows a sample holds: seeded, without replacement, every row as likely as another, by runs of a few rows.
+#
+# A sample is named by its share of all rows. Samples of one design are nested: a larger one holds all rows of a
+# smaller one, so that what was read stays of use. What a shard gives follows from the seed and the shard alone;
+# shards that arrive later change nothing in the others.
+
+RUN_ROWS = 64
+FINE_RUNS = 8192
+LEAST_SHARDS, LEAST_GROUPS = 8, 16
+SPREAD = 4.0
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+_SHARDS = 0x5AD  # beside indices of shards in a seed
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the rows of a sample are spread over the shards of a data set.
+
+    A file must be opened to be read from: SPREAD times the share of the shards is touched, LEAST_SHARDS of them at
+    least, and as much more of the runs of each is taken. Where runs cannot be read by themselves a row group is the
+    least that is read, and the same goes for groups. How many of k there are is floor(share k + u), with u uniform on
+    [0, 1): the probability of each row is the share itself, and a sum over the sample divided by the share is an
+    unbiased one over all rows. Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample
+    hardly varies.
+
+    Parameters
+    ----------
+    seed : of this design: other seeds draw independent samples
+    run_rows : rows that are drawn together, less at the end of a row group
+    n_shards, n_groups : shards and row groups of the data set when it was designed
+    in_a_row : whether its shards had the indices 0 to n_shards - 1: then so many are touched, not more or less by
+        chance, and samples of one share are as large as each other
+
+    Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in up to three stages
+    (Cochran, Sampling Techniques, 1977, chapters 9A and 10).
+    """
+
+    seed: tuple[int, ...]
+    run_rows: int
+    n_shards: int
+    n_groups: int
+    in_a_row: bool = False
+
+    @classmethod
+    def of(cls, data: Dataset, *seed: int) -> Design:
+        """Single rows of a small data set, runs of RUN_ROWS of a large one: FINE_RUNS runs in all at least."""
+        shards = data.split("train")
+        rows = sum(shard.rows for shard in shards)
+        groups = sum(len(shard.row_groups) for shard in shards)
+        in_a_row = [shard.index for shard in shards] == list(range(len(shards)))
+        return cls(seed, min(RUN_ROWS, max(1, rows // FINE_RUNS)), len(shards), groups, in_a_row)
+
+    def another(self, *seed: int) -> Design:
+        """The same with other numbers appended to the seed: independent of this one."""
+        return replace(self, seed=(*self.seed, *seed))
+
+    def runs(self, data: Dataset, shard: Shard, share: float, beyond: float = 0.0) -> RowRuns:
+        """Runs of a shard in the sample of a share and not in the one of the share `beyond`, neighbours joined."""
+        if not self._touches(shard, share):
+            nothing = np.empty(0, dtype=np.int64)
+            return RowRuns(nothing, nothing, nothing)
+        groups, firsts, rows = self._cut(shard)
+        flat = is_flat(data, shard)
+        taken = self._taken(shard, groups, share, flat)
+        if beyond > 0.0:
+            taken &= ~self._taken(shard, groups, beyond, flat)
+        return _joined(RowRuns(groups[taken], firsts[taken], rows[taken]))
+
+    def _touches(self, shard: Shard, share: float) -> bool:
+        random = np.random.default_rng((*self.seed, _SHARDS))
+        offset, part = random.random(), _touched(share, self.n_shards, LEAST_SHARDS)
+        if self.in_a_row and shard.index < self.n_shards:
+            return bool(random.permutation(self.n_shards)[shard.index] < _number(part, self.n_shards, offset))
+        return bool((offset + _GOLDEN * shard.index) % 1.0 < part)
+
+    def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """All runs of a shard: group, first row and rows of each."""
+        sizes = np.array(shard.row_groups, dtype=np.int64)
+        counts = -(-sizes // self.run_rows)
+        groups = np.repeat(np.arange(len(sizes)), counts)
+        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        firsts = places * self.run_rows
+        return groups, firsts, np.minimum(self.run_rows, sizes[groups] - firsts)
+
+    def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, flat: bool) -> NDArray[np.bool_]:
+        if not self._touches(shard, share):
+            return np.zeros(len(groups), dtype=np.bool_)
+        share = min(1.0, share / _touched(share, self.n_shards, LEAST_SHARDS))
+        random = np.random.default_rng((*self.seed, shard.index))
+        start = np.random.default_rng(self.seed).random(2)
+        if flat:
+            ranks = random.permutation(len(groups))
+            return ranks < _number(share, len(groups), start[0] + _GOLDEN * shard.index)
+        n_here = len(shard.row_groups)
+        touched = _touched(share, self.n_groups, LEAST_GROUPS)
+        group_ranks = random.permutation(n_here)
+        chosen = group_ranks < _number(touched, n_here, start[0] + _GOLDEN * shard.index)
+        taken = np.zeros(len(groups), dtype=np.bool_)
+        for group in range(n_here):
+            members = np.flatnonzero(groups == group)
+            ranks = random.permutation(len(members))
+            offset = start[1] + _GOLDEN * (shard.index + group_ranks[group])
+            if chosen[group]:
+                taken[members] = ranks < _number(min(1.0, share / touched), len(members), offset)
+        return taken
+
+
+def _touched(share: float, of: int, least: int) -> float:
+    """The share that is touched of so many shards or groups, for a share of their rows."""
+    return min(1.0, max(least / of, SPREAD * share))
+
+
+def _number(share: float, of: int, offset: float) -> int:
+    """Of so many, floor(share of + u), u the fraction of the offset."""
+    return min(of, math.floor(share * of + offset % 1.0))
+
+
+def _joined(runs: RowRuns) -> RowRuns:
+    """Runs that follow each other within a group as one."""
+    if len(runs.groups) < 2:
+        return runs
+    ends = runs.firsts + runs.rows
+    follows = (runs.groups[1:] == runs.groups[:-1]) & (runs.firsts[1:] == ends[:-1])
+    begins = np.flatnonzero(np.concatenate([[True], ~follows]))
+    rows = np.add.reduceat(runs.rows, begins)
+    return RowRuns(runs.groups[begins], runs.firsts[begins], rows)
+
+
+def cut_runs(runs: RowRuns, most: int) -> RowRuns:
+    """The same rows in runs of at most so many."""
+    pieces = -(-runs.rows // most)
+    if (pieces == 1).all():
+        return runs
+    places = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    groups, firsts = np.repeat(runs.groups, pieces), np.repeat(runs.firsts, pieces) + places * most
+    ends = np.repeat(runs.firsts + runs.rows, pieces)
+    return RowRuns(groups, firsts, np.minimum(most, ends - firsts))
+
+
+# How large a sample to solve, how far, and when fresh samples are worth their rows: plain rules on sizes and gaps.
+
+FACTOR = 4.0
+FIRST_SAMPLE = 1000
+LARGEST_PART = 0.5  # of all rows; a larger sample is all of them
+_STATISTICAL = (
+    0.02  # over lam n: a sampled optimum is further than that from the optimum of all rows, seen on real data
+)
+_LOOSEST = 0.1
+_SOLVED = 0.25  # of the gap asked for, that solving the sample may take
+_MARGIN = 0.75  # of the gap asked for, that a bound is expected to take if it is to be tried
+_DEARER = 0.25  # by how much the bound is further from its mean with each attempt: less risk is left for it
+_MOST_OF_SAMPLE = 2.0  # rows of a replicate over those of the sample
+_FALL = 0.5  # of the scale, from one sample to the next, at most
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What fresh samples told of a point.
+
+    n_rows : of the sample that the point was learnt from; scale : excess over all rows, and optimism of a sample's
+    bound, are about scale / rows
+    """
+
+    n_rows: int
+    scale: float
+
+    @classmethod
+    def of(cls, mean_gap: float, n_rows: int, replicate_rows: float, solved: float) -> Seen:
+        """From the gaps of samples of replicate_rows at a point of n_rows; solved : what of that no rows would mend."""
+        return cls(n_rows, max(0.0, mean_gap - solved) / (1.0 / n_rows + 1.0 / replicate_rows))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rules of a run.
+
+    gap : asked for; lam : of the problem; first_sample : rows; replicates : fresh samples of a certificate
+    """
+
+    gap: float
+    lam: float
+    first_sample: int
+    replicates: int
+
+    def next_share(self, share: float) -> float:
+        """Of the next sample: four times as large, or all rows."""
+        return 1.0 if FACTOR * share > LARGEST_PART else FACTOR * share
+
+    def tolerance(self, share: float, n_rows: int) -> float:
+        """The gap to solve a sample to: what its rows are worth, and of all rows the gap that is asked for."""
+        if share >= 1.0:
+            return self.gap
+        return max(_SOLVED * self.gap, min(_LOOSEST, _STATISTICAL / (self.lam * n_rows)))
+
+    def replicate_rows(self, seen: Seen, n_rows: int, solved: float, attempts: int = 0) -> int | None:
+        """Rows of each fresh sample for which the bound is expected to reach the gap; None where it is not.
+
+        n_rows, solved : rows and gap of the sample; attempts : that failed before, each of which makes the next one ask
+        for more confidence
+
+        The bound is the excess of the point, the optimism of the replicates, and how far the sample was solved.
+        """
+        left = _MARGIN * self.gap / (1.0 + _DEARER * attempts) - seen.scale / n_rows - solved
+        if left <= 0.0 or seen.scale > _MOST_OF_SAMPLE * n_rows * left:
+            return None
+        return max(self.first_sample, round(seen.scale / left))
+
+    def worth_looking(self, seen: Seen | None, n_rows: int, solved: float) -> bool:
+        """Whether a few fresh samples should tell what the point of a sample is worth: less is hopeless, or known."""
+        if seen is None:
+            return True
+        likely = Seen(n_rows, _FALL * seen.scale)
+        return seen.n_rows != n_rows and self.replicate_rows(likely, n_rows, solved) is not None

@@ -1,0 +1,347 @@
+"""Piecewise linear losses, with and without class weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.bundle import (
+    classes_kinks,
+    classes_line,
+    classes_slopes,
+    hinge_kinks,
+    hinge_line,
+    hinge_slopes,
+    tube_kinks,
+    tube_line,
+    tube_slopes,
+)
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, IntArray, Task
+from okl.foundation.validation import check_positive
+
+# Losses that are piecewise linear in the scores: all that a cut, a line search and a bound ask of them.
+#
+# Per-row slopes u_i, a subgradient by the scores, and their intercepts give a cut: for every v mean loss(v) >= mean_i
+# (<u_i, v_i> + intercept_i), whatever point the slopes come from.
+
+
+class PiecewiseLinear(Protocol):
+    """What the methods may ask of a loss; scores (n,) of one output or (n, K) of several, float64; targets float64."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+
+
+class _Compiled(NamedTuple):
+    """Of a loss: fill slopes, follow a line, fill kinks along it."""
+
+    slopes: Callable[..., Any]
+    line: Callable[..., Any]
+    kinks: Callable[..., Any]
+
+
+class _Common:
+    """What every loss does alike: asks its compiled functions, with its own numbers."""
+
+    _compiled: ClassVar[_Compiled]
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return ()
+
+    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
+        """A subgradient of each row, like scores; at kinks the right-hand one along."""
+        out = np.empty_like(scores, dtype=np.float64)
+        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
+        return out
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+        sums: tuple[float, float] = self._compiled.slopes(out, scores, along, targets, *self._numbers)
+        return sums
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        sums: tuple[float, float] = self._compiled.line(scores, along, targets, *self._numbers, step)
+        return sums
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        found: tuple[int, float] = self._compiled.kinks(
+            positions, jumps, scores, along, targets, *self._numbers, *parabola, longest, scale
+        )
+        return found
+
+
+@dataclass(frozen=True)
+class Hinge(_Common):
+    """max(0, 1 - y s), targets -1 or +1.
+
+    Source: Zhang & Sen, problem (1).
+    """
+
+    _compiled: ClassVar[_Compiled] = _Compiled(hinge_slopes, hinge_line, hinge_kinks)
+    name: str = "hinge"
+    task: Task = "binary"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+        return np.maximum(0.0, 1.0 - targets * scores)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,)."""
+        return -targets * slopes
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Insensitive(_Common):
+    """max(0, |s - y| - epsilon), of a number; epsilon = 0 is the absolute loss.
+
+    Parameters
+    ----------
+    epsilon : float >= 0, in units of the target
+
+    Raises
+    ------
+    ConfigError : epsilon is negative or not finite
+
+    Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
+    """
+
+    _compiled: ClassVar[_Compiled] = _Compiled(tube_slopes, tube_line, tube_kinks)
+    epsilon: float = 0.1
+    task: Task = "regression"
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ConfigError(f"epsilon = {self.epsilon!r}, but it takes a finite number of at least 0.")
+
+    @property
+    def _numbers(self) -> tuple[float, ...]:
+        return (self.epsilon,)
+
+    @property
+    def name(self) -> str:
+        """Of the loss."""
+        return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+        return np.maximum(0.0, np.abs(scores - targets) - self.epsilon)
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,)."""
+        return -(slopes * targets + self.epsilon * np.abs(slopes))
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+        return 2
+
+
+@dataclass(frozen=True)
+class ClassesHinge(_Common):
+    """max_c ([c != y] + s_c - s_y), targets class indices 0 .. K - 1.
+
+    Source: Crammer & Singer, JMLR 2, 2001, section 2.
+    """
+
+    _compiled: ClassVar[_Compiled] = _Compiled(classes_slopes, classes_line, classes_kinks)
+    name: str = "multiclass-hinge"
+    task: Task = "multiclass"
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+        rows, true = np.arange(len(scores)), np.asarray(targets, dtype=np.int64)
+        lines = 1.0 + scores - scores[rows, true][:, None]
+        lines[rows, true] = 0.0
+        largest: FloatArray = lines.max(axis=1)
+        return largest
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope adds to a cut, (n,)."""
+        return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+        return n_outputs - 1
+
+
+# Losses that count more for some classes than for others: cuts, line searches and bounds as of any other loss.
+
+
+@dataclass(frozen=True)
+class ClassWeighted:
+    """c_y loss(y, s): the loss of a row times the weight of its class.
+
+    Rows of a class are brought together, so that the loss's own compiled functions do the rest.
+
+    Parameters
+    ----------
+    loss : of two classes or of several
+    weights : one for each class, in the order of the labels, above 0
+
+    Raises
+    ------
+    ConfigError : a loss of numbers, fewer than two weights, or one that is not above 0
+    """
+
+    loss: PiecewiseLinear
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if self.loss.task == "regression":
+            raise ConfigError(f"The loss {self.loss.name!r} is of numbers: it has no classes to weigh. Leave them out.")
+        if len(self.weights) < 2 or (self.loss.task == "binary" and len(self.weights) > 2):
+            raise ConfigError(f"{len(self.weights)} class weights, but the loss {self.loss.name!r} takes one a class.")
+        for weight in self.weights:
+            check_positive("class weight", weight)
+
+    @property
+    def name(self) -> str:
+        """Of the loss, and that it is weighted."""
+        return f"class-weighted {self.loss.name}"
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
+        """Loss of each row, (n,)."""
+        values: FloatArray = np.array(self.weights)[self._codes(targets)] * self.loss.value(scores, targets)
+        return values
+
+    def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
+        """What each row's slope, weighted already, adds to a cut, (n,): in proportion to the slope."""
+        return self.loss.intercepts(slopes, targets)
+
+    def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:
+        """A subgradient of each row, like scores; at kinks the right-hand one along."""
+        out = np.empty_like(scores, dtype=np.float64)
+        self.slopes_into(out, scores, np.zeros_like(out) if along is None else along, targets)
+        return out
+
+    def slopes_into(
+        self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
+    ) -> tuple[float, float]:
+        """Overwrite out by a subgradient of each row, the right-hand one along; sums of losses and of intercepts."""
+        losses, intercepts = 0.0, 0.0
+        for weight, rows in self._classes(targets):
+            slopes = np.empty((len(rows), *out.shape[1:]))
+            found = self.loss.slopes_into(slopes, scores[rows], along[rows], targets[rows])
+            out[rows] = weight * slopes
+            losses, intercepts = losses + weight * found[0], intercepts + weight * found[1]
+        return losses, intercepts
+
+    def line(self, scores: FloatArray, along: FloatArray, targets: FloatArray, step: float) -> tuple[float, float]:
+        """Sum of losses at scores + step along, and its right-hand derivative by the step."""
+        losses, derivative = 0.0, 0.0
+        for weight, rows in self._classes(targets):
+            found = self.loss.line(scores[rows], along[rows], targets[rows], step)
+            losses, derivative = losses + weight * found[0], derivative + weight * found[1]
+        return losses, derivative
+
+    def kinks_into(
+        self,
+        positions: FloatArray,
+        jumps: FloatArray,
+        scores: FloatArray,
+        along: FloatArray,
+        targets: FloatArray,
+        parabola: tuple[float, float],
+        longest: float,
+        scale: float,
+    ) -> tuple[int, float]:
+        """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
+        total, count = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1], 0
+        for weight, rows in self._classes(targets):
+            own = scores[rows], along[rows], targets[rows]
+            # what the other classes add to the derivative at 0 goes with the parabola: the limit is that of the whole
+            others = total - scale * weight * self.loss.line(*own, 0.0)[1]
+            found, _ = self.loss.kinks_into(
+                positions[count:], jumps[count:], *own, (others, parabola[1]), longest, scale * weight
+            )
+            count += found
+        return count, total
+
+    def kinks_of_row(self, n_outputs: int) -> int:
+        """Kinks of a row along a line, at most."""
+        return self.loss.kinks_of_row(n_outputs)
+
+    def _classes(self, targets: FloatArray) -> Iterator[tuple[float, NDArray[np.intp]]]:
+        codes = self._codes(targets)
+        for code, weight in enumerate(self.weights):
+            rows = np.flatnonzero(codes == code)
+            if len(rows):
+                yield weight, rows
+
+    def _codes(self, targets: FloatArray) -> IntArray:
+        codes: IntArray = (targets > 0.0).astype(np.int64) if self.task == "binary" else targets.astype(np.int64)
+        return codes
+
+
+def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> PiecewiseLinear:
+    """The loss with these weights of classes; itself for None, and where all are 1."""
+    return loss if weights is None or set(weights) == {1.0} else ClassWeighted(loss, weights)
+
+
+def describe_loss(loss: PiecewiseLinear, labels: Sequence[Any]) -> dict[str, Any]:
+    """Its name, and the weight of each label where classes are weighted, as JSON."""
+    if not isinstance(loss, ClassWeighted):
+        return {"loss": loss.name}
+    named = zip(labels, loss.weights, strict=True)
+    return {"loss": loss.name, "class_weights": {str(label): weight for label, weight in named}}

@@ -1,0 +1,365 @@
+"""Pegasos in memory, on streams and on shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.kernels import LINEAR, KernelRule
+from okl.compiled.sgd import (
+    FACTORS,
+    LATER_MORE,
+    NO_AVERAGE,
+    ROWS,
+    SCALE,
+    STEPS,
+    TOTAL,
+    UNIFORM,
+    Carried,
+    Steps,
+    step_kernel,
+    step_rows,
+)
+from okl.compiled.threads import MOST_ROWS, as_compiled
+from okl.data.executor import Rows
+from okl.features.base import FeatureMap
+from okl.features.predictors import LinearPredictor, transform_rows
+from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.kernels import Kernel
+from okl.losses import Loss
+from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
+from okl.solvers.online.factory import Mode, Settled, Situation, check_loss
+from okl.solvers.online.maps import MapChoice
+from okl.solvers.subgradient.coordinate import as_columns
+
+# Pegasos in memory: stochastic subgradient steps of 1 / (lam t), in an explicit map or with a kernel matrix.
+
+Doubles = NDArray[np.float64]
+Average = Literal["none", "uniform", "later"]
+_CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
+_FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a stretch between two looks at the clock
+
+
+@dataclass(frozen=True, eq=False)
+class PegasosState:
+    """What evolves: a value that no method writes into.
+
+    points : (n_outputs, n_columns), x; behind : the same in float64, u; numbers : (5,), as in okl.compiled.sgd
+    progress : how the rows were predicted before they were learnt
+    """
+
+    points: FloatArray
+    behind: Doubles
+    numbers: Doubles
+    progress: Progress
+
+    def last(self, lam: float) -> Doubles:
+        """Weights after the last step, (n_outputs, n_columns) float64."""
+        steps = self.numbers[STEPS]
+        return self.points.astype(np.float64) * (self.numbers[SCALE] / (lam * steps) if steps else 0.0)
+
+    def averaged(self, lam: float) -> Doubles:
+        """The average, or the last weights where there is none."""
+        if self.numbers[TOTAL] == 0.0:
+            return self.last(lam)
+        mean: Doubles = (self.numbers[FACTORS] * self.points.astype(np.float64) - self.behind) / self.numbers[TOTAL]
+        return mean
+
+    def carried(self) -> Carried:
+        """Copies of everything that steps write into."""
+        counts, _, class_counts = progress_arrays(self.progress)
+        return Carried(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
+
+
+def state_from(carried: Carried, task: Task) -> PegasosState:
+    """The value that what was carried, and is not written into any more, has become."""
+    progress = progress_from(task, carried.counts, np.zeros(6), carried.class_counts)
+    return PegasosState(carried.points, carried.behind, carried.numbers, progress)
+
+
+@dataclass(frozen=True)
+class Pegasos:
+    """min lam / 2 |w|^2 + mean hinge by steps of 1 / (lam t) on a few random rows; no bias.
+
+    Parameters
+    ----------
+    lam : > 0
+    batch : rows a step, >= 1
+    project : whether every step ends in the ball |w| <= lam^(-1/2), which the optimum is in
+    average : of the weights after each step: "none", "uniform", or "later", where step t counts t times
+    in_turn : whether rows come one after the other, again and again, and not by draws with replacement
+    seed : of the draws
+
+    Raises
+    ------
+    ConfigError : a parameter is out of range
+
+    Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 to 3.
+    """
+
+    lam: float
+    batch: int = 1
+    project: bool = False
+    average: Average = "later"
+    in_turn: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive("lam", self.lam)
+        check_at_least("batch", self.batch, 1)
+        check_choice("average", self.average, get_args(Average))
+
+    @property
+    def steps(self) -> Steps:
+        """As compiled code takes it."""
+        return Steps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
+
+    def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:
+        """Nothing learnt; n_outputs : 1 for two classes, otherwise one a class."""
+        shape = (n_outputs, n_columns)
+        numbers = np.zeros(5)
+        numbers[SCALE] = 1.0
+        progress = start_progress("binary" if n_outputs == 1 else "multiclass", n_outputs)
+        return PegasosState(np.zeros(shape, dtype=precision), np.zeros(shape), numbers, progress)  # type: ignore[call-overload]
+
+    def weights(self, state: PegasosState) -> Doubles:
+        """The average, or the last ones, (n_outputs, n_columns) float64; with a kernel coefficients (1, m)."""
+        return state.averaged(self.lam)
+
+    def picks(self, drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
+        """The draws from number `drawn` on: the same rows however they are cut."""
+        if self.in_turn:
+            return np.arange(drawn, drawn + count) % n_rows
+        generator = np.random.PCG64(self.seed)
+        generator.advance(drawn)
+        chosen: NDArray[np.int64] = (np.random.Generator(generator).random(count) * n_rows).astype(np.int64)
+        return chosen
+
+    def run_rows(self, rows: FloatArray, targets: Doubles, n_outputs: int = 1) -> Iterator[PegasosState]:
+        """States after more and more steps on rows (m, n_columns), without end; each is a value.
+
+        targets : (m,), -1 and +1, or classes from 0 to n_outputs - 1
+        """
+        rows, targets = as_compiled(rows, rows.dtype), as_compiled(targets, np.float64)
+        scores, (changes, wrongs) = np.zeros(n_outputs, dtype=rows.dtype), self._buffers()
+        state = self.start(rows.shape[1], n_outputs, rows.dtype)
+
+        def learn(carried: Carried, picks: NDArray[np.int64]) -> None:
+            step_rows(carried, scores, changes, wrongs, rows, targets, picks, self.steps)
+
+        return self._run(state, learn, len(targets))
+
+    def run_kernel(self, matrix: FloatArray, targets: Doubles, stretch: int | None = None) -> Iterator[PegasosState]:
+        """The same with a kernel matrix (m, m) and two classes: points are coefficients of the rows.
+
+        stretch : rows drawn from one state to the next, at least a batch; None: ever more
+        """
+        matrix = as_compiled(matrix, matrix.dtype)
+        nothing = np.zeros((0, 0), dtype=matrix.dtype)
+        return self._with_kernel(matrix, nothing, KernelRule(LINEAR, 1.0, 0.0, 0), targets, stretch)
+
+    def run_inputs(
+        self, kernel: Kernel, inputs: FloatArray, targets: Doubles, stretch: int | None = None
+    ) -> Iterator[PegasosState]:
+        """The same for inputs (m, n_inputs) whose kernel matrix does not fit: rows of it are computed after violations.
+
+        Raises
+        ------
+        ConfigError : the kernel is one of the user's own, which compiled code does not know
+        """
+        if kernel.rule is None:
+            raise ConfigError(f"The kernel {kernel.name!r} is not compiled: give its matrix to run_kernel.")
+        nothing = np.zeros((0, 0), dtype=inputs.dtype)
+        return self._with_kernel(nothing, as_columns(inputs), kernel.rule, targets, stretch)
+
+    def _with_kernel(
+        self, matrix: FloatArray, supports: FloatArray, rule: KernelRule, targets: Doubles, stretch: int | None
+    ) -> Iterator[PegasosState]:
+        targets = as_compiled(targets, np.float64)
+        scores, (changes, _) = np.zeros(len(targets)), self._buffers()
+        room = np.zeros(supports.shape[1], dtype=matrix.dtype)
+
+        def learn(carried: Carried, picks: NDArray[np.int64]) -> None:
+            step_kernel(carried, scores, changes, room, matrix, supports, rule, targets, picks, self.steps)
+
+        return self._run(self.start(len(targets)), learn, len(targets), stretch)
+
+    def _buffers(self) -> tuple[Doubles, NDArray[np.int64]]:
+        return np.zeros(self.batch), np.zeros(self.batch, dtype=np.int64)
+
+    def _run(
+        self,
+        state: PegasosState,
+        learn: Callable[[Carried, NDArray[np.int64]], None],
+        n_rows: int,
+        fixed: int | None = None,
+    ) -> Iterator[PegasosState]:
+        stretch = max(fixed or _FIRST_ROWS, self.batch)
+        task: Task = "binary" if len(state.points) == 1 else "multiclass"
+        while True:
+            carried = state.carried()
+            count = stretch - stretch % self.batch
+            learn(carried, self.picks(int(carried.counts[ROWS]), count, n_rows))
+            state = state_from(carried, task)
+            if fixed is None:
+                stretch = min(stretch + stretch // 4, max(_MOST_ROWS, self.batch))
+            yield state
+
+
+# Pegasos over rows as they come: a learner for streams and for shards that are mixed.
+
+LOSSES = ("hinge", "multiclass-hinge")
+_WINDOW = 16 * MOST_ROWS  # rows whose features are in memory at once
+
+
+@dataclass(frozen=True, eq=False)
+class PegasosLearner:
+    """Steps of 1 / (lam t) on the rows in their order, `batch` of them a step.
+
+    Parameters
+    ----------
+    feature_map : z; method : lam, batch, projection and average; its batch divides 256
+    loss : "hinge" or "multiclass-hinge"; n_outputs : number of classes for several, otherwise 1
+
+    Raises
+    ------
+    ConfigError : another loss, or a batch that does not divide 256, so that blocks of rows would change what is learnt
+
+    Source: as in okl.solvers.subgradient.pegasos; on shards, McDonald, Hall & Mann, NAACL 2010, Figure 3.
+    """
+
+    feature_map: FeatureMap
+    method: Pegasos
+    loss: Loss
+    n_outputs: int = 1
+
+    def __post_init__(self) -> None:
+        check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
+        check_stream(self.loss, self.method.batch)
+
+    @property
+    def task(self) -> Task:
+        """That of the loss."""
+        return self.loss.task
+
+    @property
+    def precision(self) -> Precision:
+        """That of the map."""
+        return self.feature_map.precision
+
+    def start(self) -> PegasosState:
+        """Nothing learnt."""
+        return self.method.start(self.feature_map.n_columns, self.n_outputs, self.precision)
+
+    def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
+        """Learn rows in their order; the state that came stays as it is. The last step may have fewer rows.
+
+        Raises
+        ------
+        DataError : inputs or targets do not fit; DivergedError : the weights are no longer finite
+        """
+        shape = (self.task, self.feature_map.n_inputs, self.n_outputs, self.precision)
+        inputs, targets = checked_rows(rows, *shape)
+        carried, batch = state.carried(), self.method.batch
+        scores, changes = np.zeros(self.n_outputs, dtype=self.precision), np.zeros(batch)
+        wrongs = np.zeros(batch, dtype=np.int64)
+        for first in range(0, len(targets), _WINDOW):
+            features = transform_rows(self.feature_map, inputs[first : first + _WINDOW], n_threads)
+            picks = np.arange(len(features))
+            some = targets[first : first + _WINDOW]
+            step_rows(carried, scores, changes, wrongs, features, some, picks, self.method.steps)
+        after = state_from(carried, self.task)
+        if not np.isfinite(after.points).all():
+            raise DivergedError(
+                f"Rows {state.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite with "
+                f"lam = {self.method.lam:g}. Use a larger one, or precision float64."
+            )
+        return after
+
+    def predictor(self, state: PegasosState) -> LinearPredictor:
+        """The map with the averaged weights, or the last ones."""
+        return LinearPredictor(self.feature_map, self.method.weights(state).astype(self.precision))
+
+    def chosen(self, state: PegasosState) -> dict[str, Any]:
+        """Nothing: all was settled before."""
+        return {}
+
+    def fork(self, state: PegasosState) -> PegasosState:
+        """The same weights and step, with an average that begins afresh."""
+        numbers = state.numbers.copy()
+        numbers[[FACTORS, TOTAL]] = 0.0
+        return PegasosState(state.points, np.zeros_like(state.behind), numbers, state.progress)
+
+    def join(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
+        """The average, by rows, of what shards learnt from fork(base); steps go on from all that were taken."""
+        grown = [part.progress.since(base.progress) for part in parts]
+        rows = sum(growth.rows for growth in grown)
+        if rows == 0:
+            return base
+        lam, numbers = self.method.lam, base.numbers.copy()
+        numbers[STEPS] += sum(part.numbers[STEPS] - base.numbers[STEPS] for part in parts)
+        numbers[SCALE], progress = 1.0, base.progress
+        last = np.zeros_like(base.behind)
+        total = base.numbers[FACTORS] * base.points.astype(np.float64) - base.behind
+        for part, growth in zip(parts, grown, strict=True):
+            last += growth.rows / rows * part.last(lam)
+            total += part.numbers[FACTORS] * part.points.astype(np.float64) - part.behind
+            numbers[TOTAL] += part.numbers[TOTAL]
+            progress = progress.plus(growth)
+        # the sum of all weights so far is W x - u: with W = 0 it is -u
+        numbers[FACTORS] = 0.0
+        points = (lam * numbers[STEPS] * last).astype(base.points.dtype)
+        return PegasosState(points, -total, numbers, progress)
+
+
+@dataclass(frozen=True)
+class PegasosRecipe:
+    """Pegasos in a feature map that is drawn for the data.
+
+    Parameters
+    ----------
+    maps : the feature map to draw; loss : "hinge" or "multiclass-hinge"
+    lam, batch, project, average : as in okl.solvers.subgradient.pegasos.Pegasos; batch divides 256
+
+    Raises
+    ------
+    ConfigError : a parameter is out of range, or another loss
+    """
+
+    maps: MapChoice
+    loss: Loss
+    lam: float = 1e-3
+    batch: int = 1
+    project: bool = False
+    average: Average = "later"
+    name: str = "pegasos"
+    modes: tuple[Mode, ...] = ("stream", "mix")
+
+    def __post_init__(self) -> None:
+        check_stream(self.loss, self._method(0).batch)
+
+    def settle(self, situation: Situation) -> Settled:
+        """Draw the map."""
+        schema = situation.schema
+        check_loss(self.loss, schema)
+        sample = situation.sample.inputs
+        feature_map, chosen = self.maps.draw(schema, sample, situation.seed, situation.precision)
+        learner = PegasosLearner(feature_map, self._method(situation.seed), self.loss, schema.n_outputs)
+        return Settled(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
+
+    def _method(self, seed: int) -> Pegasos:
+        return Pegasos(self.lam, self.batch, self.project, self.average, seed=seed)
+
+
+def check_stream(loss: Loss, batch: int) -> None:
+    """Raise ConfigError unless Pegasos can learn this loss from a stream in steps of so many rows."""
+    if loss.name not in LOSSES:
+        raise ConfigError(f"The loss is {loss.name!r}, but pegasos takes {' or '.join(LOSSES)}. Leave it out.")
+    if MOST_ROWS % batch:
+        raise ConfigError(f"batch = {batch}, but in a stream it divides {MOST_ROWS}: use 1, 2, 4, .. or {MOST_ROWS}.")

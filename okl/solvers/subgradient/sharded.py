@@ -1,0 +1,554 @@
+"""Cutting planes on the sampled rows of shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Execution, Rows
+from okl.data.reading import LastGroup, RowRuns, bytes_of_runs, read_runs
+from okl.distributed.cache import resident
+from okl.features.base import FeatureMap
+from okl.foundation.telemetry import MAP, Span
+from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.shards import Beside, Command, Log, Rounds, Verdict
+from okl.solvers.subgradient.bundle import Directions, Point
+from okl.solvers.subgradient.drawing import Design, cut_runs
+from okl.solvers.subgradient.losses import PiecewiseLinear
+from okl.solvers.subgradient.method import Scs
+from okl.solvers.subgradient.spaces import ExplicitRows, Vector
+
+# The mapped rows of a sample of one shard: held while there is room, otherwise read and mapped again.
+
+SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """z(x) of the sampled rows of a data set, shard by shard; cheap to send.
+
+    Parameters
+    ----------
+    data : whose rows are drawn; feature_map : z, whose precision the mapped rows have; design : how they are drawn
+    constant : whether a last column of ones is appended, for a bias that is regularised like a weight
+    tag : names data and map in the process cache (see okl.distributed.cache), whose bound is the memory budget
+    """
+
+    data: Dataset
+    feature_map: FeatureMap
+    design: Design
+    constant: bool
+    tag: str
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the map, and the constant one."""
+        return self.feature_map.n_columns + int(self.constant)
+
+    def segments(self, shard: Shard, share: float, beyond: float) -> list[Segment]:
+        """The rows of a sample that were not in a smaller one, as pieces of at most SEGMENT rows."""
+        runs = cut_runs(self.design.runs(self.data, shard, share, beyond), SEGMENT)
+        ends, found, begin = np.cumsum(runs.rows), [], 0
+        while begin < len(runs.groups):
+            before = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + SEGMENT, side="right")))
+            # index: by it, too, runs are drawn, and two shards may have the same bytes
+            key = (self.tag, self.design, shard.index, shard.sha256, share, beyond, begin)
+            found.append(Segment(runs.part(slice(begin, end)), int(ends[end - 1]) - before, key))
+            begin = end
+        return found
+
+    def blocks(self, shard: Shard, segments: list[Segment]) -> Iterator[tuple[slice, Rows]]:
+        """Segments of mapped rows with their targets, and their place among all of them."""
+        last, first = LastGroup(), 0
+        for segment in segments:
+            block = resident(segment.key, lambda: self.load(shard, segment.runs, last))  # noqa: B023  (called at once)
+            yield slice(first, first + segment.rows), block
+            first += segment.rows
+
+    def load(self, shard: Shard, runs: RowRuns, last: LastGroup | None = None) -> Rows:
+        """Read runs of a shard, and map them."""
+        rows = read_runs(self.data, shard, runs, self.feature_map.precision, last)
+        return Rows(self.mapped(rows.inputs), rows.targets.copy())
+
+    def mapped(self, inputs: FloatArray) -> FloatArray:
+        """z of inputs, with the constant."""
+        with Span(MAP):
+            features = self.feature_map.transform(inputs)
+        if not self.constant:
+            return features
+        return np.concatenate([features, np.ones((len(features), 1), dtype=features.dtype)], axis=1)
+
+    def bytes_of(self, shard: Shard, segments: list[Segment], footer: bool) -> int:
+        """Bytes of the file that reading segments once takes. footer : whether nothing of it was read before."""
+        if not segments:
+            return 0
+        runs = [segment.runs for segment in segments]
+        joined = RowRuns(*(np.concatenate(column) for column in zip(*runs, strict=True)))
+        return bytes_of_runs(self.data, shard, joined, footer)
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Runs of a shard that are read, mapped and held together. key : in the process cache."""
+
+    runs: RowRuns
+    rows: int
+    key: tuple[object, ...]
+
+
+# What stands beside a shard while a sample is solved: its rows, and scores of a point and of a direction.
+
+
+@dataclass(frozen=True, eq=False)
+class OpenSample:
+    """Makes what stands beside a shard. rows : of all shards; loss : of a row; n_outputs : scores a row."""
+
+    rows: SampledRows
+    loss: PiecewiseLinear
+    n_outputs: int
+
+    def __call__(self, shard: Shard) -> SampleVectors:
+        """Of no rows."""
+        return SampleVectors(self, shard)
+
+
+class SampleVectors:
+    """The sampled rows of a shard, with scores (n,) or (n, n_outputs) float64, in private buffers."""
+
+    def __init__(self, opening: OpenSample, shard: Shard) -> None:
+        self.opening, self.shard = opening, shard
+        self.shares: tuple[float, ...] = ()
+        self.segments: list[Segment] = []
+        self.targets = np.empty(0)
+        self.scores = self.along = self._zeros()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of this shard in the sample."""
+        return sum(segment.rows for segment in self.segments)
+
+    def draw(self, shares: tuple[float, ...]) -> list[Segment]:
+        """Have the rows of a sample that grew through these shares; the segments that are new here."""
+        if shares == self.shares:
+            return []
+        if shares[: len(self.shares)] != self.shares:
+            self.segments, self.shares = [], ()
+        known, rows = len(self.segments), self.opening.rows
+        for stage in range(len(self.shares), len(shares)):
+            beyond = shares[stage - 1] if stage else 0.0
+            self.segments = [*self.segments, *rows.segments(self.shard, shares[stage], beyond)]
+        self.shares = shares
+        self.targets = np.empty(self.n_rows)
+        for cut, block in rows.blocks(self.shard, self.segments):
+            self.targets[cut] = block.targets
+        return self.segments[known:]
+
+    def scores_of(self, weights: FloatArray) -> FloatArray:
+        """<w, z_i> of all rows: one read."""
+        out = self._zeros()
+        score = score_rows if self.opening.n_outputs == 1 else score_rows_of_classes
+        for cut, block in self.opening.rows.blocks(self.shard, self.segments):
+            score(out[cut], block.inputs, weights)
+        return out
+
+    def gathered(self, slopes: FloatArray) -> FloatArray:
+        """Sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
+        columns, outputs = self.opening.rows.n_columns, self.opening.n_outputs
+        total = np.zeros(columns if outputs == 1 else (outputs, columns))
+        add = add_sloped_rows if outputs == 1 else add_sloped_rows_of_classes
+        part = np.empty_like(total)
+        for cut, block in self.opening.rows.blocks(self.shard, self.segments):
+            part[:] = 0.0
+            add(part, block.inputs, slopes[cut])
+            total += part
+        return total
+
+    def settle(self, verdict: Verdict) -> None:
+        """Nothing: commands have moved the scores already."""
+
+    def saved(self) -> NDArray[np.float64]:
+        """All that is not in the files: how many shares there are, the shares, the scores."""
+        return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
+
+    def restore(self, saved: NDArray[np.float64]) -> None:
+        """From what was saved."""
+        stages = int(saved[0])
+        self.draw(tuple(saved[1 : 1 + stages].tolist()))
+        self.scores, self.along = self._zeros(), self._zeros()
+        self.scores.ravel()[:] = saved[1 + stages :]
+
+    def _zeros(self) -> FloatArray:
+        outputs = self.opening.n_outputs
+        return np.zeros(self.n_rows if outputs == 1 else (self.n_rows, outputs))
+
+
+# What the caller tells shards while it solves a sample, and what they add up: messages of the length of a point.
+
+
+class Drawn(NamedTuple):
+    """Of one shard, or of all: rows and losses of the rows that were there before, and of the new ones.
+
+    bytes_read : of the files, for the new ones; targets : the least and the largest one of all rows
+    """
+
+    old_rows: int
+    old_losses: float
+    new_rows: int
+    new_losses: float
+    bytes_read: int
+    targets: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Have the rows of a sample that grew through these shares, with the scores of a point."""
+
+    shares: tuple[float, ...]
+    weights: FloatArray
+
+    def run(self, vectors: SampleVectors) -> Drawn:
+        """What came, and what the point costs there."""
+        before = vectors.n_rows
+        grown = vectors.draw(self.shares)
+        self.redo(vectors)
+        if not vectors.n_rows:
+            return Drawn(0, 0.0, 0, 0.0, 0, (np.inf, -np.inf))
+        losses = vectors.opening.loss.value(vectors.scores, vectors.targets)
+        old = vectors.n_rows - sum(segment.rows for segment in grown)
+        assert old in (before, 0), "a sample that is another one has no old rows"
+        targets = float(vectors.targets.min()), float(vectors.targets.max())
+        read = vectors.opening.rows.bytes_of(vectors.shard, grown, old == 0)
+        return Drawn(old, float(losses[:old].sum()), len(losses) - old, float(losses[old:].sum()), read, targets)
+
+    def redo(self, vectors: SampleVectors) -> None:
+        """Read them, and compute the scores."""
+        vectors.draw(self.shares)
+        vectors.scores = vectors.scores_of(self.weights)
+        vectors.along = np.zeros_like(vectors.scores)
+
+
+class Slopes(NamedTuple):
+    """Sums over rows: of slope_i (x) z_i, of the intercepts of these slopes, and of the losses at the point."""
+
+    gathered: FloatArray
+    intercepts: float
+    losses: float
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Go a step along the direction, and take slopes further on."""
+
+    step: float
+    further: float
+
+    def run(self, vectors: SampleVectors) -> Slopes:
+        """The sums: slopes of where `further` leads from the point, losses of the point."""
+        self.redo(vectors)
+        loss, targets, along = vectors.opening.loss, vectors.targets, vectors.along
+        there = vectors.scores + self.further * along if self.further else vectors.scores
+        slopes = np.empty_like(there)
+        losses, intercepts = loss.slopes_into(slopes, there, along, targets)
+        if self.further:
+            losses, _ = loss.line(vectors.scores, along, targets, 0.0)
+        return Slopes(vectors.gathered(slopes), intercepts, losses)
+
+    def redo(self, vectors: SampleVectors) -> None:
+        """Go there."""
+        if self.step:
+            vectors.scores = vectors.scores + self.step * vectors.along
+
+
+@dataclass(frozen=True, eq=False)
+class Try:
+    """Another direction, and steps along it."""
+
+    direction: FloatArray
+    steps: tuple[float, ...]
+
+    def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
+        """Sums of losses, and of their right-hand derivatives, at each step: (steps, 2)."""
+        self.redo(vectors)
+        return Again(self.steps).run(vectors)
+
+    def redo(self, vectors: SampleVectors) -> None:
+        """Compute the scores of the direction."""
+        vectors.along = vectors.scores_of(self.direction)
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """Other steps along the same direction."""
+
+    steps: tuple[float, ...]
+
+    def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
+        """The same sums at these."""
+        loss, scores, along = vectors.opening.loss, vectors.scores, vectors.along
+        return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
+
+    def redo(self, vectors: SampleVectors) -> None:
+        """Nothing changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """A step that was taken along a direction."""
+
+    direction: FloatArray
+    step: float
+
+    def redo(self, vectors: SampleVectors) -> None:
+        """Take it."""
+        vectors.along = vectors.scores_of(self.direction)
+        if self.step:
+            vectors.scores = vectors.scores + self.step * vectors.along
+
+
+# Steps along a direction over shards: from losses and their slopes at some steps, asked for in rounds.
+
+N_STEPS = 24
+_NARROW = 0.02  # of its upper end: a bracket that need not be looked into
+_EVEN = np.arange(1, N_STEPS + 1) / N_STEPS
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The objective along a direction less the losses: slope t + curvature t^2 / 2, and the mean losses at 0."""
+
+    losses: float
+    slope: float
+    curvature: float
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Search:
+    """The step of least objective in [0, longest], by the secant of the slopes between two trials where they turn.
+
+    Trials are denser towards 0, with the cube of their number. looks : how often the two trials that the least one is
+    between are looked in between: a round each, without a vector
+    """
+
+    longest: float
+    looks: int
+
+    def step(self, direction: FloatArray, around: Quadratic, rounds: Rounds) -> float:
+        """The step; shards hold the direction then."""
+        steps = self.longest * _EVEN**3
+        low, high, best = _turning(steps, _asked(rounds, Try(direction, tuple(steps.tolist())), around), around)
+        for _ in range(self.looks):
+            if high - low <= _NARROW * high:
+                break
+            steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
+            low, high, best = _turning(steps, _asked(rounds, Again(tuple(steps.tolist())), around), around, low)
+        return best
+
+
+def _asked(rounds: Rounds, command: Command, around: Quadratic) -> NDArray[np.float64]:
+    """Mean losses and slopes at the steps of a command, (steps, 2)."""
+    parts: list[NDArray[np.float64]] = rounds.ask(command)
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    total /= around.n_rows
+    return total
+
+
+def _turning(
+    steps: NDArray[np.float64], line: NDArray[np.float64], around: Quadratic, begun: float = 0.0
+) -> tuple[float, float, float]:
+    """Two steps that the least objective is between, and the step to take; begun : below the first step."""
+    values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
+    slopes = line[:, 1] + around.slope + around.curvature * steps
+    least = int(np.argmin(values))
+    fallback = float(steps[least]) if begun > 0.0 or values[least] < around.losses else 0.0
+    turned = np.flatnonzero(slopes >= 0.0)
+    if not len(turned):
+        return float(steps[-1]), float(steps[-1]), fallback
+    upper = int(turned[0])
+    if upper == 0:  # the slope below the first step is not known
+        return begun, float(steps[0]), fallback
+    low, high = float(steps[upper - 1]), float(steps[upper])
+    fall, rise = float(-slopes[upper - 1]), float(slopes[upper])
+    return low, high, low + (high - low) * fall / (fall + rise)
+
+
+# The caller's side of a sample that lies in shards: a point, cuts, and two rounds an iteration.
+#
+# One round goes down with a direction and some steps, and comes up with the losses and their slopes at these steps;
+# the other goes down with the step that is taken, and comes up with a cut. The square of the norm is known here.
+
+LONGEST = 1.5  # step, of the way to the minimum of a bundle's model
+MOST_LOOKS = 4  # between trial steps along a direction that says nothing of its length
+MOST_STEPS = 32  # taken one after the other; then scores are computed anew, and a lost shard begins there
+_EPSILON = float(np.finfo(np.float64).eps)
+_STALLED = 10  # iterations without a fall or a rise, at the end of what float64 can tell apart
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Where the solution of a sample stands; a value. Losses are means over the rows of the sample.
+
+    shares : through which the sample grew; n_rows : in it
+    weights : the best point, (n_columns,) or (n_outputs, n_columns) float64; losses : there
+    lower_bound : of the sampled objective, -inf before the first cut
+    directions : cuts of this sample, and where to search next; search : how far
+    direction : that the shards hold last; steps : taken since scores were computed
+    iterations : of all samples; idle : in which nothing changed, up to now
+    """
+
+    lam: float
+    shares: tuple[float, ...]
+    n_rows: int
+    weights: FloatArray
+    losses: float
+    lower_bound: float
+    directions: Directions
+    search: Search
+    direction: FloatArray
+    steps: int
+    iterations: int
+    idle: int
+    log: Log
+    work: Beside
+
+    @property
+    def objective(self) -> float:
+        """At the best point, on the sample."""
+        return self.losses + 0.5 * self.lam * squared(self.weights)
+
+    @property
+    def gap(self) -> float:
+        """Of the sampled problem, >= 0."""
+        return max(0.0, self.objective - self.lower_bound)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether objective and bound are as close as float64 can tell, or nothing changes any more."""
+        floor = 16.0 * _EPSILON * (abs(self.objective) + abs(self.lower_bound))
+        return self.idle >= _STALLED or self.gap <= floor
+
+    def rounds(self, execution: Execution) -> Rounds:
+        """Asks the shards from here on."""
+        return Rounds(execution, shards_of(self.work), self.work, self.log)
+
+
+def shards_of(work: Beside) -> tuple[Shard, ...]:
+    """The shards whose rows are drawn."""
+    opening: Any = work.opened
+    assert isinstance(opening, OpenSample)
+    return opening.rows.data.split("train")
+
+
+def squared(weights: FloatArray) -> float:
+    """Its length, squared."""
+    return float(np.vdot(weights, weights))
+
+
+def place(
+    work: Beside, log: Log, shares: tuple[float, ...], weights: FloatArray, execution: Execution
+) -> tuple[Drawn, Log]:
+    """Have all shards draw the sample, and compute the scores of a point there: one read."""
+    rounds = Rounds(execution, shards_of(work), work, log)
+    command = Place(shares, weights)
+    parts: list[Drawn] = rounds.ask(command)
+    rounds.settle("keep", command, last_only=True)
+    return added(parts), rounds.log
+
+
+def added(parts: list[Drawn]) -> Drawn:
+    """The sum over shards, in their order."""
+    least = min(part.targets[0] for part in parts)
+    return Drawn(
+        sum(part.old_rows for part in parts),
+        sum(part.old_losses for part in parts),
+        sum(part.new_rows for part in parts),
+        sum(part.new_losses for part in parts),
+        sum(part.bytes_read for part in parts),
+        (least, max(part.targets[1] for part in parts)),
+    )
+
+
+def begin(
+    method: Scs,
+    shares: tuple[float, ...],
+    weights: FloatArray,
+    drawn: Drawn,
+    iterations: int,
+    placed: tuple[Beside, Log],
+    execution: Execution,
+) -> Descent:
+    """The first cut of a sample, at a point that was placed there."""
+    n_rows, lam = drawn.old_rows + drawn.new_rows, method.lam
+    losses, nothing = (drawn.old_losses + drawn.new_losses) / n_rows, np.zeros_like(weights)
+    longest = LONGEST if method.directions == "bundle" else 1.0 / lam
+    search = Search(longest, 0 if method.directions == "bundle" else MOST_LOOKS)
+    work, log = placed
+    directions = method.new_directions()
+    at = Descent(
+        lam, shares, n_rows, weights, losses, -np.inf, directions, search, nothing, 0, iterations, 0, log, work
+    )
+    return _cut(at, 0.0, 0.0, execution)
+
+
+def iterate(at: Descent, execution: Execution) -> Descent:
+    """One direction, one step, one cut: two rounds, two reads of the rows."""
+    at = replace(at, directions=deepcopy(at.directions))  # a descent is a value
+    if at.steps >= MOST_STEPS:
+        _, log = place(at.work, at.log, at.shares, at.weights, execution)
+        at = replace(at, log=log, steps=0)
+    direction = at.directions.propose(_point(at), _no_rows(at.weights)).vector.coefficients
+    rounds = at.rounds(execution)
+    cross, curvature = at.lam * float(np.vdot(at.weights, direction)), at.lam * squared(direction)
+    step = at.search.step(direction, Quadratic(at.losses, cross, curvature, at.n_rows), rounds)
+    before = at.objective, at.lower_bound
+    further = at.directions.ahead * (1.0 - step) if step < 1.0 else 0.0
+    moved = replace(
+        at,
+        weights=at.weights + step * direction,
+        direction=direction,
+        steps=at.steps + 1,
+        iterations=at.iterations + 1,
+        log=rounds.log,
+    )
+    after = _cut(moved, step, further, execution)
+    same = (after.objective, after.lower_bound) == before
+    return replace(after, idle=at.idle + 1 if same else 0)
+
+
+def _cut(at: Descent, step: float, further: float, execution: Execution) -> Descent:
+    """Take a step that `at` has taken already, and a cut further on; writes into the directions."""
+    rounds = at.rounds(execution)
+    parts: list[Slopes] = rounds.ask(Cut(step, further))
+    if at.direction.any():
+        rounds.settle("keep", Moved(at.direction, step))
+    else:
+        rounds.forget_pending()
+    gathered = parts[0].gathered.copy()
+    for part in parts[1:]:
+        gathered += part.gathered
+    gathered /= at.n_rows
+    intercept = sum(part.intercepts for part in parts) / at.n_rows
+    bound = at.directions.add(Vector(gathered, gathered), intercept, _point(at))
+    losses = sum(part.losses for part in parts) / at.n_rows
+    return replace(at, losses=losses, lower_bound=max(at.lower_bound, bound), log=rounds.log)
+
+
+def _point(at: Descent) -> Point:
+    """The best point as directions take it; its scores are with the shards."""
+    scores = np.zeros(1) if at.weights.ndim == 1 else np.zeros((1, len(at.weights)))
+    return Point(Vector(at.weights, at.weights), scores, squared(at.weights))
+
+
+def _no_rows(weights: FloatArray) -> ExplicitRows:
+    """A row of zeros in place of those that are elsewhere: no score of it says anything."""
+    return ExplicitRows(np.zeros((1, weights.shape[-1])), 1 if weights.ndim == 1 else len(weights))

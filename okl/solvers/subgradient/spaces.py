@@ -1,0 +1,535 @@
+"""The spaces of weights: explicit rows, feature maps and exact kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
+from okl.compiled.dual_steps import inner
+from okl.compiled.threads import as_compiled, run_threads
+from okl.data.dataset import Schema
+from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
+from okl.features.base import FeatureMap, check_inputs
+from okl.features.predictors import transform_rows
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.kernels import Kernel, KnownKernel
+
+# Work on rows in segments, cut and added up in an order that does not depend on the number of threads.
+
+_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
+_WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has begun
+
+
+def rows_of_segment(n_rows: int) -> int:
+    """Rows summed in one go: by how many there are only."""
+    return min(max(-(-n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
+
+
+def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None], backwards: bool = False) -> None:
+    """Call work(index, rows) for every segment; whoever is free takes the next one."""
+    rows = rows_of_segment(n_rows)
+    order = range(-(-n_rows // rows))
+    waiting = iter(reversed(order) if backwards else order)
+
+    def run(_: int) -> None:
+        for index in waiting:
+            work(index, slice(index * rows, min((index + 1) * rows, n_rows)))
+
+    run_threads(min(n_threads, len(order)), run)
+
+
+def sum_sloped_rows(rows: FloatArray, slopes: FloatArray, n_columns: int, n_threads: int) -> FloatArray:
+    """Sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
+
+    n_columns : of the rows' first ones, which are those that are read
+    """
+    add = add_sloped_rows if slopes.ndim == 1 else add_sloped_rows_of_classes
+    shape = (n_columns,) if slopes.ndim == 1 else (slopes.shape[1], n_columns)
+    parts = np.zeros((-(-len(rows) // rows_of_segment(len(rows))), *shape))
+    # from the end, where the scores have just been made: what was read last is still in cache
+    threads = threads_for(len(rows) * n_columns, n_threads)
+    by_segments(len(rows), threads, lambda index, cut: add(parts[index], rows[cut], slopes[cut]), backwards=True)
+    total = np.zeros(shape)
+    for part in parts:  # whoever summed them
+        total += part
+    return total
+
+
+def scores_of_rows(rows: FloatArray, weights: FloatArray, n_threads: int) -> FloatArray:
+    """<w, z_i> of rows (m, n): (m,) for weights (n,), (m, K) for weights (K, n); float64."""
+    score = score_rows if weights.ndim == 1 else score_rows_of_classes
+    out = np.empty(len(rows) if weights.ndim == 1 else (len(rows), len(weights)))
+    by_segments(len(rows), threads_for(rows.size, n_threads), lambda _, cut: score(out[cut], rows[cut], weights))
+    return out
+
+
+def threads_for(n_numbers: int, n_threads: int) -> int:
+    """Threads that so many numbers are worth."""
+    return min(n_threads, max(1, n_numbers // _WORTH_A_THREAD))
+
+
+# Points, cuts and directions: numbers, and what their inner products are taken with.
+
+
+class Vector(NamedTuple):
+    """An element of the space of functions.
+
+    coefficients : of the columns, (n_columns,) or (n_outputs, n_columns); or of the rows' kernels, (n_rows,) or
+        (n_rows, n_outputs)
+    dual : <v, v'> = sum coefficients * dual': the coefficients themselves for columns, K coefficients for kernels
+    """
+
+    coefficients: FloatArray
+    dual: FloatArray
+
+    def moved(self, step: float, direction: Vector) -> Vector:
+        """This + step * direction."""
+        coefficients = self.coefficients + step * direction.coefficients
+        if self.dual is self.coefficients:
+            return Vector(coefficients, coefficients)
+        return Vector(coefficients, self.dual + step * direction.dual)
+
+    def scaled(self, factor: float) -> Vector:
+        """Factor * this."""
+        coefficients = factor * self.coefficients
+        return Vector(coefficients, coefficients if self.dual is self.coefficients else factor * self.dual)
+
+
+def inner_product(left: Vector, right: Vector) -> float:
+    """<left, right>."""
+    return float(inner(left.coefficients.ravel(), right.dual.ravel()))
+
+
+class Space(Protocol):
+    """Where points live, with the rows of a sample in it."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def n_outputs(self) -> int: ...
+
+    def zero(self) -> Vector:
+        """The point 0."""
+
+    def vector(self, coefficients: FloatArray) -> Vector:
+        """The vector of these coefficients."""
+
+    def gather(self, slopes: FloatArray) -> Vector:
+        """mean_i slope_i (x) phi(x_i)."""
+
+    def scores(self, vector: Vector, first: int = 0) -> FloatArray:
+        """<v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
+
+    def lifted(self, vector: Vector) -> Vector:
+        """A vector of a space of the first of these rows as one of this."""
+
+    def first(self, n_rows: int) -> Space:
+        """The first rows alone."""
+
+
+# Explicit rows in memory: inputs as they are, or through a feature map.
+
+
+@dataclass(frozen=True, eq=False)
+class ExplicitRows:
+    """Rows z_i of a matrix in memory; sums are float64 whatever the matrix is.
+
+    Parameters
+    ----------
+    rows : (n_rows, n_columns), C-contiguous float32 or float64 (anything else is copied), finite
+    n_outputs : int >= 1
+    n_threads : int >= 1; the same bits for any
+
+    Raises
+    ------
+    DataError : not a matrix with rows and columns
+    """
+
+    rows: FloatArray
+    n_outputs: int = 1
+    n_threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or 0 in self.rows.shape:
+            raise DataError(f"Rows of shape {self.rows.shape}, but a matrix (rows, columns) with both is needed.")
+        kept = self.rows.dtype if self.rows.dtype in (np.float32, np.float64) else np.float64
+        object.__setattr__(self, "rows", as_compiled(self.rows, kept))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of coefficients."""
+        n_columns = int(self.rows.shape[1])
+        return (n_columns,) if self.n_outputs == 1 else (self.n_outputs, n_columns)
+
+    def zero(self) -> Vector:
+        """The point 0."""
+        return self.vector(np.zeros(self.shape))
+
+    def vector(self, coefficients: FloatArray) -> Vector:
+        """The vector of these coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
+        return Vector(coefficients, coefficients)
+
+    def gather(self, slopes: FloatArray) -> Vector:
+        """mean_i slope_i (x) z_i, summed segment by segment in their order; rows of slope 0 are not read."""
+        total = sum_sloped_rows(self.rows, slopes, self.shape[-1], self.n_threads)
+        return self.vector(total / self.n_rows)
+
+    def scores(self, vector: Vector, first: int = 0) -> FloatArray:
+        """<v, z_i> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
+        return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
+
+    def lifted(self, vector: Vector) -> Vector:
+        """A vector of fewer rows among these: the same."""
+        return vector
+
+    def first(self, n_rows: int) -> ExplicitRows:
+        """The first rows alone, not copied."""
+        return ExplicitRows(self.rows[:n_rows], self.n_outputs, self.n_threads)
+
+
+# The space of an exact kernel: a coefficient a row of the sample, and kernel values that grow with it.
+
+_BLOCK = 256  # rows of kernel values computed at once, in float64
+_CHECKED = 256  # rows whose kernel values are checked for being those of a kernel
+_BELOW = 1e-7  # of the largest eigenvalue
+
+
+@dataclass(eq=False)
+class KernelValues:
+    """k(x_i, x_j) + constant of rows in the order they are drawn, computed as far as they are asked for.
+
+    Parameters
+    ----------
+    kernel : positive semidefinite
+    inputs : (rows, n_inputs), finite, in the order of drawing
+    constant : added to every value: 1 is a regularised bias, 0 none
+    budget_bytes : what the values may take, float64
+
+    Raises
+    ------
+    ConfigError : the values would take more than their budget, or the kernel is indefinite on the first rows
+    DataError : values that are not finite
+    """
+
+    kernel: Kernel
+    inputs: FloatArray
+    constant: float = 0.0
+    budget_bytes: int = 2**31
+    n_known: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.inputs = as_compiled(self.inputs, np.float64)
+        self._held = np.zeros((0, 0))
+
+    def among(self, n_rows: int) -> FloatArray:
+        """Values of the first rows with each other, in the first columns of (n_rows, n_rows or more)."""
+        if n_rows > self.n_known:
+            self._reserve(n_rows)
+            for first in range(self.n_known, n_rows, _BLOCK):
+                self._compute(first, min(first + _BLOCK, n_rows))
+            self._check(n_rows)
+            self.n_known = n_rows
+        return self._held[:n_rows]
+
+    def _reserve(self, n_rows: int) -> None:
+        if n_rows**2 * 8 > self.budget_bytes:
+            raise ConfigError(
+                f"Kernel values of {n_rows} rows take {n_rows**2 / 2**17:.0f} MiB, but their budget is "
+                f"{self.budget_bytes / 2**20:.0f} MiB: raise memory_budget, take a larger gap, or a feature map."
+            )
+        if n_rows > len(self._held):
+            doubled = min(2 * n_rows, len(self.inputs))
+            room = doubled if doubled**2 * 8 <= self.budget_bytes else n_rows
+            held = np.zeros((room, room))  # pages that nobody writes to take no memory
+            held[: self.n_known, : self.n_known] = self._held[: self.n_known, : self.n_known]
+            self._held = held
+
+    def _compute(self, first: int, last: int) -> None:
+        values = self.kernel.matrix(self.inputs[first:last], self.inputs[:last]) + self.constant
+        if not np.isfinite(values.sum()):
+            raise DataError("Kernel values are NaN or infinite: drop or fill such inputs, or scale them.")
+        self._held[first:last, :last] = values
+        self._held[:first, first:last] = values[:, :first].T
+
+    def _check(self, n_rows: int) -> None:
+        known, fresh = min(self.n_known, _CHECKED), min(n_rows, _CHECKED)
+        if fresh > known:
+            eigenvalues = np.linalg.eigvalsh(self._held[:fresh, :fresh])
+            if eigenvalues[0] < -_BELOW * max(abs(eigenvalues[0]), eigenvalues[-1]):
+                raise indefinite(self.kernel, f"an eigenvalue {eigenvalues[0]:.3g} on {fresh} rows")
+
+
+def indefinite(kernel: Kernel, sign: str) -> ConfigError:
+    """The error of a kernel whose squared lengths may be negative."""
+    return ConfigError(
+        f"The kernel {kernel.name!r} is indefinite, it has {sign}: the problem is not convex then. "
+        "Use a positive semidefinite one."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRows:
+    """The first rows of kernel values as a space: <u, v> = sum u_i (K v)_i.
+
+    Parameters
+    ----------
+    values : KernelValues, which smaller samples share
+    n_rows : of the sample
+    n_outputs, n_threads : int >= 1; the same bits for any number of threads
+
+    Raises
+    ------
+    ConfigError : the kernel is found to be indefinite
+    """
+
+    values: KernelValues
+    n_rows: int
+    n_outputs: int = 1
+    n_threads: int = 1
+
+    def zero(self) -> Vector:
+        """The point 0."""
+        shape = (self.n_rows,) if self.n_outputs == 1 else (self.n_rows, self.n_outputs)
+        return Vector(np.zeros(shape), np.zeros(shape))
+
+    def vector(self, coefficients: FloatArray) -> Vector:
+        """The vector of these coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
+        matrix = self.values.among(self.n_rows)
+        # the matrix is symmetric: rows of coefficient 0 need not be read
+        sums = sum_sloped_rows(matrix, coefficients, self.n_rows, self.n_threads)
+        dual = sums if coefficients.ndim == 1 else np.ascontiguousarray(sums.T)
+        squared, size = float(np.vdot(coefficients, dual)), float(np.abs(coefficients).ravel() @ np.abs(dual).ravel())
+        if squared < -_BELOW * size:
+            raise indefinite(self.values.kernel, f"a vector of squared length {squared:.3g}")
+        return Vector(coefficients, dual)
+
+    def gather(self, slopes: FloatArray) -> Vector:
+        """mean_i slope_i (x) k(x_i, .)."""
+        return self.vector(slopes / self.n_rows)
+
+    def scores(self, vector: Vector, first: int = 0) -> FloatArray:
+        """K coefficients of all rows from the first one on: known already."""
+        return vector.dual[first:]
+
+    def lifted(self, vector: Vector) -> Vector:
+        """A vector of the first of these rows, with coefficients 0 on the others."""
+        have = len(vector.coefficients)
+        if have == self.n_rows:
+            return vector
+        lifted, matrix = self.zero(), self.values.among(self.n_rows)
+        lifted.coefficients[:have], lifted.dual[:have] = vector.coefficients, vector.dual
+        padded = np.zeros((self.n_outputs, matrix.shape[1]))
+        padded[:, :have] = vector.coefficients.T
+        for output, weights in enumerate(padded):
+            scores = np.empty(self.n_rows - have)
+            score_rows(scores, matrix[have:], weights)
+            lifted.dual.reshape(self.n_rows, -1)[have:, output] = scores
+        return lifted
+
+    def first(self, n_rows: int) -> KernelRows:
+        """The first rows alone, of the same values."""
+        return KernelRows(self.values, n_rows, self.n_outputs, self.n_threads)
+
+
+# No map: sampled rows are compared by the kernel itself, and the model is a sum over those of the sample.
+
+
+@dataclass(frozen=True, eq=False)
+class KernelInputs:
+    """Inputs as they are, beside the kernel that compares them: in the place of a map, where there is none.
+
+    kernel : k; n_inputs : columns of the inputs; precision : that they are read in
+    """
+
+    kernel: KnownKernel
+    n_inputs: int
+    precision: Precision
+
+    @property
+    def n_columns(self) -> int:
+        """Those of the inputs."""
+        return self.n_inputs
+
+    def transform(self, inputs: FloatArray) -> FloatArray:
+        """The inputs, copied.
+
+        Raises
+        ------
+        DataError : the inputs have other columns
+        """
+        check_inputs(self, inputs)
+        return np.array(inputs, dtype=self.precision, order="C")  # copy: what was read may be a buffer that is lent
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """None."""
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        """That it is no map."""
+        return {"kind": "inputs"}
+
+
+@dataclass(frozen=True)
+class ExactChoice:
+    """The exact kernel.
+
+    Parameters
+    ----------
+    kernel : a name of okl.kernels; bandwidth : in units of the scaled inputs, None for the median distance of a sample
+    degree, offset : of the polynomial kernel
+
+    Raises
+    ------
+    ConfigError : an unknown name, a parameter out of range
+    """
+
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    degree: int = 3
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """The inputs beside the kernel, and the bandwidth with its reason."""
+        kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        return KernelInputs(kernel, schema.n_features, precision), chosen
+
+
+# Rows in memory in the order they are drawn, as spaces of as many of them as a sample has.
+
+
+class Apart(NamedTuple):
+    """Rows beside a sample: a space of their own, a vector's scores on them, and it as a start there, if it is one."""
+
+    space: Space
+    scores: FloatArray
+    start: Vector | None
+
+
+class Source(Protocol):
+    """Rows in the order of drawing; what a sample of them needs is computed when it is asked for."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def space(self, n_rows: int) -> Space:
+        """The first rows as a space; of two spaces the larger one lifts the vectors of the smaller one."""
+
+    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+        """Rows from first to last as a space of their own, with what a vector of the first rows is there."""
+
+
+@dataclass(eq=False)
+class ColumnSource:
+    """Columns of the inputs, or of a map of them, computed row by row once.
+
+    Parameters
+    ----------
+    inputs : (rows, n_inputs)
+    order : (rows,), the rows in the order of drawing
+    feature_map : None for the inputs as they are
+    constant : whether a column of ones comes last, a regularised bias
+    n_outputs, n_threads : int >= 1; the same bits for any number of threads
+    """
+
+    inputs: FloatArray
+    order: IntArray
+    feature_map: FeatureMap | None = None
+    constant: bool = False
+    n_outputs: int = 1
+    n_threads: int = 1
+    _known: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        width = self.inputs.shape[1] if self.feature_map is None else self.feature_map.n_columns
+        precision = self.inputs.dtype if self.feature_map is None else np.dtype(self.feature_map.precision)
+        precision = precision if precision in (np.float32, np.float64) else np.dtype(np.float64)
+        # pages that nobody writes to take no memory
+        self._rows = np.empty((len(self.order), width + self.constant), dtype=precision)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that there are to draw."""
+        return len(self.order)
+
+    def space(self, n_rows: int) -> ExplicitRows:
+        """The first rows."""
+        self._know(n_rows)
+        return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
+
+    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+        """Rows from first to last, and their scores."""
+        self._know(last)
+        space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
+        return Apart(space, space.scores(vector), vector)
+
+    def _know(self, n_rows: int) -> None:
+        if n_rows <= self._known:
+            return
+        fresh = slice(self._known, n_rows)
+        inputs = self.inputs[self.order[fresh]]
+        columns = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs, self.n_threads)
+        self._rows[fresh, : columns.shape[1]] = columns
+        if self.constant:
+            self._rows[fresh, -1] = 1.0
+        self._known = n_rows
+
+
+@dataclass(eq=False)
+class KernelSource:
+    """Rows known by an exact kernel.
+
+    Parameters
+    ----------
+    kernel : positive semidefinite
+    inputs, order, n_outputs, n_threads : as in ColumnSource
+    constant : whether 1 is added to the kernel, a regularised bias
+    budget_bytes : what kernel values may take
+    """
+
+    kernel: Kernel
+    inputs: FloatArray
+    order: IntArray
+    constant: bool = False
+    n_outputs: int = 1
+    n_threads: int = 1
+    budget_bytes: int = 2**31
+
+    def __post_init__(self) -> None:
+        self._values = self._of(self.inputs[self.order])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that there are to draw."""
+        return len(self.order)
+
+    def space(self, n_rows: int) -> KernelRows:
+        """The first rows."""
+        self._values.among(n_rows)
+        return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
+
+    def apart(self, vector: Vector, first: int, last: int) -> Apart:
+        """Rows from first to last in a space of their own, and their scores by the kernel across."""
+        others = self._values.inputs[first:last]
+        support = self._values.inputs[: len(vector.coefficients)]
+        scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients
+        return Apart(KernelRows(self._of(others), last - first, self.n_outputs, self.n_threads), scores, None)
+
+    def _of(self, inputs: FloatArray) -> KernelValues:
+        return KernelValues(self.kernel, inputs, float(self.constant), self.budget_bytes)

@@ -1,1 +1,0 @@
-"""Parquet in, files out: data sets, models, reports."""

@@ -1,1 +1,0 @@
-"""Cutting planes over the sampled rows of shards: rounds of short messages, scores beside the rows."""

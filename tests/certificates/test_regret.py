@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from okl.certificates.hindsight import HeldRows
+from okl.certificates.regret import Runs, chosen_borders, compare, solve_runs
+from okl.features.fourier import draw_fourier_map
+from okl.features.predictors import transform_rows
+from okl.kernels import Gaussian
+from okl.losses import Hinge
+from okl.solvers.base import Standing
+from okl.solvers.online.linear import LinearLearner
+
+N, RADIUS = 6, 3.0
+
+
+def made_up_runs(n: int = N) -> Runs:
+    """Losses of runs that grow with their length."""
+    rng = np.random.default_rng(5)
+    losses = np.zeros((n + 1, n + 1))
+    for i in range(n):
+        for j in range(i + 1, n + 1):
+            losses[i, j] = (j - i) ** 1.5 + 0.5 * rng.random()
+    return Runs(np.arange(n + 1) * 100, losses, 0.9 * losses, np.ones(n))
+
+
+def partitions(n: int, most: int) -> list[tuple[int, ...]]:
+    return [places for k in range(most + 1) for places in combinations(range(1, n), k)]
+
+
+def cost(losses: NDArray[np.float64], places: tuple[int, ...]) -> float:
+    edges = [0, *places, len(losses) - 1]
+    return sum(float(losses[i, j]) for i, j in pairwise(edges))
+
+
+def test_the_best_changes_are_those_of_all_partitions() -> None:
+    runs = made_up_runs()
+    told = compare(runs)
+    assert [one.changes for one in told] == [0, 1, 2, 4, 5]
+    for one in told:
+        every = {places: cost(runs.losses, places) for places in partitions(N, one.changes)}
+        best = min(every, key=lambda places: every[places])
+        assert one.loss == pytest.approx(every[best])
+        assert one.rows == tuple(100 * place for place in best)
+        assert one.floor == pytest.approx(0.9 * one.loss)
+        assert one.floor_anywhere <= one.floor
+    assert [one.changes for one in compare(made_up_runs(1))] == [0]
+
+
+def test_changes_at_any_rows_cost_the_windows_that_they_are_in() -> None:
+    runs = made_up_runs()
+    for one in compare(runs)[:3]:
+        every = []
+        for dropped in combinations(range(N), one.changes):
+            edges = [-1, *dropped, N]
+            every.append(sum(float(runs.floors[i + 1, j]) for i, j in pairwise(edges) if j > i + 1))
+        assert one.floor_anywhere == pytest.approx(min(every))
+
+
+def test_windows_of_one_class_are_joined_with_others() -> None:
+    labels = np.where(np.arange(600) < 200, 1.0, -1.0)
+    labels[[450, 599]] = 1.0
+    standings = [Standing(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
+    assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 500, 600]
+    labels[599] = -1.0
+    assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 600]
+    assert chosen_borders(standings, np.ones(600), 6) == []
+
+
+def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
+    rng = np.random.default_rng(0)
+    feature_map = draw_fourier_map(Gaussian(2.0), 2, 20, 1, "float64")
+    inputs = rng.standard_normal((600, 2))
+    labels = np.where(inputs[:, 0] > 0, 1.0, -1.0) * np.where(np.arange(600) < 360, 1.0, -1.0)
+    learner = LinearLearner(feature_map, Hinge(), 0.5, radius=RADIUS)
+    held = HeldRows(transform_rows(feature_map, inputs), labels, learner, True, 1)
+    standings = [Standing(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
+    borders = chosen_borders(standings, labels, 5)
+    assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
+    runs = solve_runs(held, borders, RADIUS)
+    still, once, *_ = compare(runs)
+    assert once.rows == (360,)
+    assert once.loss < 0.6 * still.loss
+    assert np.all(runs.floors <= runs.losses)
+    gaps = (runs.losses - runs.floors)[np.triu_indices(6, 1)]
+    assert np.all(gaps <= np.maximum(0.01 * runs.losses, 0.01 * 600 * 0.6)[np.triu_indices(6, 1)] + 1e-9)
+    for _ in range(200):
+        weights = rng.standard_normal(feature_map.n_columns)
+        weights *= RADIUS / np.linalg.norm(weights)
+        loss = np.maximum(0.0, 1.0 - labels[120:480] * (held.rows[120:480] @ weights)).sum()
+        assert loss >= runs.floors[1, 4]
+    told = once.as_json(400.0)
+    assert told["regret"] <= told["regret_at_most"] <= told["regret_at_most_anywhere"] <= 400.0

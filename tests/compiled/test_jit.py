@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from okl.compiled.jit import cache_folder, one_blas_thread
+from okl.compiled.threads import borrowed_block, rows_per_block, run_threads
+
+
+def blas_threads() -> list[int]:
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def test_blas_runs_one_thread_inside_and_what_it_had_outside() -> None:
+    before = blas_threads()
+    with one_blas_thread():
+        assert set(blas_threads()) == {1}
+        with one_blas_thread():
+            pass
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+def test_blas_limit_holds_until_the_last_user_leaves() -> None:
+    before = blas_threads()
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(one_blas_thread())
+    second.enter_context(one_blas_thread())
+    first.close()
+    assert set(blas_threads()) == {1}
+    second.close()
+    assert blas_threads() == before
+
+
+def test_machine_code_is_kept_where_it_can_be_written(tmp_path: Path) -> None:
+    assert cache_folder().is_dir()
+    command = "from okl.compiled.jit import cache_folder, config; print(cache_folder(), config.CACHE_DIR, sep='\\n')"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
+    folder, numba_folder = done.stdout.split()
+    assert Path(folder).parent == tmp_path
+    assert numba_folder == str(tmp_path), "other users of numba keep their own folder"
+
+
+def test_blocks_fit_the_cache_and_divide_256() -> None:
+    assert rows_per_block(800, 4) == 256
+    assert rows_per_block(10**5, 4) == 32
+    for n_columns in (2, 100, 801, 2000, 10**4):
+        for itemsize in (4, 8):
+            assert 256 % rows_per_block(n_columns, itemsize) == 0
+
+
+def test_buffers_are_lent_once_at_a_time_and_used_again() -> None:
+    dtype = np.dtype("float32")
+    with borrowed_block(8, (3, 5), dtype) as first, borrowed_block(8, (3, 5), dtype) as second:
+        assert first.left.shape == (8, 3)
+        assert first.right.shape == (8, 5)
+        assert first.left.ctypes.data % 64 == 0
+        assert first.left is not second.left
+    with borrowed_block(8, (3, 5), dtype) as third:
+        assert third.left is first.left or third.left is second.left
+
+
+def test_an_error_of_any_thread_is_raised_once_all_have_ended() -> None:
+    ended: list[int] = []
+
+    def work(thread: int) -> int:
+        if thread == 1:
+            raise KeyError("thread 1")
+        ended.append(thread)
+        return thread
+
+    with pytest.raises(KeyError, match="thread 1"):
+        run_threads(3, work)
+    assert sorted(ended) == [0, 2]

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from okl.compiled.mixing import (
+    GAP,
+    HIGHEST,
+    LOWEST,
+    Counted,
+    Hedge,
+    ShareRule,
+    Shares,
+    mix_rows,
+    mixability_gap,
+    new_memo,
+    share_rows,
+    weigh,
+)
+from okl.compiled.sgd import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, SURROGATE, UPDATES
+from okl.foundation.types import FloatArray, Task
+from tests.naive import mixing as naive_mixing
+
+# tests.compiled.test_hedge
+
+Doubles = NDArray[np.float64]
+CODES: dict[Task, int] = {"binary": 0, "multiclass": 2, "regression": 3}
+N_ROWS, N_EXPERTS, N_CLASSES = 400, 5, 4
+
+
+def make_words(task: Task) -> tuple[Doubles, Doubles]:
+    """Experts of different skill, the third one best; and the targets."""
+    rng = np.random.default_rng(4)
+    noise = rng.standard_normal((N_ROWS, N_EXPERTS)) * np.array([2.0, 1.0, 0.5, 3.0, 1.5])
+    if task == "regression":
+        targets = rng.random(N_ROWS) * 3 - 1
+        return targets[:, None] + noise, targets
+    if task == "binary":
+        targets = np.where(rng.random(N_ROWS) < 0.6, 1.0, -1.0)
+        return targets[:, None] + noise, targets
+    targets = rng.integers(0, N_CLASSES, N_ROWS).astype(np.float64)
+    return np.clip(np.rint(targets[:, None] + noise), 0, N_CLASSES - 1), targets
+
+
+def n_labels(task: Task) -> int:
+    return {"binary": 2, "multiclass": N_CLASSES, "regression": 1}[task]
+
+
+def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) -> tuple[Counted, Hedge]:
+    n_experts = words.shape[1]
+    counted = Counted(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
+    hedge = Hedge(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
+    stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
+    memo = new_memo(n_experts, n_labels(task))
+    for part in (slice(0, 64), slice(64, 72), slice(72, None)):
+        mix_rows(
+            counted,
+            hedge,
+            memo,
+            np.ascontiguousarray(words[part]),
+            stepped[part],
+            targets[part],
+            class_weights,
+            CODES[task],
+        )
+    return counted, hedge
+
+
+def class_weights_of(task: Task) -> Doubles:
+    return np.ones(1) if task == "regression" else np.linspace(0.5, 1.5, n_labels(task))
+
+
+@pytest.mark.parametrize("task", CODES)
+def test_mixture_matches_naive(task: Task) -> None:
+    words, targets = make_words(task)
+    weights = class_weights_of(task)
+    counted, hedge = mix(words, targets, task, weights)
+    predictions, expected = naive_mixing.mixed(words, targets, task, weights)
+    np.testing.assert_allclose(hedge.losses, expected.losses, atol=1e-9)
+    np.testing.assert_array_equal(hedge.recent, hedge.losses)
+    assert hedge.numbers[GAP] == pytest.approx(expected.gap)
+    assert expected.gap > 1
+    assert (counted.counts[ROWS], counted.counts[UPDATES]) == (N_ROWS, N_ROWS // 2)
+    if task == "regression":
+        assert counted.sums[SQUARED_ERROR] == pytest.approx(np.sum((predictions - targets) ** 2))
+        assert (hedge.numbers[LOWEST], hedge.numbers[HIGHEST]) == (targets.min(), targets.max())
+    else:
+        assert counted.counts[MISTAKES] == np.sum(predictions != targets)
+        assert 0 < counted.counts[MISTAKES] < counted.counts[BASELINE_MISTAKES]
+    p = np.empty(N_EXPERTS)
+    weigh(p, hedge.losses, np.log(N_EXPERTS) / hedge.numbers[GAP])
+    np.testing.assert_allclose(p, expected.weights, atol=1e-9)
+    assert np.argmax(p) == 2
+    assert p[2] > 0.9
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_regret_is_within_the_bound_of_adahedge(task: Task) -> None:
+    words, targets = make_words(task)
+    counted, hedge = mix(words, targets, task, np.ones(n_labels(task)))
+    if task == "regression":
+        lost, span = counted.sums[SQUARED_ERROR], float(np.ptp(targets)) ** 2
+    else:
+        # a vote errs at most twice as often as the mean of the experts
+        lost, span = 0.5 * counted.counts[MISTAKES], 1.0
+    best = hedge.losses.min()
+    # theorem 8 of the paper: L* of losses in [0, span], T rows, K experts
+    root = np.sqrt(best * (span * N_ROWS - best) / N_ROWS * np.log(N_EXPERTS))
+    assert lost - best <= 2 * root + span * (16 / 3 * np.log(N_EXPERTS) + 2)
+    assert lost < hedge.losses.mean()
+
+
+@pytest.mark.parametrize("task", CODES)
+def test_an_expert_without_a_word_ends_and_spoils_nothing(task: Task) -> None:
+    words, targets = make_words(task)
+    weights = np.ones(n_labels(task))
+    silent = words.copy()
+    silent[100:, 3] = np.nan
+    counted, hedge = mix(silent, targets, task, weights)
+    assert np.isinf(hedge.losses[3])
+    assert np.isfinite(np.delete(hedge.losses, 3)).all()
+    assert np.isfinite(hedge.numbers).all()
+    assert np.isfinite(counted.sums).all()
+    p = np.empty(N_EXPERTS)
+    weigh(p, hedge.losses, 1.0)
+    assert p[3] == 0
+    assert p.sum() == pytest.approx(1)
+    usual, _ = mix(words, targets, task, weights)
+    index: Any = SQUARED_ERROR if task == "regression" else MISTAKES
+    figures = [(run.sums if task == "regression" else run.counts)[index] for run in (counted, usual)]
+    assert figures[0] < 1.2 * figures[1]
+
+
+def test_huge_words_are_clipped_to_the_targets_seen() -> None:
+    words, targets = make_words("regression")
+    words[:, 0] = 1e300
+    counted, hedge = mix(words, targets, "regression", np.ones(1))
+    assert hedge.losses[0] <= N_ROWS * np.ptp(targets) ** 2
+    assert counted.sums[SQUARED_ERROR] < np.sum((targets - targets.mean()) ** 2)
+
+
+def test_gap_is_zero_where_all_lose_the_same() -> None:
+    p = np.array([0.2, 0.8])
+    assert mixability_gap(p, np.array([0.7, 0.7]), 2.0) == 0
+    assert mixability_gap(p, np.array([0.0, 1.0]), np.inf) == pytest.approx(0.8)
+    assert 0 < mixability_gap(p, np.array([0.0, 1.0]), 2.0) < 0.8
+
+
+# tests.compiled.test_fixedshare
+
+ETA, ALPHA = 0.5, 0.01
+
+
+def share(words: Doubles, targets: Doubles, task: Task) -> tuple[Counted, Shares]:
+    n_experts, n_classes = words.shape[1], n_labels(task)
+    counted = Counted(np.zeros(5, np.int64), np.zeros(6), np.zeros(n_classes, np.int64))
+    p: FloatArray = np.full(n_experts, 1.0 / n_experts)
+    shares = Shares(p, np.zeros(n_experts), np.zeros(2), np.zeros(n_experts), np.zeros(n_classes))
+    stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
+    rule = ShareRule(ETA, ALPHA, CODES[task], 0.0, class_weights_of(task))
+    for part in (slice(0, 64), slice(64, 73), slice(73, None)):
+        share_rows(counted, shares, np.ascontiguousarray(words[part]), stepped[part], targets[part], rule)
+    return counted, shares
+
+
+@pytest.mark.parametrize("task", CODES)
+def test_fixed_share_matches_naive(task: Task) -> None:
+    words, targets = make_words(task)
+    counted, shares = share(words, targets, task)
+    predictions, weights, total = naive_mixing.shared(words, targets, task, class_weights_of(task), ETA, ALPHA)
+    np.testing.assert_allclose(shares.p, weights[-1], rtol=1e-9)
+    np.testing.assert_allclose(shares.mistakes, total, rtol=1e-12)
+    assert shares.p.sum() == pytest.approx(1.0)
+    assert counted.counts[[ROWS, UPDATES]].tolist() == [len(targets), len(targets) // 2]
+    said = np.array(predictions)
+    if task == "regression":
+        assert counted.sums[SQUARED_ERROR] == pytest.approx(np.square(said - targets).sum())
+        return
+    wrong = (np.where(said >= 0, 1.0, -1.0) if task == "binary" else said) != targets
+    assert counted.counts[MISTAKES] == wrong.sum()
+    assert 0 < wrong.sum() < len(targets) / 2
+    if task == "binary":
+        hinge = class_weights_of(task)[(targets > 0).astype(int)] * np.maximum(0.0, 1.0 - targets * said)
+        assert counted.sums[SURROGATE] == pytest.approx(hinge.sum())
+
+
+def test_no_weight_falls_below_what_is_shared_and_a_change_of_the_best_expert_is_followed() -> None:
+    rng = np.random.default_rng(0)
+    targets = np.where(rng.random(2000) < 0.5, 1.0, -1.0)
+    right = rng.random((2000, 2)) < np.where(np.arange(2000) < 1000, [[0.9], [0.3]], [[0.3], [0.9]]).T
+    words = np.where(right, targets[:, None], -targets[:, None])
+    _, weights, _ = naive_mixing.shared(words, targets, "binary", np.ones(2), ETA, ALPHA)
+    assert weights.min() >= ALPHA * (1 - weights.max())
+    assert weights[990, 0] > 0.9
+    assert weights[1050:, 1].mean() > 0.9
+    _, shares = share(words, targets, "binary")
+    assert shares.p[1] == pytest.approx(weights[-1, 1] if ETA else 0.0, abs=0.1)
+
+
+def test_an_expert_whose_word_is_not_a_number_is_heard_no_more() -> None:
+    words, targets = make_words("binary")
+    words[100, 2] = np.nan
+    counted, shares = share(words, targets, "binary")
+    assert shares.p[2] == 0.0
+    assert shares.mistakes[2] == np.inf
+    alone, others = share(np.delete(words, 2, axis=1), targets, "binary")
+    np.testing.assert_allclose(np.delete(shares.p, 2), others.p, rtol=1e-3)
+    assert counted.counts[MISTAKES] <= alone.counts[MISTAKES]
+    assert len(shares.p) == N_EXPERTS

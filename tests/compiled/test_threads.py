@@ -1,0 +1,134 @@
+"""Threads of a crew work at once, stay for the next piece of work, and are gone afterwards, whatever happened."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from okl.compiled import threads
+from okl.compiled.threads import Crew, give_up_turns, new_turns, pass_turn, settle_apart, this_core, wait_turn
+
+# tests.compiled.test_cores
+
+
+def settled(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
+    """In a thread of its own: what is taken afterwards, and where it may run before and afterwards."""
+    taken = set(taken_at_first)
+    before = os.sched_getaffinity(0)
+    settle_apart(taken)
+    return taken, before, os.sched_getaffinity(0)
+
+
+def in_thread(taken: set[int]) -> tuple[set[int], set[int], set[int]]:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(settled, taken).result()
+
+
+@pytest.mark.parametrize("core", sorted(os.sched_getaffinity(0))[:2])
+def test_a_thread_begins_apart_from_others_and_may_go_anywhere_after(core: int) -> None:
+    for _ in range(20):  # where it begins is the system's choice
+        taken, before, after = in_thread({core})
+        assert core in taken
+        assert len(taken) == min(2, len(before))
+        assert after == before
+
+
+def test_a_thread_stays_where_it_is_if_every_core_is_taken() -> None:
+    cores = os.sched_getaffinity(0)
+    taken, before, after = in_thread(cores)
+    assert taken == cores
+    assert after == before
+
+
+def test_this_core_is_one_of_those_allowed() -> None:
+    assert this_core() in os.sched_getaffinity(0)
+
+
+# Threads of a crew work at once, stay for the next piece of work, and are gone afterwards, whatever happened.
+
+
+def crew_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("okl-crew")]
+
+
+def met(crew: Crew, n_threads: int) -> set[tuple[int, int | None]]:
+    """Who met at a barrier, which lets nobody pass alone: number in the crew, and thread."""
+    barrier = threading.Barrier(n_threads)
+    here: set[tuple[int, int | None]] = set()
+
+    def work(thread: int) -> None:
+        barrier.wait(10)
+        here.add((thread, threading.current_thread().ident))
+
+    crew.run(n_threads, work)
+    return here
+
+
+def test_threads_work_at_once_and_stay_for_the_next_work() -> None:
+    with Crew() as crew:
+        seen = [met(crew, n_threads) for n_threads in (3, 1, 3)]
+        assert len(crew_threads()) == 2
+    assert [len(here) for here in seen] == [3, 1, 3]
+    assert seen[0] == seen[2]
+    assert not crew_threads()
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_in_one_thread_releases_the_others_and_is_raised(failing: int) -> None:
+    released = threading.Event()
+
+    def work(thread: int) -> None:
+        if thread == failing:
+            raise KeyboardInterrupt if thread == 0 else ValueError
+        assert released.wait(10)
+
+    def fine(thread: int) -> None:
+        done.add(thread)
+
+    done: set[int] = set()
+    with Crew() as crew:
+        with pytest.raises(KeyboardInterrupt if failing == 0 else ValueError):
+            crew.run(2, work, released.set)
+        crew.run(2, fine)
+    assert done == {0, 1}
+    assert not crew_threads()
+
+
+# Nobody waits for a turn that will not come, wherever the thread that should pass it was stopped.
+
+
+def test_a_turn_that_is_passed_on_does_not_undo_giving_up() -> None:
+    turns = new_turns()
+    assert wait_turn(turns, 0)
+    give_up_turns(turns)
+    pass_turn(turns, 1)
+    assert not wait_turn(turns, 2)
+
+
+@pytest.mark.parametrize("stopped", ["before it begins", "in its work"])
+def test_ctrl_c_in_one_thread_ends_all_of_them(stopped: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thread 0, which Python interrupts, holds the first turn; thread 1 waits for it."""
+    turns, waited = new_turns(), threading.Event()
+
+    class Interrupting(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            if stopped == "before it begins":
+                assert waited.wait(10)
+                raise KeyboardInterrupt
+
+    def work(thread: int) -> None:
+        if thread == 0:
+            assert waited.wait(10)
+            raise KeyboardInterrupt
+        waited.set()
+        assert not wait_turn(turns, 1)
+
+    monkeypatch.setattr(threads, "Thread", Interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run_threads(2, work, partial(give_up_turns, turns))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("okl-block")]

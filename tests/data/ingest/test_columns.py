@@ -1,0 +1,65 @@
+"""Whole numbers that name rows are told of; what measures something is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.ingest.columns import FIRST_ROWS
+from okl.data.ingest.run import ingest
+from okl.foundation.settings import IngestSettings
+
+
+def table(rows: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(5)
+    columns = {"id": random.permutation(rows) * 7 + 10**6, "age": random.integers(18, 90, rows)}
+    return columns | {"a": random.normal(size=rows), "y": random.integers(0, 2, rows)}
+
+
+def warnings(source: Path, keys: tuple[str, ...] = ()) -> list[str]:
+    made = ingest(source, source.with_name(f"made-{len(keys)}"), IngestSettings(keys=keys))
+    assert made.dataset.schema.features == tuple(name for name in ("id", "age", "a") if name not in keys)
+    return list(made.dataset.warnings)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_an_id_is_told_of_and_learnt_all_the_same(kind: str, tmp_path: Path) -> None:
+    source = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        names, columns = zip(*table(150).items(), strict=True)
+        lines = [",".join(map(str, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
+        source.write_text("\n".join([",".join(names), *lines]) + "\n")
+    else:
+        pq.write_table(pa.table(table(150)), source, row_group_size=40)
+    (told,) = warnings(source)
+    assert told.startswith("Column 'id' holds whole numbers that all differ in its 150 rows")
+    assert "--key id" in told
+    assert "--drop id" in told
+    assert warnings(source, keys=("id",)) == []
+
+
+def test_few_rows_and_a_value_that_comes_twice_say_nothing(tmp_path: Path) -> None:
+    for rows, twice in ((100, False), (150, True)):
+        columns = table(rows)
+        columns["id"][-1] = columns["id"][0 if twice else -1]
+        source = tmp_path / f"{rows}" / "rows.parquet"
+        source.parent.mkdir()
+        pq.write_table(pa.table(columns), source)
+        assert warnings(source) == []
+
+
+def test_only_the_first_rows_are_looked_at_however_they_are_grouped(tmp_path: Path) -> None:
+    columns = table(FIRST_ROWS + 10)
+    columns["id"][-5:] = columns["id"][:5]
+    told = set()
+    for rows in (5000, FIRST_ROWS + 10):
+        source = tmp_path / f"{rows}" / "rows.parquet"
+        source.parent.mkdir()
+        pq.write_table(pa.table(columns), source, row_group_size=rows)
+        told.add(tuple(warnings(source)))
+    ((sentence,),) = told
+    assert f"the first {FIRST_ROWS:,} rows" in sentence

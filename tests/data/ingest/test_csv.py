@@ -1,0 +1,174 @@
+"""CSV as spreadsheets and exports write it: other separators, decimal commas, compressed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+from okl.data.ingest import csv
+from okl.data.ingest.csv import separator_of
+from okl.data.ingest.files import packing_of
+from okl.data.ingest.run import check_source, ingest
+from okl.data.ingest.sources import open_source
+from okl.foundation.errors import DataError
+from okl.lifecycle.inbox import arrivals
+from tests.data.mixed import mixed
+from tests.data.sources import settings, table
+
+ROWS = mixed(600)
+ASKED = settings(target="label", missing="mean", dates="parts")
+
+
+def written(path: Path, separator: str = ",", decimal: str = ".") -> Path:
+    """The rows as a file, compressed as its ending says."""
+    with pa.output_stream(str(path), compression=packing_of(path.name)) as stream:
+        stream.write(ROWS.to_csv(sep=separator, decimal=decimal, index=False).encode())
+    return path
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The shards of the rows."""
+    folder = tmp_path_factory.mktemp("plain")
+    return shards(written(folder / "s.csv"), folder / "data")
+
+
+def shards(source: Path, folder: Path) -> dict[str, bytes]:
+    ingest(source, folder, ASKED)
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+@pytest.mark.parametrize("blocks", ["one block", "many"])
+@pytest.mark.parametrize(
+    ("name", "separator", "decimal"),
+    [
+        ("s.csv", ";", ","),
+        ("s.csv", ";", "."),
+        ("s.tsv", "\t", "."),
+        ("s.csv", "|", "."),
+        ("S.CSV.GZ", ",", "."),
+        ("s.csv.bz2", ";", ","),
+        ("s.tsv.zst", "\t", "."),
+    ],
+)
+def test_shards_do_not_depend_on_how_the_rows_are_written(
+    name: str, separator: str, decimal: str, blocks: str, plain: dict[str, bytes], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    source = written(tmp_path / name, separator, decimal)
+    if blocks == "many":
+        monkeypatch.setattr(csv, "BLOCK_BYTES", 4000)
+        monkeypatch.setattr(csv, "STRETCH_BYTES", 8000)
+        monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
+    assert shards(source, tmp_path / "data") == plain
+
+
+@pytest.mark.parametrize(
+    ("header", "separator"),
+    [
+        ('id;"Price, EUR"', ";"),
+        ('"Price, EUR"\t"a;b;c"\ty', "\t"),
+        ('id|"a ""b"", c"|y', "|"),
+        ('id;"Price,', ";"),  # a name that goes on in the next line
+        ('id,";;;"', ","),
+        ('"a;b"', ","),  # one column
+        ('5" pipe, 3" pipe;y', ","),  # no quotes but inches
+        ('a;"b"c,d', ","),
+    ],
+)
+def test_marks_between_quotes_separate_nothing(header: str, separator: str) -> None:
+    assert separator_of(f"{header}\n1,5;2\n".encode()) == separator
+
+
+def test_a_quoted_name_with_a_comma_is_a_column_between_semicolons(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text('id;"Price, EUR"\n1;2,5\n2;3,5\n')
+    (part,) = open_source(tmp_path / "s.csv").batches()
+    assert part.batch.to_pydict() == {"id": [1, 2], "Price, EUR": [2.5, 3.5]}
+
+
+def test_files_of_one_source_may_be_written_differently(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    written(tmp_path / "in" / "1.csv.gz")
+    written(tmp_path / "in" / "2.csv", ";", ",")
+    written(tmp_path / "in" / "3.tsv", "\t")
+    ages = [part.batch.column("age").to_numpy(zero_copy_only=False) for part in open_source(tmp_path / "in").batches()]
+    assert len(ages) == 3
+    np.testing.assert_array_equal(ages[0], ROWS["age"])
+    np.testing.assert_array_equal(ages[1], ages[0])
+    np.testing.assert_array_equal(ages[2], ages[0])
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "value"),
+    [
+        ("a\tb\ty", "1,5\t2\t0", "1,5"),
+        ("a,b,y", '"1,234.5",2,0', "1,234.5"),
+        ("a;b;y", "1.234,5;2;0", "1.234,5"),
+        ("a;b;y", "1,5;2.5;0", "1,5"),
+        ("a,b,y", "$12.5,2,0", "$12.5"),
+        ("a,b,y", "7%,2,0", "7%"),
+    ],
+)
+def test_numbers_that_are_read_as_text_are_an_error_unless_they_were_asked_for(
+    header: str, line: str, value: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("\n".join([header, *[line] * 50, line[:-1] + "1"]))
+    told = rf"column 'a', row 0 .* holds '{re.escape(value)}', .* Write numbers plainly, .* use --category a\."
+    with pytest.raises(DataError, match=told):
+        check_source(tmp_path / "s.csv", settings())
+    data = ingest(tmp_path / "s.csv", tmp_path / "data", settings(categories=("a",))).dataset
+    assert data.schema.features == (f"a={value}", "b")
+
+
+@pytest.mark.parametrize("value", ["12/31/2026", "31.12.2026", "31-12-2026 08:15", "1/31/26", "2026.12.31"])
+def test_text_that_reads_like_dates_is_an_error_unless_it_was_asked_for(value: str, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("\n".join(["on day,b,y", *[f"{value},2,0", f"{value},3,1"] * 50, "'later',1,0"]))
+    told = rf"column 'on day' is text that reads like dates, such as '{value}'\. .* or use --category 'on day'"
+    with pytest.raises(DataError, match=told):
+        check_source(tmp_path / "s.csv", settings(dates="parts"))
+    asked = settings(categories=("on day",))
+    assert f"on day={value}" in ingest(tmp_path / "s.csv", tmp_path / "data", asked).dataset.schema.features
+
+
+def test_compressed_svmlight_text_is_read(tmp_path: Path) -> None:
+    with pa.output_stream(str(tmp_path / "s.svm.bz2")) as stream:
+        stream.write(b"1 1:0.5 3:2\n-1 2:1\n")
+    source = open_source(tmp_path / "s.svm.bz2")
+    assert source.kind == "svmlight"
+    assert [part.batch.column("f2").to_pylist() for part in source.batches()] == [[2.0, 0.0]]
+
+
+@pytest.mark.parametrize("name", ["s.csv.gz", "s.csv.bz2", "s.csv.zst", "s.svm.gz"])
+def test_a_compressed_file_that_is_not_whole_is_an_error(name: str, tmp_path: Path) -> None:
+    path, text = tmp_path / name, table(3000).to_pandas().to_csv(index=False).encode()
+    with pa.output_stream(str(path)) as stream:
+        stream.write(b"".join(b"%d 1:%d\n" % (i % 2, i) for i in range(3000)) if ".svm" in name else text)
+    whole = path.read_bytes()
+    for content in (whole[: len(whole) // 2], b"a,y\n1,0\n" * 40, b"\x1f\x8b" + whole[2:400][::-1]):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=rf"{name} cannot be unpacked as \w+: .* Is it whole\?"):
+            ingest(path, tmp_path / "data", settings())
+        assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_files_that_are_data_are_told_by_both_their_endings(tmp_path: Path) -> None:
+    for name in ("a.csv.gz", "b.parquet.gz", "c.gz", "d.svm.zst", "e.zip", "f.tsv"):
+        (tmp_path / name).write_bytes(b"")
+    assert [one.name for one in arrivals(str(tmp_path))[0]] == ["a.csv.gz", "d.svm.zst", "f.tsv"]
+    for name, ending in (("b.parquet.gz", r"\.parquet\.gz"), ("c.gz", r"\.gz"), ("e.zip", r"\.zip")):
+        with pytest.raises(DataError, match=rf"the ending '{ending}' is unknown; .* compressed as \.gz, \.bz2, \.zst"):
+            open_source(tmp_path / name)
+
+
+def test_dates_that_a_model_cannot_read_are_told_as_they_should_be(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("on,y\n2026-12-31,0\n31.12.2026,1\n")
+    source = open_source(tmp_path / "s.csv", types={"on": pa.timestamp("us")})
+    with pytest.raises(
+        DataError, match=r"column 'on', row 1 .* holds '31\.12\.2026', .* Write dates as 2026-12-31, or"
+    ):
+        list(source.batches())

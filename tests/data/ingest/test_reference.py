@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.data.reading import sample_rows
+from okl.foundation.errors import DataError
+from tests.data.sources import inputs_of, parquet, replaced, settings, table
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Dataset:
+    """Of 2000 rows, scaled."""
+    source = parquet(tmp_path, table(2000), "first.parquet")
+    return ingest(source, tmp_path / "first", settings(scale="standard")).dataset
+
+
+def held(folder: Path, content: pa.Table, first: Dataset, **values: Any) -> Dataset:
+    source = parquet(folder, content, "later.parquet")
+    return ingest(source, folder / "later", settings(**values), reference=first.schema).dataset
+
+
+def test_rows_held_to_a_reference_are_scaled_as_it_says(tmp_path: Path, first: Dataset) -> None:
+    content = table(300, seed=1)
+    moved = replaced(content, "a", content["a"].to_numpy() + 100)
+    later = held(tmp_path, moved, first)
+    rows = sample_rows(later, "train", 300, 0, "float64")
+    shift, factor = first.schema.shift_and_factor
+    np.testing.assert_allclose(rows.inputs, (inputs_of(moved) - shift) * factor, rtol=1e-6)
+    assert rows.inputs[:, 0].mean() > 50
+    assert later.schema.feature_statistics == first.schema.feature_statistics
+    assert replace(later.schema, class_counts=()) == replace(first.schema, class_counts=())
+    assert sum(later.schema.class_counts) == 300
+
+
+def test_columns_in_another_order_and_further_ones_do_not_matter(tmp_path: Path, first: Dataset) -> None:
+    content = table(300, seed=1)
+    other = content.select(["y", "c", "b", "e", "d", "a"]).append_column("more", pa.array(["word"] * 300))
+    later = held(tmp_path, other, first)
+    np.testing.assert_array_equal(inputs_of(pq.read_table(later.path(later.shards[0]))), inputs_of(content))
+
+
+def test_a_share_as_text_holds_out_the_rows_that_the_number_does(tmp_path: Path, first: Dataset) -> None:
+    counts = []
+    for name, share in (("number", 0.3), ("text", "0.3")):
+        (tmp_path / name).mkdir()
+        counts.append(held(tmp_path / name, table(200, seed=1), first, holdout=share).rows("test"))
+    assert counts[0] == counts[1] > 0
+
+
+def test_one_class_alone_keeps_its_place_among_the_labels(tmp_path: Path, first: Dataset) -> None:
+    later = held(tmp_path, replaced(table(40), "y", np.ones(40, dtype=np.int64)), first)
+    assert (later.schema.labels, later.schema.class_counts) == ((-1, 1), (0, 40))
+    assert (sample_rows(later, "train", 40, 0, "float32").targets == 1).all()
+
+
+def test_text_labels_keep_the_codes_of_the_reference(tmp_path: Path) -> None:
+    words = np.array(["red", "green", "blue"])
+    source = parquet(tmp_path, replaced(table(60), "y", words[np.arange(60) % 3]), "first.parquet")
+    first = ingest(source, tmp_path / "first", settings()).dataset
+    later = held(tmp_path, replaced(table(60), "y", words[2 - np.arange(60) % 3][:60]), first)
+    assert later.schema.stored_labels == first.schema.stored_labels
+    names = [first.schema.labels[int(index)] for index in sample_rows(later, "train", 60, 0, "float32").targets]
+    assert names[:3] == ["blue", "green", "red"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda content: replaced(content, "y", np.full(40, 7)), "holds 7, a label that the reference does not have"),
+        (lambda content: content.drop_columns(["b"]), "no input column 'b'"),
+        (lambda content: replaced(content, "b", ["word"] * 40), "column 'b' is of type string"),
+        (lambda content: replaced(content, "y", ["word"] * 40), "target 'y' is of type string"),
+    ],
+)
+def test_rows_that_do_not_fit_the_reference_are_refused(tmp_path: Path, first: Dataset, change: Any, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        held(tmp_path, change(table(40)), first)
+    assert not (tmp_path / "later").exists()
+
+
+def test_what_was_held_to_a_reference_is_made_once_and_never_by_another(tmp_path: Path, first: Dataset) -> None:
+    held(tmp_path, table(300, seed=1), first)
+    source = tmp_path / "later.parquet"
+    assert not ingest(source, tmp_path / "later", settings(), reference=first.schema).changed
+    other = replace(first.schema, scale="none")
+    with pytest.raises(DataError, match=r"other settings|another reference"):
+        ingest(source, tmp_path / "later", settings(), reference=other)
+
+
+def test_zeros_that_svmlight_leaves_out_are_columns_of_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "first.svm").write_text("1 1:0.5 2:1 3:2\n-1 1:1 2:3 3:1\n" * 20)
+    (tmp_path / "later.svm").write_text("1 1:0.25\n-1 1:2\n" * 20)
+    first = ingest(tmp_path / "first.svm", tmp_path / "first", settings()).dataset
+    later = ingest(tmp_path / "later.svm", tmp_path / "later", settings(), reference=first.schema).dataset
+    assert later.schema.features == first.schema.features == ("f0", "f1", "f2")
+    assert (sample_rows(later, "train", 40, 0, "float32").inputs[:, 1:] == 0).all()

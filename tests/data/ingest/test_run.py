@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.data.ingest.targets import hash_share
+from okl.data.manifest import open_dataset, verify
+from okl.foundation.errors import ConfigError, DataError
+from tests.data.sources import inputs_of, parquet, replaced, settings, table
+
+
+def made(folder: Path, content: pa.Table, **values: Any) -> Dataset:
+    return ingest(parquet(folder, content), folder / "data", settings(**values)).dataset
+
+
+def stored(data: Dataset, split: str = "train") -> pa.Table:
+    return pa.concat_tables([pq.read_table(data.path(shard)) for shard in data.shards if shard.split == split])
+
+
+def test_stored_rows_are_the_rows_of_the_source_in_order(tmp_path: Path) -> None:
+    content = table(1000)
+    data = made(tmp_path, content, rows_per_shard=300, rows_per_group=128)
+    assert [shard.row_groups for shard in data.shards] == [(128, 128, 44)] * 3 + [(100,)]
+    np.testing.assert_array_equal(inputs_of(stored(data)), inputs_of(content))
+    np.testing.assert_array_equal(stored(data).column("y").to_numpy(), content.column("y").to_numpy())
+    verify(data)
+
+
+def test_part_files_are_plain_float32_that_cannot_be_null(tmp_path: Path) -> None:
+    data = made(tmp_path, table(200, id=np.arange(200)), compression="none", keys=("id",))
+    schema = pq.read_schema(data.path(data.shards[0]))
+    assert [str(kind) for kind in schema.types] == ["float"] * 5 + ["double", "int64"]
+    assert [schema.field(name).nullable for name in ("a", "y", "id")] == [False, False, True]
+    column = pq.ParquetFile(data.path(data.shards[0])).metadata.row_group(0).column(0)
+    assert (set(column.encodings), column.compression) == (
+        {"PLAIN", "RLE"},
+        "UNCOMPRESSED",
+    )  # RLE: of levels, had it any
+
+
+def test_statistics_are_those_of_the_training_rows_alone(tmp_path: Path) -> None:
+    content = table(3000)
+    data = made(tmp_path, content, holdout=0.3, rows_per_shard=500, rows_per_group=100)
+    train = inputs_of(stored(data)).astype(np.float64)
+    assert 0.25 < data.rows("test") / 3000 < 0.35
+    assert data.rows("train") + data.rows("test") == 3000
+    for column, statistics in zip(train.T, data.schema.feature_statistics, strict=True):
+        assert statistics.count == len(train)
+        assert statistics.mean == pytest.approx(column.mean(), rel=1e-12)
+        assert statistics.standard_deviation == pytest.approx(column.std(), rel=1e-12)
+        assert (statistics.minimum, statistics.maximum) == (column.min(), column.max())
+    assert sum(data.schema.class_counts) == len(train)
+
+
+def test_shards_are_pure_in_split_and_train_comes_first(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    word = np.where(random.random(1000) < 0.4, "test", "train")
+    content = table(1000, split=pa.array(word).dictionary_encode(), id=np.arange(1000))
+    data = made(tmp_path, content, rows_per_shard=200, keys=("id",))
+    assert [shard.split for shard in data.shards] == ["train"] * 4 + ["test"] * 2
+    assert [shard.path for shard in data.shards] == [f"part-{i:05d}.parquet" for i in range(len(data.shards))]
+    assert "split" not in data.schema.features
+    for name in ("train", "test"):
+        np.testing.assert_array_equal(stored(data, name).column("id").to_numpy(), np.flatnonzero(word == name))
+
+
+@pytest.mark.parametrize("flag", [np.array([0, 1], np.int8), np.array([False, True]), np.array([0.0, 1.0])])
+def test_a_holdout_column_picks_the_test_rows(tmp_path: Path, flag: np.ndarray) -> None:
+    picked = np.random.default_rng(1).integers(0, 2, 100)
+    data = made(tmp_path, table(100, held=flag[picked]), holdout="held")
+    assert data.rows("test") == picked.sum()
+    assert "held" not in data.schema.features
+
+
+def test_a_holdout_share_does_not_depend_on_files_or_batches(tmp_path: Path) -> None:
+    content = table(1000, id=np.arange(1000))
+    whole = made(tmp_path, content, holdout=0.2, keys=("id",))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    parquet(parts, content.slice(0, 333), "1.parquet", row_group_size=50)
+    parquet(parts, content.slice(333), "2.parquet")
+    split = ingest(parts, tmp_path / "other", settings(holdout="0.2", keys=("id",))).dataset
+    assert stored(split, "test").equals(stored(whole, "test"))
+    other_seed = ingest(parts, tmp_path / "third", settings(holdout=0.2, seed=1, keys=("id",))).dataset
+    assert not stored(other_seed, "test").equals(stored(whole, "test"))
+
+
+def test_hashed_shares_are_uniform() -> None:
+    shares = hash_share(10**9, 100_000, 5)
+    counts, _ = np.histogram(shares, 20, (0.0, 1.0))
+    assert abs(counts - 5000).max() < 5 * np.sqrt(5000)
+    np.testing.assert_array_equal(hash_share(10**9 + 70, 10, 5), shares[70:80])
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "labels"),
+    [
+        (["no", "yes"], "binary", ("no", "yes")),
+        (["10", "9", "a"], "multiclass", ("10", "9", "a")),
+        ([True, False], "binary", (False, True)),
+        ([2.0, 1.0], "binary", (1, 2)),
+        ([7, 3, 10], "multiclass", (3, 7, 10)),
+        (list(range(60)), "regression", ()),
+        ([0.5, 1.5], "regression", ()),
+    ],
+)
+def test_task_and_labels_follow_from_the_target(
+    tmp_path: Path, values: list[Any], task: str, labels: tuple[Any, ...]
+) -> None:
+    index = np.random.default_rng(0).integers(0, len(values), 500)
+    index[: len(values)] = np.arange(len(values))
+    schema = made(tmp_path, replaced(table(500), "y", [values[i] for i in index])).schema
+    assert (schema.task, schema.labels) == (task, labels)
+    assert [type(label) for label in schema.labels] == [type(label) for label in labels]
+    expected = [sum(values[i] == label for i in index) for label in labels]
+    assert list(schema.class_counts) == expected
+    assert (schema.target_statistics is not None) == (task == "regression")
+
+
+def test_text_labels_come_back_from_their_codes(tmp_path: Path) -> None:
+    words = np.array(["pine", "ash", "oak"])[np.random.default_rng(0).integers(0, 3, 200)]
+    data = made(tmp_path, replaced(table(200), "y", words))
+    names = dict(zip(data.schema.stored_labels, data.schema.labels, strict=True))
+    assert [names[code] for code in stored(data).column("y").to_pylist()] == words.tolist()
+
+
+def test_same_source_again_changes_nothing(tmp_path: Path) -> None:
+    source = parquet(tmp_path, table(300))
+    first = ingest(source, tmp_path / "data", settings())
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()}
+    again = ingest(source, tmp_path / "data", settings())
+    assert (first.changed, again.changed) == (True, False)
+    assert again.dataset == first.dataset
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()} == times
+
+
+def test_same_source_gives_the_same_manifest_anywhere(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    values = {"holdout": 0.2, "rows_per_shard": 100, "scale": "standard"}
+    assert made(tmp_path / "one", table(300), **values).sha256 == made(tmp_path / "two", table(300), **values).sha256
+
+
+def test_changed_source_or_settings_need_overwrite(tmp_path: Path) -> None:
+    made(tmp_path, table(300))
+    with pytest.raises(DataError, match=r"other settings \(scale\).*--overwrite"):
+        made(tmp_path, table(300), scale="minmax")
+    source = parquet(tmp_path, table(301))
+    with pytest.raises(DataError, match=r"was made from other data .*--overwrite"):
+        ingest(source, tmp_path / "data", settings())
+    assert open_dataset(tmp_path / "data").rows("train") == 300
+    assert ingest(source, tmp_path / "data", settings(), overwrite=True).dataset.rows("train") == 301
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "source.parquet"]
+
+
+def test_missing_values_are_dropped_or_zero_as_asked(tmp_path: Path) -> None:
+    content = table(100)
+    values = content.column("b").to_pylist()
+    values[7], values[30] = None, float("nan")
+    content = replaced(content, "b", values)
+    dropped = made(tmp_path, content, missing="drop")
+    assert dropped.rows("train") == 98
+    assert "2 of 100 rows were dropped" in " ".join(dropped.warnings)
+    zero = ingest(tmp_path / "source.parquet", tmp_path / "zero", settings(missing="zero")).dataset
+    assert stored(zero).column("b").to_numpy()[[7, 30]].tolist() == [0, 0]
+    np.testing.assert_array_equal(inputs_of(stored(dropped)), np.delete(inputs_of(stored(zero)), [7, 30], axis=0))
+
+
+def test_constant_columns_are_one_warning_and_scale_to_zero(tmp_path: Path) -> None:
+    constant: dict[str, Any] = {f"k{i}": np.full(100, i, np.float32) for i in range(7)}
+    data = made(tmp_path, table(100, **constant), scale="standard")
+    (warning,) = data.warnings
+    assert "7 of 12 input columns never change" in warning
+    assert "k0, k1, k2, k3, k4, ..." in warning
+    _, factor = data.schema.shift_and_factor
+    assert (factor == 0).sum() == 7
+    assert open_dataset(data.folder).warnings == data.warnings
+
+
+def test_bool_whole_and_decimal_columns_are_inputs(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    flags, whole = random.random(80) < 0.5, random.integers(0, 9, 80)
+    content = table(80, flag=flags, whole=whole, money=pa.array(whole).cast(pa.decimal128(24, 2)))
+    read = stored(made(tmp_path, content))
+    np.testing.assert_array_equal(read.column("flag").to_numpy(), flags)
+    np.testing.assert_array_equal(read.column("whole").to_numpy(), whole)
+    np.testing.assert_array_equal(read.column("money").to_numpy(), whole)
+
+
+def test_keys_keep_their_types_and_stay_with_their_rows(tmp_path: Path) -> None:
+    name = [f"row {i}" for i in range(90)]
+    content = table(90, name=name, at=pa.array(range(90), pa.timestamp("us")))
+    read = stored(made(tmp_path, content, keys=("name", "at"), rows_per_group=20))
+    assert read.column("name").to_pylist() == name
+    assert read.column("at").type == pa.timestamp("us")
+
+
+def test_csv_and_parquet_of_the_same_rows_give_the_same_shards(tmp_path: Path) -> None:
+    content = table(400)
+    data = made(tmp_path, content)
+    pacsv.write_csv(content, tmp_path / "s.csv")
+    other = ingest(tmp_path / "s.csv", tmp_path / "other", settings()).dataset
+    assert [shard.sha256 for shard in other.shards] == [shard.sha256 for shard in data.shards]
+    assert other.schema == data.schema
+
+
+def test_row_groups_of_many_columns_fit_a_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("okl.data.ingest.writer.WINDOW_BYTES", 400)
+    assert made(tmp_path, table(100)).shards[0].row_groups == (20,) * 5
+
+
+def test_scaled_targets_are_for_regression_only(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"holdout = 20%, .* write 0\.2\."):
+        made(tmp_path, table(10), holdout="20%")
+    with pytest.raises(ConfigError, match="scale = none"):
+        made(tmp_path, table(100), scale_target=True)
+    with pytest.raises(ConfigError, match="binary task"):
+        made(tmp_path, table(100), scale_target=True, scale="minmax")
+
+
+def test_progress_ends_with_all_rows(tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    source = parquet(tmp_path, table(500), row_group_size=200)
+    ingest(source, tmp_path / "data", settings(), progress=lambda done, total: told.append((done, total)))
+    assert told == [(200, 500), (400, 500), (500, 500)]

@@ -1,0 +1,298 @@
+"""Ingest on workers: the same bytes as in one process, whoever dies, and nothing half-written stays."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.executor import Execution
+from okl.data.ingest import csv
+from okl.data.ingest.run import ingest
+from okl.data.ingest.writer import Moments, Task, column_statistics, empty_moments, merge_moments, moments_of
+from okl.data.manifest import verify
+from okl.foundation.errors import DataError, ExecutionError
+from okl.foundation.settings import IngestSettings
+from okl.foundation.types import FloatArray
+
+# Ingest on workers: the same bytes as in one process, whoever dies, and nothing half-written stays.
+
+ROWS = 700
+
+
+def table(first: int, rows: int = ROWS) -> pa.Table:
+    """Rows with everything that a source may hold; labels come in another order in each."""
+    random = np.random.default_rng(first)
+    inputs = random.normal(size=(3, rows)) * [[1.0], [100.0], [0.01]]
+    words = np.array(["rye", "oats", "barley"])[(random.integers(0, 3, rows) + first) % 3]
+    gaps = np.where(random.random(rows) < 0.02, np.nan, inputs[1])
+    return pa.table(
+        {
+            "a": inputs[0],
+            "gaps": gaps,
+            "c": inputs[2].astype(np.float32),
+            "word": words,
+            "y": (inputs[0] + 0.1 * random.normal(size=rows) > 0).astype(np.int8),
+            "level": np.where(random.random(rows) < 0.01, np.nan, 50 + inputs[1]),
+            "id": np.arange(first * rows, (first + 1) * rows),
+            "zip": [f"{501 + row:05d}" if first == 2 else f"{20000 + row}" for row in range(rows)],
+            "part": np.where(random.random(rows) < 0.3, "test", "train"),
+            "flag": (np.arange(rows) > 0.8 * rows).astype(np.int8) if first == 2 else np.zeros(rows, np.int8),
+        }
+    )
+
+
+def write_source(folder: Path, kind: str) -> Path:
+    place = folder / kind
+    place.mkdir()
+    for number in range(3):
+        rows = table(number)
+        if kind == "parquet":
+            pq.write_table(rows, place / f"{number}.parquet", row_group_size=(300, 700, 70)[number])
+        elif kind == "csv":
+            pacsv.write_csv(rows, place / f"{number}.csv")
+        else:
+            with pa.output_stream(str(place / f"{number}.csv.gz")) as stream:
+                stream.write(rows.to_pandas().to_csv(sep=";", decimal=",", index=False).encode())
+    return place
+
+
+REST = ("word", "y", "level", "id", "zip", "part", "flag", "gaps")
+SMALL = {"rows_per_shard": 300, "rows_per_group": 120}
+
+
+def settings(target: str, *kept: str, **others: Any) -> IngestSettings:
+    keys = others.get("keys", ())
+    spared = {target, *kept, *keys, others.get("split_column"), others.get("holdout")}
+    drop = tuple(name for name in REST if name not in spared)
+    return IngestSettings.model_validate({"target": target, "drop": drop, **SMALL, **others})
+
+
+CASES = {
+    "a share": ("parquet", settings("y", scale="standard", holdout=0.3, seed=5, keys=("id", "word"))),
+    "text labels and a split": ("parquet", settings("word", split_column="part", keys=("id",))),
+    "dropped rows, test rows at the end": ("parquet", settings("y", "gaps", holdout="flag", missing="drop")),
+    "a scaled target": ("parquet", settings("level", missing="drop", scale="minmax", scale_target=True, holdout=0.1)),
+    "text, and means for gaps": ("parquet", settings("y", "word", "gaps", missing="mean", split_column="part")),
+    "csv with text": ("csv", settings("y", "word", max_categories=2, holdout=0.2)),
+    "compressed, as spreadsheets write": ("packed", settings("word", "gaps", missing="drop", holdout=0.2)),
+    "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id", "zip"))),
+}
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("sources")
+    return {kind: write_source(folder, kind) for kind in ("parquet", "csv", "packed")}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bytes_are_those_of_one_process(
+    case: str, sources: dict[str, Path], two_workers: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, asked = CASES[case]
+    ingest(sources[kind], tmp_path / "here", asked)
+    for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
+        monkeypatch.setattr(csv, name, 16_000)
+    told: list[tuple[int, int | None]] = []
+    made = ingest(
+        sources[kind], tmp_path / "there", asked, execution=two_workers, progress=lambda *done: told.append(done)
+    )
+    assert made.changed
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+    assert len(made.dataset.shards) >= 5
+    assert told[-1][0] == told[-1][1] == sum(shard.rows for shard in made.dataset.shards)
+    again = ingest(sources[kind], tmp_path / "there", asked, execution=two_workers)
+    assert not again.changed
+    verify(again.dataset)
+    if kind == "csv":
+        assert all(len(csv.stretches(path)) > 2 for path in sources[kind].iterdir())
+
+
+@dataclass(frozen=True)
+class Meddled:
+    """Workers that do something else before or after their work on tasks of writing."""
+
+    inner: Execution
+    meddle: Callable[[Any], Any]
+
+    @property
+    def n_workers(self) -> int:
+        return self.inner.n_workers
+
+    def map(self, work: Any, items: Sequence[Any]) -> Iterator[Any]:
+        return self.inner.map(self.meddle(work) if isinstance(items[0], Task) else work, items)
+
+
+@dataclass(frozen=True)
+class Dies:
+    """The first worker that has written shards is killed before it can say so."""
+
+    work: Any
+    marker: Path
+
+    def __call__(self, task: Task) -> Any:
+        done = self.work(task)
+        if not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+
+@dataclass(frozen=True)
+class Cramped:
+    """Files of a worker may be so large and no larger."""
+
+    work: Any
+    limit_bytes: int
+
+    def __call__(self, task: Task) -> Any:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit_bytes, hard))
+        try:
+            return self.work(task)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A worker on a machine that does not have the caller's folder."""
+
+    work: Any
+
+    def __call__(self, task: Task) -> Any:
+        object.__setattr__(self.work, "folder", Path("/somewhere/else"))
+        return self.work(task)
+
+
+def test_a_worker_that_dies_with_written_shards_leaves_no_trace(
+    sources: dict[str, Path], two_workers: Execution, tmp_path: Path
+) -> None:
+    kind, asked = CASES["a share"]
+    ingest(sources[kind], tmp_path / "here", asked)
+    dying: Any = Meddled(two_workers, lambda work: Dies(work, tmp_path / "killed"))
+    ingest(sources[kind], tmp_path / "there", asked, execution=dying)
+    assert (tmp_path / "killed").exists()
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    ("meddle", "message"),
+    [
+        (lambda work: Cramped(work, 2000), r"Worker tcp://\S+ cannot write to .* \(File too large\)"),
+        (Elsewhere, r"/somewhere/else is not there.* Worker tcp://\S+ says so: the data must lie at this very path"),
+    ],
+)
+def test_a_worker_that_cannot_write_is_named_and_nothing_stays(
+    meddle: Any, message: str, sources: dict[str, Path], two_workers: Execution, tmp_path: Path
+) -> None:
+    failing: Any = Meddled(two_workers, meddle)
+    with pytest.raises(ExecutionError, match=message):
+        ingest(sources["parquet"], tmp_path / "there", CASES["a share"][1], execution=failing)
+    assert list(tmp_path.iterdir()) == []
+
+
+def failure(source: Path, folder: Path, asked: IngestSettings, execution: Execution | None = None) -> str:
+    with pytest.raises(DataError) as caught:
+        ingest(source, folder, asked, execution=execution)
+    return str(caught.value)
+
+
+def test_rows_that_cannot_be_read_are_named_as_in_one_process(
+    sources: dict[str, Path], two_workers: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = settings("y", "gaps")
+    message = failure(sources["parquet"], tmp_path / "no", asked)
+    assert "column 'gaps' has no value" in message
+    assert failure(sources["parquet"], tmp_path / "no", asked, two_workers) == message
+    lines = (sources["csv"] / "1.csv").read_text().splitlines(keepends=True)
+    lines[650] = "x" + lines[650]
+    (tmp_path / "bad.csv").write_text("".join(lines))
+    monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=16_000))
+    for name in ("STRETCH_BYTES", "BLOCK_BYTES"):
+        monkeypatch.setattr(csv, name, 16_000)
+    message = failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"))
+    assert "row 649 (counted from 0) holds 'x" in message
+    assert failure(tmp_path / "bad.csv", tmp_path / "no", settings("y"), two_workers) == message
+
+
+# tests.store.test_statistics
+
+
+def merge_all(parts: Iterable[Moments], n_columns: int) -> Moments:
+    return reduce(merge_moments, parts, empty_moments(n_columns))
+
+
+def columns(rows: int = 4000) -> FloatArray:
+    random = np.random.default_rng(3)
+    values = random.normal(size=(4, rows)) * np.array([[1.0], [1e-3], [1e4], [2.0]]) + np.array([[0], [5], [1e6], [-3]])
+    return np.asarray(values, dtype=np.float32)
+
+
+def close(one: Moments, other: Moments, tolerance: float = 1e-12) -> bool:
+    return one.count == other.count and all(
+        np.allclose(getattr(one, name), getattr(other, name), rtol=tolerance, atol=tolerance)
+        for name in ("mean", "squares", "minimum", "maximum")
+    )
+
+
+def test_moments_match_numpy_in_float64() -> None:
+    values = columns()
+    wide = values.astype(np.float64)
+    for column, statistics in zip(wide, column_statistics(moments_of(values)), strict=True):
+        assert statistics.count == len(column)
+        assert statistics.mean == pytest.approx(column.mean(), rel=1e-12)
+        assert statistics.standard_deviation == pytest.approx(column.std(), rel=1e-9)
+        assert (statistics.minimum, statistics.maximum) == (column.min(), column.max())
+
+
+def test_merged_moments_equal_those_of_all_rows() -> None:
+    values = columns()
+    parts = np.split(values, [1, 7, 500, 501, 3000], axis=1)
+    assert close(merge_all(map(moments_of, parts), 4), moments_of(values))
+
+
+def test_merging_does_not_depend_on_order() -> None:
+    parts = [moments_of(part) for part in np.split(columns(), [100, 700, 1500, 3900], axis=1)]
+    forward = merge_all(parts, 4)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(parts))
+        assert close(merge_all([parts[i] for i in order], 4), forward)
+    assert close(merge_moments(merge_moments(parts[0], parts[1]), merge_all(parts[2:], 4)), forward)
+
+
+def test_no_rows_are_neutral() -> None:
+    some = moments_of(columns(50))
+    assert merge_moments(empty_moments(4), some) is some
+    assert merge_moments(some, moments_of(columns(50)[:, :0])) is some
+
+
+def test_merging_leaves_its_inputs_unchanged() -> None:
+    one, other = moments_of(columns(50)), moments_of(columns(70))
+    before = [array.copy() for array in (one.mean, one.squares, other.mean, other.squares)]
+    merge_moments(one, other)
+    for array, copy in zip((one.mean, one.squares, other.mean, other.squares), before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_a_constant_column_has_no_spread_and_its_own_mean() -> None:
+    (statistics,) = column_statistics(merge_all([moments_of(np.full((1, n), 0.1, np.float32)) for n in (3, 7)], 1))
+    assert statistics.constant
+    assert statistics.standard_deviation == 0.0
+    assert statistics.mean == np.float32(0.1)

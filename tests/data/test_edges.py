@@ -1,0 +1,134 @@
+"""Paths that only odd tables take."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+from okl.data.ingest import csv, encoders
+from okl.data.ingest.run import ingest
+from okl.data.ingest.sources import looked_through, open_source
+from okl.data.values import date_parts
+from okl.foundation.errors import DataError, ModelError
+from okl.models.inputs import inputs_of
+from tests.data.sources import parquet, replaced, settings, table
+
+
+def test_rows_in_memory_of_differing_lengths_are_an_error(tmp_path: Path) -> None:
+    schema = ingest(parquet(tmp_path, table(100, 2)), tmp_path / "data", settings()).dataset.schema
+    with pytest.raises(ModelError, match="takes rows of 2 columns each"):
+        inputs_of(schema, [[1.0, 2.0], [3.0]], "float32")
+    with pytest.raises(ModelError, match=r"takes a table or an array, but float came"):
+        inputs_of(schema, 1.5, "float32")
+    dropping = replace(schema, missing="drop")
+    with pytest.raises(ModelError, match="Row 1 of the table misses a value"):
+        inputs_of(dropping, pa.table({"a": [1.0, None], "b": [1.0, 2.0]}), "float32")
+
+
+def test_dictionaries_that_differ_between_chunks_are_one_column(tmp_path: Path) -> None:
+    words = pa.array(["u", "v"] * 50)
+    schema = ingest(parquet(tmp_path, table(100, 1, w=words)), tmp_path / "data", settings()).dataset.schema
+    chunks = [pa.array(["u"]).dictionary_encode(), pa.array(["v"]).dictionary_encode()]
+    inputs = inputs_of(schema, pa.table({"a": [1.0, 1.0], "w": pa.chunked_array(chunks)}), "float32")
+    np.testing.assert_array_equal(inputs[:, 1:], [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_a_time_zone_that_is_not_known_is_an_error() -> None:
+    with pytest.raises(DataError, match=r"zone 'Mars/Base' cannot be told on this machine"):
+        date_parts(pa.array([0, 1], pa.timestamp("us", "UTC")), True, "Mars/Base")
+
+
+def test_categories_that_are_times_of_a_zone_that_is_not_known_are_an_error(tmp_path: Path) -> None:
+    at = pa.array([0, 1] * 50, pa.timestamp("us", "Mars/Base"))
+    source = parquet(tmp_path, table(100, 1, at=at))
+    with pytest.raises(
+        DataError, match=r"timestamp\[us, tz=Mars/Base\] have no text on this machine: .*Install tzdata"
+    ):
+        ingest(source, tmp_path / "data", settings(categories=("at",)))
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_table_of_identifiers_has_no_inputs(tmp_path: Path) -> None:
+    source = parquet(tmp_path, table(100, 1, id=[f"id {i}" for i in range(100)]).drop_columns(["a"]))
+    with pytest.raises(DataError, match=r"has no input columns left\. Column 'id' is left out"):
+        ingest(source, tmp_path / "data", settings())
+
+
+def test_a_column_of_very_many_words_is_left_out_unless_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoders, "MOST_VALUES", 20)
+    monkeypatch.setattr(encoders, "MOST_VALUES", 20)
+    source = parquet(tmp_path, table(100, 1, w=[f"w{i % 30}" for i in range(100)]))
+    data = ingest(source, tmp_path / "data", settings()).dataset
+    assert data.schema.features == ("a",)
+    assert "Column 'w' is left out: it is text with more than 20" in data.warnings[0]
+    with pytest.raises(DataError, match=r"'w' was named as a category, but has more than 20 values"):
+        ingest(source, tmp_path / "other", settings(categories=("w",)))
+
+
+def test_what_looks_odd_in_the_rows_is_told(tmp_path: Path) -> None:
+    content = replaced(table(700, 2), "y", np.arange(700) % 25).append_column("split", pa.array(["train"] * 700))
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
+    told = " ".join(data.warnings)
+    assert "No row is a test row" in told
+    assert "The 25 whole values of target 'y' were taken as classes" in told
+
+
+@pytest.mark.parametrize("last", ['"a\nb"', "c"])
+def test_rows_are_counted_whatever_lies_at_the_ends_of_blocks(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(csv, "STRETCH_BYTES", 4 * 4096)
+    path = tmp_path / "s.csv"
+    path.write_text("x,w,y\n" + f"1,{last},0\n2,{last},1\n" * 3000)
+    plain = open_source(path)
+    assert sum(batch.batch.num_rows for batch in plain.batches()) == 6000
+    looked = looked_through(plain, None)
+    assert [str(kind) for kind in looked.schema.types] == ["int64", "string", "int64"]
+    assert sum(batch.batch.num_rows for batch in looked.batches()) == 6000
+    assert looked.rows in ((6000,) if last == "c" else (6000, None))
+
+
+def test_a_line_end_in_a_name_is_none_of_the_rows(tmp_path: Path) -> None:
+    """What is compressed is looked through, and its header was taken for a row: all its columns became text."""
+    source = tmp_path / "s.csv.gz"
+    source.write_bytes(gzip.compress(b'"line\nend",y,w\n' + b"0,1,2.5\n1,0,3.5\n" * 30))
+    data = ingest(source, tmp_path / "data", settings(missing="mean")).dataset
+    assert data.schema.features == ("line\nend", "w")
+    assert data.schema.labels == (0, 1)
+    again = ingest(source, tmp_path / "again", settings(missing="mean"), reference=data.schema).dataset
+    assert [shard.sha256 for shard in again.shards] == [shard.sha256 for shard in data.shards]
+
+
+def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4096))
+    source = tmp_path / "s.csv"
+    source.write_text("a,y\n" + "1,2.5\n2,3.5\n" * 1000 + "3,unknown\n")
+    with pytest.raises(DataError, match=r"target 'y' is text, but regression takes numbers"):
+        ingest(source, tmp_path / "data", settings(task="regression"))
+    assert not (tmp_path / "data").exists()
+
+
+def test_spellings_that_differ_in_case_or_spaces_only_are_told_of(tmp_path: Path) -> None:
+    plans, labels = ["basic", "Basic ", "premium", "PREMIUM", "gold"], ["yes", "no", "Yes"]
+    lines = [f"{index},{plans[index % 5]},{labels[index % 3]}" for index in range(60)]
+    source = tmp_path / "plans.csv"
+    source.write_text("\n".join(["age,plan,left", *lines]) + "\n")
+    made = ingest(source, tmp_path / "made", settings(target="left"))
+    told = [warning for warning in made.dataset.warnings if "spaces only" in warning]
+    assert told == [
+        "Some labels of target 'left' differ in case or spaces only: 'Yes' and 'yes'. They are classes of their own; "
+        "if they mean the same, write them alike in the source.",
+        "Some categories of column 'plan' differ in case or spaces only: 'Basic ' and 'basic'; 'PREMIUM' and "
+        "'premium'. They are inputs of their own; if they mean the same, write them alike in the source.",
+    ]
+    assert made.dataset.schema.labels == ("Yes", "no", "yes")

@@ -1,0 +1,68 @@
+"""Shards that learn under constraints: the same bits on any workers, and the average is what is measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.manifest import open_dataset
+from okl.distributed.local import LocalExecution
+from okl.features.predictors import LinearPredictor
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.runs.plan import learnt_columns, make_online_solver
+from okl.solvers.online.constrained import ConstrainedLearner
+from okl.solvers.online.constraints import measure_constraints, parse_constraints
+from okl.solvers.online.solver import OnlineSolver
+from tests.solvers.online.constraints_cases import sensitive_data
+
+TEXTS = ("abs(covariance(s)) <= 0.001", "mean(s=1) >= 0.8", "norm <= 8")
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[OnlineSolver, Dataset, Any]:
+    """What one thread of one process learns."""
+    folder = sensitive_data(tmp_path_factory.mktemp("constrained")).folder
+    given = {"data": str(folder), "frequencies": 20, "constraints": TEXTS, "mode": "mix", "rounds": 3}
+    given |= {"constraint_gain": 0.01}  # slowly, so that the average is outside
+    settings = settings_from(TrainSettings, given, "test")
+    data = learnt_columns(settings, open_dataset(folder))
+    solver = make_online_solver(settings, data)
+    with LocalExecution(1) as execution:
+        return solver, data, run(solver, data, execution)
+
+
+def run(solver: OnlineSolver, data: Dataset, execution: Execution) -> Any:
+    state = solver.start(data, execution)
+    while solver.finished(state) is None:
+        state = solver.advance(state, data, execution)
+    return state
+
+
+@pytest.mark.parametrize("backend", ["local-2", "dask-2"], indirect=True)
+def test_shards_learn_the_same_within_limits_wherever_they_are(
+    learnt: tuple[OnlineSolver, Dataset, Any], backend: Execution
+) -> None:
+    solver, data, alone = learnt
+    state = run(solver, data, backend)
+    for name in ("last", "averaged", "queues", "exceeded"):
+        np.testing.assert_array_equal(getattr(state.learned, name), getattr(alone.learned, name))
+    assert state.learner.kept.rows.tobytes() == alone.learner.kept.rows.tobytes()
+    assert state.learned.queues.max() > 0.0, "limits were overstepped on the way"
+
+
+def test_violation_told_is_that_of_the_averaged_model(learnt: tuple[OnlineSolver, Dataset, Any]) -> None:
+    solver, data, state = learnt
+    learner = state.learner
+    assert isinstance(learner, ConstrainedLearner)
+    average = LinearPredictor(learner.feature_map, learner.raw(state.learned))
+    constraints, _ = parse_constraints(TEXTS)
+    with LocalExecution(1) as execution:
+        found = measure_constraints(data, data.split("train"), constraints, average, "float32", execution)
+    told = solver.chosen(state)["violation_as_learnt"]
+    assert told == pytest.approx(np.linalg.norm([one["excess"] for one in found]), rel=1e-3)
+    assert told > 1e-3
+    assert np.linalg.norm(learner.raw(state.learned)) <= 8.0 * (1 + 1e-6)

@@ -1,0 +1,54 @@
+"""The contract of all solvers: the same bits in this process and on workers, by tasks and by handlers.
+
+Two workers at most, as each costs seconds to start; `test_contract` has four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import get_args
+
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.distributed.dask import DaskExecution
+from okl.distributed.local import LocalExecution
+from okl.foundation.settings import SolverName
+from okl.foundation.types import Task
+from tests.distributed.every_solver import CASES, made, solver_of
+from tests.solver_cases import bits, states
+
+WORKERS = (1, 2)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    return made(tmp_path_factory.mktemp("every"))
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[dict[int, DaskExecution]]:
+    """One cluster of two workers, seen as one of 1, which goes by tasks first, and of 2, which goes by handlers."""
+    with ExitStack() as stack:
+        two = stack.enter_context(DaskExecution(2, n_threads=1, carrier="handler"))
+        yield {1: stack.enter_context(DaskExecution(address=two.address, n_threads=1, most_workers=1)), 2: two}
+
+
+def test_every_solver_of_the_command_line_is_registered() -> None:
+    assert {name for name, _, _ in CASES.values()} == set(get_args(SolverName))
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_bits_do_not_depend_on_where_it_runs(
+    case: str, data: dict[Task, Dataset], clusters: dict[int, DaskExecution]
+) -> None:
+    solver, columns = solver_of(case, data)
+    with LocalExecution(1) as here:
+        *_, last = states(solver, columns, here)
+    expected = bits(solver, last)
+    assert any(array.any() for array in solver.predictor(last).arrays().values())
+    n = WORKERS[list(CASES).index(case) % len(WORKERS)]  # neighbours are kin, and meet the others
+    assert clusters[n].n_workers == n
+    *_, found = states(solver, columns, clusters[n])
+    assert bits(solver, found) == expected, f"{n} workers"

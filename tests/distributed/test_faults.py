@@ -1,0 +1,167 @@
+"""Workers that die, stop, or have no room, while rounds go by their handlers; and a cluster with nobody there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.distributed import open_execution
+from okl.distributed.dask import DaskExecution
+from okl.foundation.errors import ConfigError, ExecutionError
+from tests.distributed import works
+from tests.distributed.processes import soon
+from tests.distributed.works import KilledOnce, SampledSum, add_up
+
+ROUNDS, START_SECONDS = 8, 60.0
+
+
+@pytest.fixture(scope="module")
+def execution() -> Iterator[DaskExecution]:
+    """Two workers, reached by their handlers only, that are not waited for long."""
+    with DaskExecution(2, n_threads=1, straggler_seconds=0.5, carrier="handler") as execution:
+        yield execution
+
+
+def rounds(execution: Any, work: Any, data: Dataset, verb: str = "sum") -> Iterator[bytes]:
+    """The bits of each round."""
+    value = np.linspace(-0.5, 0.5, 6)
+    for round_index in range(ROUNDS):
+        value = getattr(execution, verb)(work, data.shards, (round_index, value), add_up)
+        value = value / np.sqrt(np.square(value).sum())
+        yield value.tobytes()
+
+
+@pytest.fixture(scope="module")
+def expected(data: Dataset, execution: DaskExecution) -> list[bytes]:
+    found = list(rounds(execution._local, SampledSum(data, 11), data))
+    assert len(set(found)) == ROUNDS
+    return found
+
+
+@pytest.mark.parametrize("verb", ["mix", "sum"])
+def test_killed_worker_changes_no_bit_and_another_takes_its_place(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], verb: str, tmp_path: Path
+) -> None:
+    work = KilledOnce(SampledSum(data, 11), 5, tmp_path, os.getpid())
+    assert list(rounds(execution, work, data, verb)) == expected
+    assert (tmp_path / "killed").exists()
+    assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
+
+
+def test_killed_worker_changes_no_result_of_map(execution: DaskExecution, tmp_path: Path) -> None:
+    work = KilledOnce(works.square_slowly, 17, tmp_path, os.getpid())
+    assert list(execution.map(work, range(60))) == [i * i for i in range(60)]
+    assert (tmp_path / "killed").exists()
+    assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
+
+
+def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path
+) -> None:
+    marker, begun = tmp_path / "stopped", time.monotonic()
+    work = works.Stopped(SampledSum(data, 11), 5, 3, marker)
+    try:
+        assert list(rounds(execution, work, data)) == expected
+        assert marker.exists()
+        assert execution.n_workers == 1
+        assert time.monotonic() - begun < 15
+    finally:
+        with suppress(FileNotFoundError):
+            os.kill(int(marker.read_text()), signal.SIGCONT)
+    assert soon(lambda: execution.n_workers == 2)
+
+
+def test_shard_that_kills_every_worker_is_named(execution: DaskExecution, data: Dataset) -> None:
+    with pytest.raises(ExecutionError, match=r"4 workers died one after another on .*00005.*too little memory"):
+        execution.sum(works.KilledBy(5, os.getpid()), data.shards, None, add_up)
+
+
+def test_full_disk_of_a_worker_is_named(execution: DaskExecution, tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    message = r"Worker tcp://.* cannot write to .*File too large.*free some space"
+    with pytest.raises(ExecutionError, match=message) as caught:
+        list(execution.map(works.WriteTooMuch(path), range(1)))
+    assert "\n" not in str(caught.value)
+
+
+def test_waits_for_workers_says_so_and_gives_up(caplog: pytest.LogCaptureFixture) -> None:
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
+        pytest.raises(ExecutionError, match=r"has had no workers for 1\.2 s.*dask worker tcp://"),
+    ):
+        DaskExecution(address=cluster.scheduler_address, patience_seconds=1.2)
+    assert sum("has too few workers; waiting 1.2 s" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("text", ["a while", "-1", "inf"])
+def test_patience_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("OKL_PATIENCE_SECONDS", text)
+    with pytest.raises(ConfigError, match="it takes a number of seconds, such as 60"):
+        open_execution(2)
+
+
+OTHER = """
+import sys
+from importlib import metadata
+real = metadata.version
+metadata.version = lambda name: "1.0" if name == "scipy" else real(name)
+from distributed.cli.dask_worker import main
+options = ["--no-nanny", "--nthreads=1", "--host=127.0.0.1", "--no-dashboard", f"--local-directory={sys.argv[2]}"]
+main([sys.argv[1], *options])
+"""
+
+
+def test_newcomer_with_other_versions_gets_no_work_and_the_command_that_mends_it(
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = f"pip install scipy=={metadata.version('scipy')} It gets no work."
+
+    def told() -> bool:
+        execution._courier.look()
+        return sum(command in record.message for record in caplog.records) == 1
+
+    def complete() -> bool:
+        execution._courier.look()
+        return execution.n_workers == 2
+
+    assert soon(complete, START_SECONDS), "those that other tests killed are back"
+    newcomer = subprocess.Popen(
+        [sys.executable, "-c", OTHER, execution.address, str(tmp_path)], stderr=subprocess.DEVNULL
+    )
+    try:
+        assert soon(told, START_SECONDS)
+        assert list(rounds(execution, SampledSum(data, 11), data)) == expected
+        assert newcomer.pid not in set(execution.map(works.own_process, range(40)))
+        assert told()
+    finally:
+        newcomer.terminate()
+        newcomer.wait(10.0)
+
+
+def other_processor() -> str:
+    return "another kind"
+
+
+def test_processors_of_several_kinds_are_told_once(execution: DaskExecution, caplog: pytest.LogCaptureFixture) -> None:
+    assert execution.processors == execution._local.processors
+    for _ in range(2):
+        future = execution._courier._client.submit(other_processor, pure=False)
+        future.result()
+        execution._courier._greeting.add(future)
+        execution._courier.meet()
+    assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
+    assert "another kind" in execution.processors

@@ -1,0 +1,289 @@
+"""Opening, closing, interrupting; schedulers that are not there, and ones that go away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.order import plan_windows
+from okl.distributed import open_execution
+from okl.distributed.cache import in_sequence, place, settle
+from okl.distributed.local import LocalExecution
+from okl.distributed.rpc import pack
+from okl.foundation.errors import ConfigError, ExecutionError
+from tests.distributed import works
+from tests.distributed.processes import descendants, heed_interrupts, listening, soon
+from tests.distributed.works import SampledSum, add_up
+
+ROOT = Path(__file__).parents[2]
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+
+
+@contextmanager
+def running(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A script in a session of its own, with its worker processes; all of them are gone afterwards."""
+    path = folder / "script.py"
+    path.write_text(textwrap.dedent(script))
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", str(path)], cwd=ROOT, text=True, start_new_session=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
+    )  # fmt: skip
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_close_leaves_no_thread(data: Dataset) -> None:
+    before = set(threading.enumerate())
+    with LocalExecution(3) as execution:
+        windows = plan_windows(data.shards, 6, "shuffle", (1,), 20000)
+        next(execution.stream(data, windows, 0, 1, "float32"))
+        next(execution.map(works.square_slowly, range(50)))
+        assert len(set(threading.enumerate()) - before) >= 3
+    assert set(threading.enumerate()) == before
+
+
+def test_cluster_listens_on_loopback_and_leaves_nothing(data: Dataset) -> None:
+    before, environment = descendants(os.getpid()), dict(os.environ)
+    threads = {thread.name for thread in threading.enumerate()}
+    with open_execution(2) as execution:
+        ours = descendants(os.getpid()) - before
+        addresses = listening(ours | {os.getpid()})
+        assert len(ours) >= 2
+        assert len(addresses) >= 3
+        assert set(addresses) <= LOOPBACK
+        assert dict(os.environ) == environment
+        execution.sum(SampledSum(data, 1), data.shards, (0, np.zeros(6)), add_up)
+    # the tracker of multiprocessing serves all spawned processes and ends with this one
+    assert soon(lambda: not any("resource_tracker" not in command(pid) for pid in descendants(os.getpid()) - before))
+    left = {thread.name for thread in threading.enumerate()} - threads
+    assert {name for name in left if not name.startswith("Dask-Offload")} == set()  # one daemon for all clusters
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return "resource_tracker"  # ended meanwhile
+
+
+def test_dask_is_imported_only_when_asked_for() -> None:
+    code = """
+        import sys
+        from okl.distributed import open_execution
+        with open_execution(threads=1) as execution:
+            assert list(execution.map(abs, [-1])) == [1]
+        print(sorted({"dask", "distributed"} & set(sys.modules)))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_workers_and_a_scheduler_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="give one of them"):
+        open_execution(2, "tcp://127.0.0.1:8786")
+    with pytest.raises(ConfigError, match="threads = 0"):
+        open_execution(threads=0)
+    with pytest.raises(ConfigError, match="workers = -1"):
+        open_execution(-1)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:{free}", "127.0.0.1:{free}", "nowhere.invalid:8786", "tcp://x:y"])
+def test_unreachable_scheduler_is_an_error_within_seconds(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("okl.distributed.cluster.CONNECT_SECONDS", 1.0)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    begin, threads = time.monotonic(), {thread.name for thread in threading.enumerate()}
+    with pytest.raises(ExecutionError, match=r"No Dask scheduler answers at .* Check the address") as caught:
+        open_execution(scheduler=address.format(free=free))
+    assert time.monotonic() - begin < 10
+    assert "\n" not in str(caught.value)
+    left = {thread.name for thread in threading.enumerate()} - threads
+    assert {name for name in left if not name.startswith("Dask-Offload")} == set()
+
+
+def test_scheduler_without_workers_is_an_error() -> None:
+    from distributed import LocalCluster
+
+    from okl.distributed.dask import DaskExecution
+
+    with (
+        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
+        pytest.raises(ExecutionError, match=r"has had no workers for 0\.5 s"),
+    ):
+        DaskExecution(address=cluster.scheduler_address, patience_seconds=0.5)
+
+
+SERVE = """
+    import sys, time
+    from okl.distributed import open_execution
+    if __name__ == "__main__":
+        with open_execution(2) as execution:
+            print(execution.address, flush=True)
+            time.sleep(600)
+"""
+
+
+def test_scheduler_elsewhere_gives_the_same_bits_and_is_missed_when_it_goes(data: Dataset, tmp_path: Path) -> None:
+    value = (3, np.linspace(-1, 1, 6))
+    expected = add_up([SampledSum(data, 4)(shard, value) for shard in data.shards])
+    with running(SERVE, tmp_path) as server:
+        address = line_of(server)
+        with open_execution(scheduler=address) as execution:
+            assert execution.n_workers == 2
+            result = execution.sum(SampledSum(data, 4), data.shards, value, add_up)
+            assert result.tobytes() == expected.tobytes()
+            server.kill()
+            server.wait(10)
+            with pytest.raises(ExecutionError, match="no longer answers"):
+                execution.sum(SampledSum(data, 4), data.shards, value, add_up)
+    assert soon(lambda: not descendants(server.pid))
+
+
+def test_driver_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
+    with running(SERVE, tmp_path) as driver:
+        line_of(driver)
+        workers = descendants(driver.pid)
+        assert len(workers) >= 2
+        driver.kill()
+        driver.wait(10)
+        assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
+    script = """
+        from okl.distributed import open_execution
+        print("runs", flush=True)
+        with open_execution(2) as execution:
+            print(list(execution.map(abs, [-1, -2])))
+    """
+    with running(script, tmp_path) as process:
+        output, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert 'put what runs under `if __name__ == "__main__":`' in errors.splitlines()[-1]
+        assert errors.splitlines()[-1].startswith(
+            "okl.foundation.errors.ExecutionError: 2 worker processes could not be started"
+        )
+        assert "[1, 2]" not in output
+
+
+INTERRUPTED = """
+    import sys, time
+    import okl.compiled.jit  # now: an interrupted import of numba may leave messages of its destructors
+    from okl.distributed import open_execution
+    from tests.distributed.works import nap
+    if __name__ == "__main__":
+        try:
+            with open_execution({workers}, threads=2) as execution:
+                print("ready", flush=True)
+                execution.sum(nap, range(4), {nap_seconds}, list)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_interrupt_ends_everything_soon(tmp_path: Path, workers: int) -> None:
+    # threads finish the shard they are at; worker processes are ended
+    with running(INTERRUPTED.format(workers=workers, nap_seconds=60 if workers else 1), tmp_path) as process:
+        assert line_of(process) == "ready"
+        time.sleep(0.5)
+        ours = descendants(process.pid)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert output == "interrupted\n"
+        assert errors == ""
+        assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ours))
+
+
+def test_work_that_kills_every_worker_is_an_error() -> None:
+    with open_execution(2) as execution, pytest.raises(ExecutionError, match="4 workers died one after another"):
+        list(execution.map(works.KilledAlways(os.getpid()), range(1)))
+
+
+def test_work_that_cannot_be_pickled_is_an_error() -> None:
+    lock = threading.Lock()
+    with pytest.raises(ExecutionError, match="must be picklable"):
+        pack(lambda item: lock)
+
+
+def test_work_of_a_script_travels_by_value(tmp_path: Path) -> None:
+    script = """
+        from okl.distributed import open_execution
+        offset = 40
+        def work(item):
+            return item + offset
+        if __name__ == "__main__":
+            with open_execution(1) as execution:
+                print(list(execution.map(work, [1, 2])))
+    """
+    with running(script, tmp_path) as process:
+        output, errors = process.communicate(timeout=60)
+        assert (output, errors, process.returncode) == ("[41, 42]\n", "", 0)
+
+
+@pytest.mark.parametrize("n_items", [1, 5, 8, 100])
+@pytest.mark.parametrize("n_workers", [1, 2, 4])
+def test_batches_hold_every_item_once(n_items: int, n_workers: int) -> None:
+    slots = tuple(f"tcp://{i}" for i in range(n_workers))
+    placed = place([1] * n_items, [None] * n_items, slots)
+    for batches in (placed, in_sequence(n_items, n_workers)):
+        assert sorted(position for batch in batches for position in batch.positions) == list(range(n_items))
+        assert all(batch.positions for batch in batches)
+    assert len(placed) == min(n_items, n_workers)
+
+
+def test_surviving_workers_keep_their_slots() -> None:
+    random = np.random.default_rng(0)
+    slots: tuple[str, ...] = ("w0", "w1", "w2", "w3")
+    for step in range(200):
+        alive = {slot for slot in slots if random.random() < 0.7} | {f"n{step}-{i}" for i in range(random.integers(3))}
+        after = settle(slots, alive)
+        assert set(after) == alive
+        assert len(after) == len(alive)
+        kept = [slot for slot in slots if slot in alive]
+        assert [slot for slot in after if slot in kept] == kept
+        slots = after or ("w",)
+
+
+def test_workers_hold_as_few_rows_as_they_are_told_until_the_run_is_over() -> None:
+    """Those that come later, too; whoever uses them next finds what there was."""
+    from okl.distributed.dask import DaskExecution
+
+    with DaskExecution(1, n_threads=1) as mine:
+        before = set(mine.map(works.held_limit, [0]))
+        with DaskExecution(address=mine.address, n_threads=1) as run:
+            limit = run.memory_limit_bytes
+            assert limit is not None
+            assert limit > 2**28
+            run.hold(12345)
+            assert set(run.map(works.held_limit, [0, 1])) == {12345}
+        assert set(mine.map(works.held_limit, [0, 1])) == before
+        assert before != {12345}

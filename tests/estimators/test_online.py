@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.estimators.online import ConstrainedFOGDClassifier
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.types import FloatArray
+from tests.estimators.cases import moons
+
+BOUND = 0.01
+
+
+def covariance(scores: FloatArray, column: FloatArray) -> float:
+    return float(np.cov(scores.astype(np.float64), column, bias=True)[0, 1])
+
+
+def test_fit_keeps_its_constraints_and_more_rows_refresh_them() -> None:
+    inputs, labels = moons()
+    side = np.where(inputs[:, 0] > 0.5, "right", "left")
+    right = (side == "right").astype(np.float64)
+    texts = [f"abs(covariance(x)) <= {BOUND}", "difference(side=right, side=left) <= 0.2"]
+    sensitive = {"x": right, "side": side}
+    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, passes=1, random_state=0)
+    fair.fit(inputs, labels, sensitive)
+    assert abs(covariance(fair.decision_function(inputs), right)) <= BOUND
+    assert fair.claims_theorem_
+    assert fair.score(inputs, labels) > 0.7
+    drawn = np.random.default_rng(0).permutation(len(labels))
+    parts = np.split(drawn, [256, 512])
+    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, random_state=0)
+    for part in parts:
+        beside = {name: values[part] for name, values in sensitive.items()}
+        fair.partial_fit(inputs[part], labels[part], classes=[0, 1], sensitive=beside)
+    assert abs(covariance(fair.decision_function(inputs), right)) <= BOUND
+    assert not fair.claims_theorem_
+
+
+def test_missing_columns_and_constraints_are_told() -> None:
+    inputs, labels = moons(100)
+    with pytest.raises(DataError, match="no column 'x'"):
+        ConstrainedFOGDClassifier(constraints=["mean(x=1) <= 1"]).fit(inputs, labels, {"z": labels})
+    with pytest.raises(ConfigError, match="constraints are none"):
+        ConstrainedFOGDClassifier().fit(inputs, labels)
+    with pytest.raises(DataError, match="other lengths"):
+        ConstrainedFOGDClassifier(constraints=["mean(x=1) <= 1"]).fit(inputs, labels, {"x": labels[:7]})
+
+
+def fed(model: ConstrainedFOGDClassifier, rows: slice, labels: FloatArray, side: FloatArray) -> FloatArray:
+    """Scores of all rows after some more were learnt."""
+    inputs, _ = moons(768)
+    model.partial_fit(inputs[rows], labels[rows], classes=[0, 1], sensitive={"x": side[rows]})
+    scores: FloatArray = model.decision_function(inputs)
+    return scores
+
+
+def test_rows_whose_constraints_are_in_conflict_count_for_nothing() -> None:
+    inputs, labels = moons(768)
+    side = (inputs[:, 0] > 2.0).astype(np.float64)
+    side[256:512] = np.arange(256) % 2  # on which scores cannot depend so much
+    one, other = (
+        ConstrainedFOGDClassifier(
+            constraints=["difference(x=1, x=0) >= 0.5"], radius=1.0, n_frequencies=20, bandwidth=0.5, random_state=0
+        )
+        for _ in range(2)
+    )
+    before = fed(one, slice(0, 256), labels, side)
+    fed(other, slice(0, 256), labels, side)
+    with pytest.raises(ConfigError, match="No weights of norm 1"):
+        fed(one, slice(256, 512), labels, side)
+    np.testing.assert_array_equal(one.decision_function(inputs), before)
+    np.testing.assert_array_equal(fed(one, slice(512, 768), labels, side), fed(other, slice(512, 768), labels, side))
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["later rows", "the first rows"])
+def test_rows_that_diverge_count_for_nothing(begun: bool) -> None:
+    inputs, labels = moons(768)
+    labels = np.where((np.arange(768) >= 256) & (np.arange(768) < 512), labels, 1)  # these have a weight beyond all
+    side = np.round(inputs[:, 0])
+    one, other = (
+        ConstrainedFOGDClassifier(
+            constraints=["abs(covariance(x)) <= 0.01"],
+            class_weight={0: 1e300, 1: 1.0},
+            n_frequencies=20,
+            bandwidth=0.5,
+            random_state=0,
+        )
+        for _ in range(2)
+    )
+    for model in (one, other) if begun else ():
+        before = fed(model, slice(0, 256), labels, side)
+    with pytest.raises(DivergedError, match="no longer finite"):
+        fed(one, slice(256, 512), labels, side)
+    if begun:
+        np.testing.assert_array_equal(one.decision_function(inputs), before)
+    np.testing.assert_array_equal(fed(one, slice(512, 768), labels, side), fed(other, slice(512, 768), labels, side))
+    assert np.ptp(one.decision_function(inputs)) > 1.0

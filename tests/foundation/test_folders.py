@@ -1,0 +1,116 @@
+"""A folder is complete or not there; what killed processes left goes with the next run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from okl.foundation.errors import ConfigError
+from okl.foundation.folders import RunFolder, check_run_folder, remove_leftovers
+
+RUN = """
+import sys
+from pathlib import Path
+from okl.foundation.folders import RunFolder
+folder = RunFolder(Path(sys.argv[1]))
+folder.open()
+(folder.beside / "half").write_text("written")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+INGEST = """
+import sys
+from pathlib import Path
+from okl.data.ingest.run import written_beside
+with written_beside(Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("written")
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path / "deep" / "run")
+    place.open()
+    (place.beside / "file").write_text("content")
+    assert not place.folder.exists()
+    place.complete()
+    place.close()
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == [
+        *("deep", "deep/run", "deep/run/file")
+    ]
+
+
+def test_a_folder_that_is_not_completed_goes_with_the_parents_made_for_it(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path / "deep" / "er" / "run")
+    place.open()
+    (place.beside / "file").write_text("content")
+    place.close()
+    place.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parents_that_others_use_stay(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path / "deep" / "run")
+    place.open()
+    (tmp_path / "deep" / "letter.txt").write_text("dear")
+    place.close()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("held", [RUN, INGEST])
+def test_what_a_killed_process_left_goes_with_the_next_run_but_not_what_is_being_written(
+    held: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", held, str(tmp_path / "run")]
+    holders = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for holder in holders:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "ready\n"
+        (tmp_path / ".mine.unfinished-business").mkdir()
+        assert len(list(tmp_path.iterdir())) == 3
+        remove_leftovers(tmp_path)
+        assert len(list(tmp_path.iterdir())) == 3
+        holders[0].kill()
+        holders[0].wait()
+        place = RunFolder(tmp_path / "other")
+        place.open()
+        place.close()
+        assert len(list(tmp_path.iterdir())) == 2
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.communicate()
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".mine.unfinished-business"]
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
+    first.open()
+    second.open()
+    assert first.beside.exists()
+    first.complete()
+    (first.folder / "file").touch()
+    with pytest.raises(ConfigError, match=r"cannot be made: .*(not empty|exists)"):
+        second.complete()
+    second.close()
+    first.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    os.symlink(tmp_path / "nowhere", tmp_path / "link")
+    for taken in (tmp_path, tmp_path / "file", tmp_path / "link"):
+        with pytest.raises(ConfigError, match="exists already, and okl never overwrites a result"):
+            check_run_folder(taken)
+    with pytest.raises(ConfigError, match=r"file/run cannot be made: .*file is a file\. Choose another place"):
+        check_run_folder(tmp_path / "file" / "run")
+    check_run_folder(tmp_path / "new" / "run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]

@@ -1,0 +1,103 @@
+"""What files and packages declare: where each thing is from, and what stays of those that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from okl.foundation import plugins
+from okl.foundation.errors import ConfigError
+from okl.foundation.plugins import forget, use_extension
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.losses import make_loss
+
+FUNCTIONS = """
+def value(score, target):
+    return 0.5 * (score - target) ** 2
+
+def slope(score, target):
+    return score - target
+"""
+ADD = "from okl.extensions import add_loss\n{}\nadd_loss('{}', task='regression', value=value, derivative=slope)\n"
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As at the beginning of a process; what is declared meanwhile is forgotten."""
+    monkeypatch.setattr(plugins, "_exact", {})
+    monkeypatch.setattr(plugins, "_latest", {})
+    monkeypatch.setattr(plugins, "_looked_at", set())
+    before = plugins.files()
+    yield
+    for module, file in plugins.files().items():
+        if module not in before:
+            forget(file)
+
+
+def test_a_file_may_add_what_it_imports(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "elsewhere_defined.py").write_text(FUNCTIONS)
+    (tmp_path / "adding.py").write_text(ADD.format("from elsewhere_defined import slope, value", "imported"))
+    use_extension(tmp_path / "adding.py")
+    assert plugins.origins("imported")["imported"].startswith("adding.py ")
+    assert plugins.elsewhere("imported").startswith("imported: of a file")
+
+
+def test_what_a_module_of_a_package_adds_is_of_that_package(
+    apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for file, text in {
+        "okl_parts-2.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: okl-parts\nVersion: 2.0\n",
+        "okl_parts-2.0.dist-info/entry_points.txt": "[okl.foundation.plugins]\nall = parts.declared\n",
+        "parts/__init__.py": "",
+        "parts/declared.py": "import parts.losses\n",
+        "parts/losses.py": ADD.format(FUNCTIONS, "of-parts"),
+    }.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    make_loss("of-parts")
+    assert plugins.origins("of-parts") == {"of-parts": "okl-parts 2.0"}
+    assert plugins.packages() == ("okl-parts",)
+
+
+def test_two_files_may_not_add_one_name_whatever_they_are_called(apart: None, tmp_path: Path) -> None:
+    for name in ("my first.py", "my second.py"):
+        (tmp_path / name).write_text(f"# {name}\n" + ADD.format(FUNCTIONS, "twice"))
+    use_extension(tmp_path / "my first.py")
+    with pytest.raises(ConfigError, match=r"'twice' comes from my first\.py \w+ and from my second\.py"):
+        use_extension(tmp_path / "my second.py")
+
+
+def test_nothing_stays_of_a_file_that_fails_half_way(apart: None, tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(ADD.format(FUNCTIONS, "half") + "raise RuntimeError('no more')\n")
+    with pytest.raises(ConfigError, match=r"half\.py fails .* no more"):
+        use_extension(tmp_path / "half.py")
+    assert plugins.names("loss") == ()
+    assert plugins.classes() == {}
+
+
+def test_a_file_that_fails_after_an_edit_leaves_what_it_was_before(apart: None, tmp_path: Path) -> None:
+    path = tmp_path / "edited.py"
+    path.write_text(ADD.format(FUNCTIONS, "edited"))
+    use_extension(path)
+    before = make_loss("edited")
+    path.write_text(ADD.format(FUNCTIONS, "edited") + "raise RuntimeError('no more')\n")
+    with pytest.raises(ConfigError, match="no more"):
+        use_extension(path)
+    assert make_loss("edited") == before
+
+
+def test_what_is_wrong_with_an_extension_is_told_in_its_own_words(
+    apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Bad.py").write_text("import NotInstalled\n")
+    monkeypatch.setenv(plugins.VARIABLE, str(tmp_path / "Bad.py"))
+    with pytest.raises(ConfigError) as told:
+        settings_from(TrainSettings, {"data": "rows", "loss": "My-Loss"}, "options")
+    assert str(told.value) == (
+        "options: loss = 'My-Loss': the extension Bad.py fails when it is imported: ModuleNotFoundError: No module "
+        "named 'NotInstalled'."
+    )

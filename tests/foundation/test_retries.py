@@ -1,0 +1,118 @@
+"""What is asked for again, how often, and what is said when it never comes."""
+
+from __future__ import annotations
+
+import errno
+import time
+from typing import Any
+
+import pytest
+
+from okl.foundation import locations
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.locations import ATTEMPTS, may_pass, persistently, without_secrets
+
+
+class AnsweredError(Exception):
+    """An error as the libraries of object stores have them: it holds the HTTP status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the server said {status}")
+        self.status = status
+
+
+class NoCredentialsError(Exception):
+    pass
+
+
+class EndpointConnectionError(Exception):
+    pass
+
+
+class Asked:
+    """A call that fails some times, and then answers."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        self.error, self.left, self.calls = error, times, 0
+
+    def __call__(self) -> str:
+        self.calls += 1
+        self.left -= 1
+        if self.left >= 0:
+            raise self.error
+        return "here"
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that would have been waited."""
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    return waited
+
+
+PASSING = [
+    *(
+        TimeoutError(),
+        ConnectionResetError(),
+        BrokenPipeError(),
+        AnsweredError(500),
+        AnsweredError(503),
+        AnsweredError(429),
+    ),
+    *(OSError(errno.EBUSY, "slow down"), OSError(errno.ETIMEDOUT, ""), EndpointConnectionError("no answer")),
+]
+FINAL = [
+    *(
+        PermissionError("Access Denied"),
+        FileNotFoundError("gone"),
+        AnsweredError(403),
+        AnsweredError(404),
+        AnsweredError(400),
+    ),
+    *(NoCredentialsError(), ValueError("no bucket"), OSError(errno.ENOSPC, "No space left on device")),
+]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=repr)
+def test_what_may_pass_is_asked_for_again_after_longer_and_longer_waits(error: Exception, waits: list[float]) -> None:
+    ask = Asked(error, ATTEMPTS - 1)
+    assert persistently(ask, "s3://b/x cannot be read") == "here"
+    assert ask.calls == ATTEMPTS
+    middle = [locations.FIRST_WAIT_SECONDS * 2**attempt for attempt in range(ATTEMPTS - 1)]
+    assert all(0.5 * wait <= waited <= 1.5 * wait for wait, waited in zip(middle, waits, strict=True))
+    with pytest.raises(DataError, match=rf"^s3://b/x cannot be read each of {ATTEMPTS} times: .+\. Try again"):
+        persistently(Asked(error, 99), "s3://b/x cannot be read")
+
+
+@pytest.mark.parametrize("error", FINAL, ids=repr)
+def test_a_refusal_or_a_missing_file_is_asked_for_once(error: Exception, waits: list[float]) -> None:
+    ask = Asked(error, 99)
+    with pytest.raises(DataError, match=r"^s3://b/x cannot be read: .+\. (Check|Give) "):
+        persistently(ask, "s3://b/x cannot be read")
+    assert (ask.calls, waits) == (1, [])
+
+
+def test_what_it_was_raised_from_tells_as_well() -> None:
+    outer: Any = RuntimeError("failed")
+    outer.__cause__ = AnsweredError(502)
+    assert may_pass(outer)
+    outer.__cause__ = AnsweredError(401)
+    assert not may_pass(outer)
+
+
+def test_an_error_of_okl_comes_out_as_it_is() -> None:
+    with pytest.raises(ConfigError, match=r"^as it is$"):
+        persistently(Asked(ConfigError("as it is"), 1), "nothing")
+
+
+def test_no_sentence_holds_a_password_or_a_token() -> None:
+    error = RuntimeError("GET https://me:word@host/b?X-Amz-Signature=abc&token=def failed")
+    with pytest.raises(DataError) as caught:
+        persistently(Asked(error, 99), "s3://b/x cannot be read")
+    assert not any(secret in str(caught.value) for secret in ("word", "abc", "def", "me:"))
+    assert "https://host/b failed" in str(caught.value)
+    assert (
+        without_secrets("s3://bucket/part-?.csv and s3://bucket/a=1/b")
+        == "s3://bucket/part-?.csv and s3://bucket/a=1/b"
+    )

@@ -1,0 +1,270 @@
+"""What is logged says of which run and shard it is, wherever it was logged."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import okl.foundation.telemetry as timelines
+from okl.data.dataset import Dataset, Shard
+from okl.data.executor import Execution
+from okl.foundation.telemetry import (
+    DRIVER,
+    LEARN,
+    MAP,
+    MOST_BUCKETS,
+    MOST_TOLD,
+    NETWORK,
+    OTHER,
+    PHASES,
+    READ,
+    WAIT,
+    WORKER_LOGGER,
+    Span,
+    Timeline,
+    at_call,
+    at_shard,
+    naming,
+    recording,
+    run_logger,
+    summed,
+    tell_failure,
+    waited,
+    worked,
+)
+from okl.foundation.types import Task
+from okl.report.figures import DARK, LIGHT, timeline_picture
+from okl.report.tables import fact_tables
+from okl.report.text import timeline_facts, timeline_sentence
+from okl.report.timelines import MOST_DRAWN_BUCKETS, describe_timeline, write_timeline
+
+# What is logged says of which run and shard it is, wherever it was logged.
+
+
+@dataclass(frozen=True)
+class Complains:
+    """Work that has something to say of its shard."""
+
+    about: str
+
+    def __call__(self, shard: Shard, value: int) -> int:
+        run_logger("okl.complaints").warning("%s of %d rows", self.about, shard.rows)
+        return shard.rows + value
+
+
+def test_records_of_a_run_name_it(caplog: pytest.LogCaptureFixture) -> None:
+    log = run_logger("okl.tests")
+    log.warning("before %s", "it")
+    with naming("100%s-rye"):
+        log.warning("in %s", "it")
+    assert [record.getMessage() for record in caplog.records] == ["before it", "run 100%s-rye: in it"]
+    assert [getattr(record, "run", None) for record in caplog.records] == ["", "100%s-rye"]
+
+
+def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, before = run_logger("okl.tests"), list(logging.getLogger("okl").handlers)
+    worker = logging.getLogger(WORKER_LOGGER)  # below Dask's, which keeps its records to itself once it is imported
+    monkeypatch.setattr(worker, "propagate", False)
+    monkeypatch.setattr(worker, "handlers", [caplog.handler])
+    monkeypatch.setattr(worker, "level", logging.INFO)
+    try:
+        with caplog.at_level(logging.INFO), at_call("run a, b, mix 3") as told:
+            at_shard("part-00007.parquet")
+            log.info("quiet")
+            log.warning("loud")
+            tell_failure(ValueError("no"))
+            for _ in range(2 * MOST_TOLD):
+                log.warning("again")
+    finally:
+        logging.getLogger("okl").handlers = before
+    assert told[0] == (logging.WARNING, "run a, b, mix 3, part-00007.parquet: loud")
+    assert len(told) == MOST_TOLD
+    ours = [record for record in caplog.records if record.name == "okl.tests"]
+    assert {(record.__dict__["run"], record.__dict__["shard"]) for record in ours} == {("a, b", "part-00007.parquet")}
+    theirs = [record.getMessage() for record in caplog.records if record.name == WORKER_LOGGER]
+    assert theirs[:3] == [
+        "run a, b, mix 3, part-00007.parquet: quiet",
+        "run a, b, mix 3, part-00007.parquet: loud",
+        "run a, b, mix 3, part-00007.parquet failed: ValueError: no",
+    ]
+
+
+def test_warnings_of_workers_come_back_and_name_run_shard_and_worker(
+    two_workers: Execution, learnable: dict[Task, Dataset], caplog: pytest.LogCaptureFixture
+) -> None:
+    data = learnable["binary"]
+    shards = data.split("train")
+    rows = two_workers.sum(Complains("too few"), shards, 1, lambda parts: int(np.sum(parts)))
+    assert rows == sum(shard.rows for shard in shards) + len(shards)
+    told = [record.getMessage() for record in caplog.records if "too few" in record.getMessage()]
+    assert len(told) == len(shards)
+    for shard in shards:
+        (line,) = (line for line in told if shard.path in line)
+        assert f", {shard.path}: too few of {shard.rows} rows (worker tcp://127.0.0.1:" in line or line.startswith(
+            "sum"
+        )
+
+
+# The timeline of a run: nothing is counted twice, nothing is lost, and a lane's phases fill the time it was there.
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(timelines, "perf_counter", made)
+    monkeypatch.setattr("okl.foundation.telemetry.perf_counter", made)
+    return made
+
+
+def totals(timeline: Timeline, stage: str = "learn") -> dict[tuple[str, str], float]:
+    found: defaultdict[tuple[str, str], float] = defaultdict(float)
+    for cell in timeline.cells():
+        if cell.stage == stage:
+            found[cell.lane, cell.phase] += cell.seconds
+    return dict(found)
+
+
+def test_a_span_counts_what_no_span_inside_it_counts(clock: Clock) -> None:
+    with summed() as phases, Span(READ):
+        clock.now += 2.0
+        with Span(MAP):
+            clock.now += 5.0
+        clock.now += 1.0
+        with Span(READ):
+            clock.now += 0.5
+    assert phases == {READ: 3.5, MAP: 5.0}
+
+
+def test_only_the_thread_of_the_stage_speaks_for_the_driver(clock: Clock) -> None:
+    timeline = Timeline()
+    with recording(timeline):
+        timeline.stage("learn")
+
+        def read() -> None:
+            with Span(READ):
+                clock.now += 1.0
+
+        other = threading.Thread(target=read)
+        other.start()
+        other.join()
+        assert totals(timeline) == {(DRIVER, LEARN): pytest.approx(1.0)}
+        read()
+    assert totals(timeline) == {(DRIVER, LEARN): pytest.approx(1.0), (DRIVER, READ): pytest.approx(1.0)}
+    read()
+    assert totals(timeline)[DRIVER, READ] == pytest.approx(1.0)
+
+
+def test_an_answer_is_parted_into_phases_and_the_way(clock: Clock) -> None:
+    timeline = Timeline()
+    with recording(timeline):
+        timeline.stage("learn")
+        begun = clock.now
+        clock.now += 10.0
+        worked("a", 10.0, 8.0, {READ: 2.0, MAP: 1.0})
+        worked("b", 10.0, 4.0, {})
+        waited(begun, 8.0)
+        # given together with the one before, and so done after it: its time has been waited for on the spot
+        clock.now += 3.0
+        worked("a", 13.0, 2.5, {READ: 0.5})
+        timeline.finish()
+    assert totals(timeline) == {
+        ("a", READ): pytest.approx(2.5), ("a", MAP): pytest.approx(1.0), ("a", LEARN): pytest.approx(7.0),
+        ("a", NETWORK): pytest.approx(2.5),
+        ("b", LEARN): pytest.approx(4.0), ("b", NETWORK): pytest.approx(6.0), ("b", WAIT): pytest.approx(3.0),
+        (DRIVER, WAIT): pytest.approx(8.0), (DRIVER, NETWORK): pytest.approx(2.0), (DRIVER, LEARN): pytest.approx(3.0),
+    }  # fmt: skip
+    assert describe_timeline(timeline)["shares"]["workers"] == pytest.approx(
+        {READ: 2.5 / 26, MAP: 1 / 26, LEARN: 11 / 26, WAIT: 3 / 26, NETWORK: 8.5 / 26}, abs=1e-5
+    )
+
+
+def test_every_lane_fills_the_time_that_it_was_there_however_often_buckets_double(clock: Clock) -> None:
+    timeline = Timeline()
+    with recording(timeline):
+        for stage in ("plan", "learn", "evaluate"):
+            timeline.stage(stage)
+            for step in range(400):
+                with Span(READ):
+                    clock.now += 0.03
+                clock.now += 0.01
+                worked("a" if step % 2 else "b", 0.04, 0.03, {MAP: 0.01})
+        timeline.gone("b")
+        clock.now += 4.0
+        timeline.finish()
+    assert timeline.width * MOST_BUCKETS >= clock.now - timeline.begun > timeline.width * MOST_BUCKETS / 2
+    assert len({cell.begin_seconds for cell in timeline.cells()}) <= MOST_BUCKETS
+    learn = totals(timeline)
+    assert sum(seconds for (lane, _), seconds in learn.items() if lane == DRIVER) == pytest.approx(16.0)
+    assert learn[DRIVER, READ] == pytest.approx(12.0)
+    assert sum(seconds for (lane, _), seconds in learn.items() if lane == "a") == pytest.approx(16.0)
+    after = totals(timeline, "evaluate")
+    assert sum(seconds for (lane, _), seconds in after.items() if lane == "a") == pytest.approx(20.0)
+    assert sum(seconds for (lane, _), seconds in after.items() if lane == "b") == pytest.approx(16.0)
+    assert after["a", OTHER] == pytest.approx(200 * 0.02)
+    assert (DRIVER, LEARN) not in after
+
+
+def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(clock: Clock, tmp_path: Path) -> None:
+    timeline = Timeline()
+    with recording(timeline):
+        timeline.stage("learn")
+        for step in range(2000):
+            clock.now += 0.01
+            worked(f"tcp://10.0.0.{step % 20}:7", 0.02, 0.01, {READ: 0.004})
+        timeline.finish()
+    write_timeline(timeline, tmp_path / "timeline.parquet")
+    table = pq.read_table(tmp_path / "timeline.parquet")
+    assert set(table["phase"].to_pylist()) == set(PHASES) - {MAP, OTHER}
+    assert sum(table["seconds"].to_pylist()) == pytest.approx(sum(cell.seconds for cell in timeline.cells()))
+    told = describe_timeline(timeline)
+    assert told["workers"] == 20
+    assert [lane["name"] for lane in told["lanes"]] == [DRIVER, "mean of 20", *(f"worker {n}" for n in range(1, 7))]
+    assert all(len(lane[LEARN]) <= MOST_DRAWN_BUCKETS for lane in told["lanes"])
+    assert sum(told["lanes"][1][READ]) == pytest.approx(0.4, abs=0.01)
+    light, dark = (timeline_picture(told, theme) for theme in (LIGHT, DARK))
+    assert light != dark
+    assert timeline_picture(told, LIGHT) == light
+    result = {"timeline": told, "workers": 20}
+    assert timeline_facts(result)[0][0] == "Workers"
+    assert "its 20 workers' time went to" in str(timeline_sentence(result))
+    alone = {"timeline": {"shares": told["shares"], "workers": 1}}
+    assert "its worker's time went to" in str(timeline_sentence(alone | {"workers": 1}))
+    assert "its thread's time went to" in str(timeline_sentence(alone))
+    (run,) = fact_tables(result | {"settings": {}})
+    names = [name for name, _ in run.rows]
+    assert "timeline.workers" in names
+    assert not [name for name in names if "lanes" in name or "stages" in name], "what is drawn is not listed as well"
+
+
+def test_nothing_is_told_of_a_run_that_has_no_timeline() -> None:
+    assert timeline_facts({}) == []
+    assert timeline_sentence({"timeline": {"shares": {}}}) is None
+
+
+def test_a_span_costs_microseconds() -> None:
+    with summed():
+        begun = time.perf_counter()
+        for _ in range(1000):
+            with Span(READ):
+                pass
+        assert time.perf_counter() - begun < 0.1

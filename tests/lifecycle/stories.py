@@ -1,0 +1,49 @@
+"""Retrainings of a small model in a temporary folder, as several files of tests need them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.foundation.errors import OklError
+from okl.lifecycle.lineage_checks import check_arrivals
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
+from tests.lifecycle.shards import content, land
+
+
+def settings(place: Path, **values: Any) -> RetrainSettings:
+    train = {"frequencies": 50, "seed": 1, "step_size": 0.1, "order": "stored", "threads": 1} | values.pop("train", {})
+    given: dict[str, Any] = {
+        "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
+        "train": train, "ingest": {"scale": "standard", "keys": ["hour"]}, "publish_if": "not worse",
+    }  # fmt: skip
+    return RetrainSettings.model_validate(given | values)
+
+
+def shards(place: Path, *days: int, **options: Any) -> None:
+    for day in days:
+        land(place / "in", f"day-{day:02d}.parquet", content(day, **options))
+
+
+def champion(place: Path) -> Any:
+    return Registry(place / "registry").model("m").version()
+
+
+def arrays(place: Path) -> dict[str, Any]:
+    return champion(place).load().predictor.arrays()  # type: ignore[no-any-return]
+
+
+def lineage(place: Path) -> list[str]:
+    model = Registry(place / "registry").model("m")
+    return [shard["name"] for one in model.ancestry(champion(place)) for shard in one.lineage.shards]
+
+
+def refused_by_both(asked: RetrainSettings, sentence: str) -> None:
+    """By `okl deploy`, before the night, and by a run."""
+    for refusing in (check_arrivals, retrain):
+        with pytest.raises(OklError, match=sentence):
+            refusing(asked)

@@ -1,0 +1,149 @@
+"""What a retraining is asked for holds for all that it learns, or is refused in a sentence: nothing is passed over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.lifecycle.champion import Known, open_champion
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
+from okl.lifecycle.publish import learnt_otherwise
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
+from okl.models.registry import Registry
+from tests.lifecycle.shards import content, first_schema, land, settled
+from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
+
+LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
+    limited = settings(place, train=LIMITED)
+    shards(place, 1)
+    check_arrivals(limited)
+    assert retrain(limited)["outcome"] == "published"
+    shards(place, 2)
+    second = retrain(limited)
+    assert (second["outcome"], second["how"]) == ("published", "gone on with 1 new shards")
+    model = champion(place).load()
+    assert (model.schema.features, model.schema.keys) == (("x1", "x2", "x3"), ("hour", "x0"))
+    table = content(9)
+    raw = np.column_stack([table[name].to_numpy() for name in model.schema.features])
+    right = float((model.predict(raw) == table["y"].to_numpy()).mean())
+    assert 0.5 < right < 1.0
+    assert second["metrics"]["challenger"]["accuracy"] == pytest.approx(right, abs=0.15)
+    shards(place, 3)
+    refused_by_both(settings(place, train=LIMITED | {"learn_sensitive": True}), "begun with 'x0' as a key")
+    assert retrain(settings(place, train=LIMITED, ingest={}))["how"] == "gone on with 1 new shards"
+
+
+def test_what_comes_later_fits_what_a_model_was_begun_with_or_is_refused(place: Path) -> None:
+    shards(place, 1)
+    assert retrain(settings(place, train={"frequencies": 10}))["outcome"] == "published"
+    of_keys = {"constraints": ["abs(covariance(hour)) <= 1", "norm <= 10"], "frequencies": 10}
+    for constraints, sentence in (
+        (LIMITED["constraints"], "looks at 'x0', which m was begun with as an input"),
+        (["mean(houre=1) >= -1", "norm <= 10"], "has no constrained column 'houre'"),
+    ):
+        refused_by_both(settings(place, train=LIMITED | {"constraints": constraints}), sentence)
+    for ingest, sentence in (
+        ({"target": "x1"}, "target = 'x1' was given, but m was begun with 'y'"),
+        ({"scale": "minmax"}, "scale = 'minmax' was given, but m was begun with 'standard'"),
+        ({"keys": ["hour", "x2"]}, "'x2' is to be a key, but m was begun with it as an input"),
+        ({"drop": ["x3"]}, "'x3' is to be left out, but m was begun with it as an input"),
+    ):
+        refused_by_both(settings(place, ingest=ingest), sentence)
+    assert champion(place).number == 1
+    shards(place, 2)
+    anew = retrain(settings(place, train=of_keys))
+    assert (anew["outcome"], anew["parent"]) == ("published", 1)
+    assert anew["how"].startswith("begun anew on 2 shards, as constraints is ['abs(")
+    shards(place, 3)
+    asked = retrain(settings(place, train=LIMITED | {"learn_sensitive": True}))
+    assert (asked["outcome"], asked["how"][:22]) == ("published", "begun anew on 3 shards")
+    assert champion(place).load().schema.features == ("x0", "x1", "x2", "x3")
+
+
+def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
+    shards(place, 1)
+    assert retrain(settings(place, train={"frequencies": 10, "class_weights": {"1": 2.0}}))["outcome"] == "published"
+    shards(place, 2)
+    elsewhere = {"frequencies": 10, "class_weights": {"1": 2}, "threads": 2, "mode": "stream"}
+    assert retrain(settings(place, train=elsewhere))["how"] == "gone on with 1 new shards"
+    shards(place, 3)
+    run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
+    told = {stage: getattr(run, stage)() for stage in RETRAIN_STAGES}
+    run.close()
+    assert told["learn"]["anew"] == "frequencies is 15, and was 10 for m@2"
+    assert run.result()["how"] == "begun anew on 3 shards, as frequencies is 15, and was 10 for m@2"
+    assert arrays(place)["weights"].shape == (1, 30)
+    assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
+
+
+def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
+    shards(place, 1)
+    asked = settings(place, train={"frequencies": 10})
+    retrain(asked)
+    now = open_champion(Registry(asked.registry).model("m"))
+    assert now is not None
+    for name, value in (("budget_seconds", 120.0), ("rescale", "standard"), ("frequencies", 11)):
+        configuration = now.model.configuration | {name: value}
+        known = Known(replace(now, model=replace(now.model, configuration=configuration)))
+        told = "frequencies is 10, and was 11 for m@1" if name == "frequencies" else ""
+        assert learnt_otherwise(asked, known) == told
+
+
+@pytest.mark.parametrize("name", NOT_OF_TRAIN)
+def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None:
+    values = {"ingest": {"target": "z"}, "rescale": "standard", "validation": "rows", "certify": True, "out": "run"}
+    given = {name: values.get(name, 5 if "_" in name else "other")}
+    with pytest.raises(ConfigError, match=f"{name}.* is no setting of a retraining: .*Leave it out"):
+        settings_from(RetrainSettings, {"name": "m", "source": "in", "train": given}, "here")
+    stored = settings(tmp_path).model_dump(mode="json")
+    assert RetrainSettings.model_validate(stored) == settings(tmp_path), "what is as usual does no harm"
+
+
+@pytest.mark.parametrize(("name", "value"), [("holdout", 0.5), ("split_column", "part")])
+def test_rows_are_reserved_by_a_share_alone(name: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{name} = .* the retraining's own holdout"):
+        settings_from(RetrainSettings, {"name": "m", "source": "in", "train": {}, "ingest": {name: value}}, "here")
+
+
+def test_a_single_shard_is_looked_at_without_limits_on_columns() -> None:
+    more = {"constraint_margin": 0.1, "constraint_gain": 0.5, "learn_sensitive": True}
+    limited = TrainSettings.model_validate({"data": "in", **LIMITED, **more})
+    free = TrainSettings.model_validate({"data": "in", **LIMITED, "constraints": ["norm <= 10"]})
+    assert without_constraints(limited) == without_constraints(free) == free
+
+
+def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
+    store = ShardStore(place / "registry" / "m" / "data")
+    schema = store.set_reference(first_schema(place))
+    few = settled(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
+    asked = settings(place, release=[few.key])
+    check_arrivals(asked)
+    refused_by_both(settings(place, release=["ffff"]), rf"names no shard; .* Quarantined are: {few.key} \(few\.parquet")
+    (place / "in" / "few.parquet").unlink()
+    with pytest.raises(
+        DataError, match=rf"few\.parquet is quarantined and no longer in .*in.* Bring it back, or leave {few.key} out"
+    ):
+        retrain(asked)
+
+
+def test_a_bad_option_of_learning_is_named_by_itself() -> None:
+    given = {"name": "m", "source": "in", "train": {"solver": "fogd", "frequencies": "many"}}
+    with pytest.raises(ConfigError, match=r"^here: frequencies = 'many': input should be a valid integer"):
+        settings_from(RetrainSettings, given, "here")

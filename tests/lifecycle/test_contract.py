@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pytest
+
+from okl.data.dataset import ColumnStatistics, Schema
+from okl.data.ingest.run import ingest
+from okl.lifecycle.contract import KINDS, baseline_of, label_distance, stopped_changing, two_valued
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.settings import ContractSettings
+from tests.data.mixed import mixed
+from tests.data.sources import replaced
+from tests.lifecycle.shards import ROWS, SETTINGS, content, first_schema, land, settled
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
+    return first_schema(tmp_path_factory.mktemp("first"))
+
+
+def moved(name: str, change: Callable[[Any], Any]) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: replaced(table, name, change(table[name].to_numpy().copy()))
+
+
+def with_holes(share: float) -> Callable[[Any], Any]:
+    return lambda values: np.where(np.random.default_rng(0).random(len(values)) < share, np.nan, values)
+
+
+BAD: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
+    ("missing-column", lambda table: table.drop_columns(["x1"]), "misses 1 of 6 columns: x1"),
+    ("other-type", lambda table: replaced(table, "x1", ["word"] * table.num_rows), "x1 is string"),
+    ("other-type", lambda table: replaced(table, "y", ["word"] * table.num_rows), "y is string"),
+    ("too-few-rows", lambda table: table.slice(0, 20), "20 rows; expected 50 at least"),
+    ("unknown-label", moved("y", lambda y: np.where(np.arange(len(y)) < 3, 7, y)), "'7'|7 \\(3 rows\\)"),
+    ("label-shares", lambda table: table.filter(pa.compute.greater(table["y"], 0)), "-1 was .* and is 0.0%"),
+    ("out-of-range", moved("x0", lambda x: np.where(np.arange(len(x)) % 5 == 0, -999, x)), "x0 in 20.0% of rows"),
+    ("mean-shift", moved("x1", lambda x: x + 273.15), r"x1 by \+\d+"),
+    ("missing-values", moved("x2", with_holes(0.1)), "x2 in 9.0% of rows; expected none"),
+    ("missing-targets", moved("y", lambda y: np.where(np.arange(len(y)) < 3, np.nan, y)), "in 3 of 600 rows"),
+    ("infinite-values", moved("x2", lambda x: np.where(np.arange(len(x)) == 5, np.inf, x)), "x2 in 1 rows"),
+    ("constant-column", moved("x0", lambda x: np.full(len(x), 0.25)), "x0 is always 0.25"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "spoil", "said"), BAD, ids=[f"{kind}-{i}" for i, (kind, _, _) in enumerate(BAD)])
+def test_a_bad_shard_is_quarantined_for_the_right_reason(
+    tmp_path: Path, schema: Schema, kind: str, spoil: Callable[[pa.Table], pa.Table], said: str
+) -> None:
+    assert kind in KINDS
+    store = ShardStore(tmp_path / "data")
+    rows = 3 * ROWS if kind == "label-shares" else ROWS
+    limits = ContractSettings(label_distance=0.3)
+    record = settled(store, land(tmp_path / "landing", "day-1.parquet", spoil(content(1, rows))), schema, limits)
+    assert record.status == "quarantined"
+    assert kind in [finding.kind for finding in record.findings]
+    (finding,) = [finding for finding in record.findings if finding.kind == kind]
+    assert re.search(said, finding.sentence), finding.sentence
+    assert finding.figures
+    assert not (tmp_path / "data" / record.key).exists()
+    assert store.records() == {record.sha256: record}
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "kind"),
+    [
+        ("cut.parquet", lambda whole: whole[: len(whole) // 2], "unreadable"),
+        ("other.parquet", lambda whole: b"hello" * 100, "unreadable"),
+        ("changed.parquet", lambda whole: whole[:400] + bytes(60) + whole[460:], "unreadable"),
+        ("nothing.parquet", lambda whole: b"", "empty"),
+        ("header.csv", lambda whole: b"x0,x1,x2,x3,hour,y\n", "empty"),
+        ("words.csv", lambda whole: b"x0,x1,x2,x3,hour,y\n1,2,3,4,5,1\n" * 2, "other-type"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_finding_and_no_error(
+    tmp_path: Path, schema: Schema, name: str, spoil: Callable[[bytes], bytes], kind: str
+) -> None:
+    path = land(tmp_path / "landing", name, content(1), compression="gzip")
+    path.write_bytes(spoil(path.read_bytes()))
+    record = settled(ShardStore(tmp_path / "data"), path, schema)
+    assert (record.status, [finding.kind for finding in record.findings]) == ("quarantined", [kind])
+
+
+def test_a_shard_without_rows_is_empty(tmp_path: Path, schema: Schema) -> None:
+    record = settled(
+        ShardStore(tmp_path / "data"), land(tmp_path / "in", "day.parquet", content(1).slice(0, 0)), schema
+    )
+    assert [finding.kind for finding in record.findings] == ["empty"]
+
+
+def test_the_same_rows_in_other_bytes_are_a_duplicate(tmp_path: Path, schema: Schema) -> None:
+    store, table = ShardStore(tmp_path / "data"), content(1)
+    first = settled(store, land(tmp_path / "in", "day-1.parquet", table), schema)
+    again = settled(store, land(tmp_path / "in", "day-1-again.parquet", table, compression="gzip"), schema)
+    pacsv.write_csv(table, tmp_path / "in" / "day-1.csv")
+    text = settled(store, tmp_path / "in" / "day-1.csv", schema)
+    assert first.status == "accepted"
+    assert (again.status, again.of, text.status, text.of) == ("duplicate", first.sha256) * 2
+    assert len({first.sha256, again.sha256, text.sha256}) == 3
+    assert [record.key for record in store.accepted()] == [first.key]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_times_that_are_no_numbers_tell_no_time(value: float, tmp_path: Path, schema: Schema) -> None:
+    store, table = ShardStore(tmp_path / "data"), content(1)
+    none = replaced(table, "hour", np.full(ROWS, value))
+    known = settled(store, land(tmp_path / "in", "day-1.parquet", none), schema, time_column="hour")
+    assert (known.first_time, known.last_time) == (None, None)
+    some = replaced(table, "hour", np.where(np.arange(ROWS) < 9, value, table["hour"].to_numpy()))
+    known = settled(store, land(tmp_path / "in", "day-2.parquet", some), schema, time_column="hour")
+    assert 24 < known.first_time < known.last_time < 48  # type: ignore[operator]
+
+
+def test_a_shard_older_than_what_was_learnt_is_late(tmp_path: Path, schema: Schema) -> None:
+    store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
+    baseline = replace(baseline_of(schema, []), watermark=72.0)
+    late = settled(store, path, schema, baseline=baseline, time_column="hour")
+    assert [finding.kind for finding in late.findings] == ["late"]
+    assert 24 < late.first_time < late.last_time < 48  # type: ignore[operator]
+    allowed = settled(store, path, schema, ContractSettings(late=True), baseline, time_column="hour")
+    assert allowed.status == "accepted"
+    named = land(tmp_path / "in", "2026-11-20.parquet", content(2))
+    dated = settled(store, named, schema, baseline=replace(baseline, watermark="2026-11-21"))
+    assert ([finding.kind for finding in dated.findings], dated.last_time) == (["late"], "2026-11-20")
+
+
+def test_further_columns_are_let_be_unless_the_contract_says_otherwise(tmp_path: Path, schema: Schema) -> None:
+    store, more = ShardStore(tmp_path / "data"), content(1).append_column("more", pa.array(np.arange(ROWS)))
+    path = land(tmp_path / "in", "day-1.parquet", more)
+    strict = settled(store, path, schema, ContractSettings(extra_columns=False))
+    assert [finding.kind for finding in strict.findings] == ["extra-column"]
+    assert settled(store, path, schema).status == "accepted"
+
+
+def test_too_many_rows_are_a_finding(tmp_path: Path, schema: Schema) -> None:
+    path = land(tmp_path / "in", "day-1.parquet", content(1))
+    record = settled(ShardStore(tmp_path / "data"), path, schema, ContractSettings(max_rows=100))
+    assert [finding.kind for finding in record.findings] == ["too-many-rows"]
+
+
+def test_missing_values_are_allowed_where_the_reference_drops_or_fills_them(tmp_path: Path, schema: Schema) -> None:
+    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="drop")
+    few = land(tmp_path / "in", "few.parquet", moved("x2", with_holes(0.03))(content(1)))
+    many = land(tmp_path / "in", "many.parquet", moved("x2", with_holes(0.3))(content(2)))
+    accepted, quarantined = settled(store, few, lenient), settled(store, many, lenient)
+    assert accepted.status == "accepted"
+    assert accepted.train_rows + accepted.test_rows < accepted.rows == ROWS
+    assert [finding.kind for finding in quarantined.findings] == ["missing-values"]
+
+
+def test_honest_shards_are_accepted_whatever_they_are_compressed_with(tmp_path: Path) -> None:
+    words = first_schema(tmp_path, text=True)
+    store = ShardStore(tmp_path / "data")
+    for day in range(1, 13):
+        path = land(tmp_path / "in", f"day-{day:02d}.parquet", content(day, text=True), compression="gzip")
+        record = settled(store, path, words)
+        assert (record.status, record.findings) == ("accepted", ()), record.reason
+    assert sum(sum(record.class_counts) for record in store.accepted()) == 12 * ROWS
+
+
+def test_a_column_of_two_values_is_told_by_its_figures_alone() -> None:
+    random = np.random.default_rng(3)
+    for share in (0.001, 0.3, 0.97):
+        values = np.where(random.random(5000) < share, 7.0, -2.0)
+        assert two_valued(statistics(values))
+    assert not two_valued(statistics(random.random(5000)))
+    assert not two_valued(statistics(random.integers(0, 3, 5000).astype(float)))
+
+
+def test_a_rare_value_that_does_not_come_is_no_column_that_stopped() -> None:
+    random = np.random.default_rng(4)
+    rare = np.where(random.random(20_000) < 0.003, random.random(20_000), 0.0)
+    assert not stopped_changing(statistics(rare), statistics(np.zeros(500)), 1e-6)
+    assert stopped_changing(statistics(random.random(500)), statistics(np.full(500, 0.5)), 1e-6)
+
+
+def test_label_distance_is_half_the_sum_of_differences() -> None:
+    distance, p_value = label_distance(np.array([600, 400]), np.array([20, 80]))
+    assert distance == pytest.approx(0.4)
+    assert p_value < 1e-12
+    assert label_distance(np.array([6, 4]), np.array([0, 0])) == (0.0, 1.0)
+
+
+def statistics(values: Any) -> ColumnStatistics:
+    low, high = float(values.min()), float(values.max())
+    return ColumnStatistics(len(values), float(values.mean()), float(values.std()), low, high)
+
+
+def test_a_compressed_text_is_refused_as_what_it_is(tmp_path: Path, schema: Schema) -> None:
+    path = land(tmp_path / "in", "day.parquet", content(1)).with_suffix(".csv")
+    path.write_bytes(gzip.compress(b"x0,x1,x2,x3,hour,y\n1,2,3,4,5,1\n"))
+    record = settled(ShardStore(tmp_path / "data"), path, schema)
+    assert record.status == "quarantined"
+    assert record.findings[0].kind in ("unreadable", "missing-column")
+
+
+@pytest.fixture(scope="module")
+def table_schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
+    """Of a table of text, dates and numbers, a twentieth of whose cities and a tenth of whose ages are missing."""
+    folder, asked = tmp_path_factory.mktemp("table"), SETTINGS.model_copy(update=TABLE | {"holdout": None})
+    return ingest(land(folder, "first.parquet", table_of(0)), folder / "first", asked).dataset.schema
+
+
+TABLE = {"target": "label", "dates": "parts", "missing": "mean", "max_categories": 8}
+
+
+def table_of(seed: int, **changed: Any) -> pa.Table:
+    rows = mixed(ROWS, seed).drop(columns="split")
+    return pa.Table.from_pandas(rows.assign(**{name: change(rows[name]) for name, change in changed.items()}))
+
+
+def emptied(values: Any) -> Any:
+    return values.where(np.arange(len(values)) % 5 > 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "said"),
+    [
+        ({}, "", ""),
+        ({"age": emptied}, "missing-values", r"age in 2\d\.\d% of rows \(\d+\.\d% so far\); expected 5.0% more"),
+        ({"at": emptied}, "missing-values", r"at in 20\.0% of rows; expected 5.0% more than so far, at most"),
+        ({"city": emptied}, "missing-values", r"city in 2\d\.\d% of rows \(\d\.\d% so far\)"),
+        ({"member": lambda values: emptied(values.astype(object))}, "missing-values", "member in 20.0% of rows;"),
+        ({"city": lambda city: city.str.upper()}, "unseen-values", r"city in 9\d\.\d% of rows \(0\.0% so far\)"),
+        ({"job": lambda job: "new " + job}, "unseen-values", r"job in 100\.0% of rows \(\d+\.\d% so far\)"),
+    ],
+    ids=["honest", "age", "at", "city", "member", "recoded", "renamed"],
+)
+def test_what_encoding_hides_is_found(
+    tmp_path: Path, table_schema: Schema, changed: dict[str, Any], kind: str, said: str
+) -> None:
+    store = ShardStore(tmp_path / "data")
+    for day in (1, 2):
+        path = land(tmp_path / "in", f"honest-{day}.parquet", table_of(day))
+        assert settled(store, path, table_schema, ingesting=TABLE).status == "accepted"
+    record = settled(store, land(tmp_path / "in", "day.parquet", table_of(3, **changed)), table_schema, ingesting=TABLE)
+    assert [finding.kind for finding in record.findings] == [kind][: bool(kind)], record.reason
+    assert re.search(said, record.reason), record.reason
+
+
+def test_a_column_may_miss_values_as_often_as_so_far(tmp_path: Path, schema: Schema) -> None:
+    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="zero")
+    paths = [land(tmp_path / "in", f"{day}.parquet", moved("x2", with_holes(0.3))(content(day))) for day in (1, 2)]
+    kept = settled(store, paths[0], lenient)
+    assert [finding.kind for finding in kept.findings] == ["missing-values"]
+    settled(store, paths[0], lenient, released=True)
+    assert settled(store, paths[1], lenient).status == "accepted"

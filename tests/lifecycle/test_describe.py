@@ -1,0 +1,58 @@
+"""Laws of what changed: both values of whatever differs, nothing of what does not, and a page that says it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from okl.lifecycle.describe import changes_since
+from okl.models.registry import Lineage, Publication, Version
+from okl.report.run import html_report, markdown_report
+from tests.report.results import made_result, undrawn
+
+
+def lineage(error: float, rows: int, **settings: Any) -> Lineage:
+    shard = {"sha256": f"{rows}", "name": f"part-{rows}", "rows": rows}
+    metrics = {"test": {"mistake_rate": error, "roc_auc": 0.9}}
+    return Lineage(None, (shard,), {"solver": "fogd", "frequencies": 50, "out": f"/{rows}"} | settings, {}, metrics)
+
+
+def version_of(kept: Lineage) -> Version:
+    return Version("churn", Path("nowhere"), Publication(3, "0003", "f" * 64, {}, kept, 2))
+
+
+BEFORE = version_of(lineage(0.25, 1000))
+
+
+def test_both_values_of_all_that_differs_and_nothing_else() -> None:
+    found = changes_since(BEFORE, lineage(0.2, 1500, frequencies=400), "the champion")
+    assert found == {
+        "name": "churn@3",
+        "what": "the champion",
+        "same_rows": False,
+        "metrics": {"mistake_rate": [0.25, 0.2]},
+        "data": {"rows learnt": [1000, 1500], "last shard": ["part-1000", "part-1500"]},
+        "settings": {"frequencies": ["50", "400"]},
+    }
+    same = changes_since(BEFORE, BEFORE.lineage, "")
+    assert [same[part] for part in ("metrics", "data", "settings")] == [{}, {}, {}]
+
+
+def test_settings_of_a_run_and_of_a_retraining_are_compared_where_both_have_them() -> None:
+    retrained = Lineage(3, (), {"train": {"solver": "fogd", "frequencies": 400}, "seed": 7, "judging": {"margin": 1}})
+    found = changes_since(BEFORE, retrained, "")
+    assert found["data"].keys() == {"new shards", "new rows", "last shard"}  # beside what its parent learnt
+    assert found["settings"] == {"frequencies": ["50", "400"]}
+    assert changes_since(version_of(retrained), BEFORE.lineage, "")["settings"] == {"frequencies": ["400", "50"]}
+
+
+def test_a_report_says_what_changed_with_both_values_and_the_difference() -> None:
+    result = undrawn(made_result("binary", ("no", "yes")))
+    previous = changes_since(BEFORE, lineage(0.2, 1500, frequencies=400), "the champion so far")
+    for report in (html_report, markdown_report):
+        told = report(result | {"previous": previous})
+        assert "What changed since churn@3?" in told
+        assert "churn@3 is the champion so far." in told
+        for text in ("0.2500", "0.2000", "-0.0500", "+500", "part-1000", "400"):
+            assert text in told, text
+        assert "What changed" not in report(result)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from okl.lifecycle.drift import Scored, compared, drift_of
+from okl.lifecycle.retrain import retrain
+from tests.lifecycle.shards import content, land
+from tests.lifecycle.stories import champion, lineage, settings, shards
+
+
+def scored(rows: int, wrong: int, fired: bool = False) -> Scored:
+    return Scored(1, rows, wrong, wrong / rows, 0.5, fired=fired)
+
+
+def by_another_rule(table: pa.Table) -> pa.Table:
+    """Decided by another input, so that the champion is no better than chance."""
+    label = np.where(table["x2"].to_numpy() > 0, 1, -1)
+    return table.set_column(table.schema.names.index("y"), "y", [label])
+
+
+def followed(wrongs: list[int], rows: int) -> list[Scored]:
+    past: list[Scored] = []
+    for wrong in wrongs:
+        past.append(compared(past, scored(rows, wrong)))
+    return past
+
+
+def test_the_deviation_is_that_of_fishers_test_in_units_of_what_days_vary_by() -> None:
+    past = [scored(1000, wrong) for wrong in (100, 130, 90, 120, 100, 110)]
+    now = compared(past, scored(500, 90))
+    by_chance = stats.fisher_exact([[90, 410], [650, 5350]], alternative="greater").pvalue
+    rate = 650 / 6000
+    variance = rate * (1 - rate)
+    seen = np.mean(np.square(np.diff([0.1, 0.13, 0.09, 0.12, 0.1, 0.11]))) / (variance * 2 / 1000)
+    taken = 1 + (0.2 * rate) ** 2 * (1 + 1 / 6) / (variance * (1 / 500 + 1 / 6000))
+    degrees = 2 * 5 / 3
+    unit = np.sqrt((degrees * seen + 8 * taken) / (degrees + 8))
+    assert unit > 1.3
+    assert now.p_value == pytest.approx(float(stats.t.sf(stats.norm.isf(by_chance) / unit, degrees + 8)))
+    assert now.past_rate == pytest.approx(rate)
+    assert not now.fired
+    assert compared(past, scored(500, 180)).fired
+
+
+def test_where_nothing_changes_one_shard_in_a_thousand_fires_also_if_days_differ() -> None:
+    random, fired, shards_seen = np.random.default_rng(5), 0, 0
+    for spread in (0.0, 0.1, 0.2):
+        for _ in range(40):
+            rates = np.clip(0.2 * (1.0 + spread * random.standard_normal(30)), 0.01, 0.9)
+            past = followed(random.binomial(600, rates).tolist(), 600)
+            fired, shards_seen = fired + sum(one.fired for one in past), shards_seen + len(past)
+    assert shards_seen == 3600
+    assert fired <= stats.binom.isf(1e-4, shards_seen, 0.0015)  # seeded, so that it is one number: see the figures
+
+
+def test_a_change_fires_once_and_the_comparison_begins_anew() -> None:
+    random = np.random.default_rng(6)
+    for _ in range(20):
+        wrongs = [*random.binomial(600, 0.15, 12).tolist(), *random.binomial(600, 0.35, 8).tolist()]
+        assert [index for index, one in enumerate(followed(wrongs, 600)) if one.fired] == [12]
+
+
+def test_little_that_is_none_of_chance_is_no_signal_and_neither_is_an_improvement() -> None:
+    past = [scored(100_000, 10_000) for _ in range(10)]
+    slightly = compared(past, scored(100_000, 11_000))
+    assert stats.fisher_exact([[11_000, 89_000], [100_000, 900_000]], alternative="greater").pvalue < 1e-20
+    assert not slightly.fired
+    assert not compared(past, scored(100_000, 2_000)).fired
+    assert compared(past[:1], scored(100, 90)).p_value is None  # one shard before is too few
+
+
+def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
+    past = [scored(1000, 100) for _ in range(6)]
+    now = compared(past, scored(1000, 300))
+    told = drift_of({"day-1": past[0], "day-2": now})
+    assert told["found"]
+    assert told["why"].startswith("Rows change: the champion is wrong on 30.0% of day-2, after 10.0% in the shards")
+    assert told["shards"]["day-2"]["rate"] == 0.3
+    quiet = drift_of({"day-1": replace(now, fired=False)})
+    assert not quiet["found"]
+    assert "not more than chance" in quiet["why"]
+    assert "No new row" in drift_of({})["why"]
+
+
+def test_a_stream_that_changes_is_found_and_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    shards(tmp_path, 1, 2, 3)
+    retrain(settings(tmp_path))
+    shards(tmp_path, *range(4, 10))
+    quiet = retrain(settings(tmp_path))
+    assert not quiet["drift"]["found"]
+    assert len(quiet["drift"]["shards"]) == 6
+    land(tmp_path / "in", "day-10.parquet", content(10, flipped=True))
+    found = retrain(settings(tmp_path, contradiction=False))
+    assert found["drift"]["found"], found["drift"]
+    assert "day-10.parquet" in found["drift"]["why"]
+    assert [one["shard"] for one in found["history"]] == [f"day-{day:02d}.parquet" for day in range(4, 10)]
+
+
+def test_labels_that_are_noise_are_quarantined_and_another_rule_is_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    rows = 1500
+    shards(tmp_path, 1, 2, 3, rows=rows)
+    retrain(settings(tmp_path))
+    noise, other = content(4, rows), content(5, rows)
+    mixed = np.random.default_rng(0).permutation(noise["y"].to_numpy())
+    land(tmp_path / "in", "day-04.parquet", noise.set_column(noise.schema.names.index("y"), "y", [mixed]))
+    land(tmp_path / "in", "day-05.parquet", by_another_rule(other))
+    result = retrain(settings(tmp_path))
+    (bad,) = result["shards"]["rejected"]
+    assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["unrelated"])
+    assert "have nothing to do with its inputs" in bad["reason"]
+    assert abs(result["progressive"][1]["agreement"]) < 0.1
+    assert [one["name"] for one in result["shards"]["learnt"]] == ["day-05.parquet"]
+    assert champion(tmp_path).number == (2 if result["outcome"] == "published" else 1)
+    assert retrain(settings(tmp_path))["shards"]["rejected"] == []
+    released = retrain(settings(tmp_path, release=[bad["sha256"][:16]], publish_if="not worse", slice_margin=1.0))
+    assert "day-04.parquet" in [one["name"] for one in released["shards"]["learnt"]]
+    assert "day-04.parquet" in lineage(tmp_path) or released["outcome"] == "kept"

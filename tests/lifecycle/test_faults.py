@@ -1,0 +1,147 @@
+"""What arrives wrong, and what goes wrong: each is told for what it is, and the champion stays as it was."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from okl.foundation.errors import DataError, ModelError, RegistryError
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.models.registry import Registry
+from tests.lifecycle.shards import content, land
+from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_of_all_that_arrives_wrong_each_is_told_and_the_rest_is_learnt(place: Path) -> None:
+    timed = settings(place, time_column="hour")
+    shards(place, 5, 6)
+    assert retrain(timed)["version"] == 1
+    landing = place / "in"
+    shutil.copy(landing / "day-05.parquet", landing / "another-name.parquet")
+    land(landing, "again.parquet", content(5), compression="gzip")
+    land(landing, "older.parquet", content(2))
+    land(landing, "schema.parquet", content(7).drop_columns(["x1"]))
+    land(landing, "no-rows.parquet", content(7).slice(0, 0))
+    (landing / "no-bytes.parquet").touch()
+    (landing / "corrupt.parquet").write_bytes(land(landing, "day-08.parquet", content(8)).read_bytes()[:-900])
+    result = retrain(timed)
+    assert {one["name"]: one["kinds"] for one in result["shards"]["rejected"]} == {
+        "again.parquet": ["repeated", "late"], "corrupt.parquet": ["unreadable"], "no-bytes.parquet": ["empty"],
+        "no-rows.parquet": ["empty"], "older.parquet": ["late"], "schema.parquet": ["missing-column"],
+    }  # fmt: skip
+    assert all(one["reason"] for one in result["shards"]["rejected"])
+    assert result["shards"]["under_another_name"] == [
+        {"name": "another-name.parquet", "same_as": "day-05.parquet", "status": "not learnt again"}
+    ]
+    assert (result["outcome"], lineage(place)[0]) == ("published", "day-08.parquet")
+    assert len(list(landing.iterdir())) == 10, "files stay where they arrived"
+    again = retrain(timed)
+    assert (again["outcome"], again["shards"]["rejected"]) == ("nothing new", [])
+
+
+def test_a_holdout_without_a_class_is_told_with_the_decision(place: Path) -> None:
+    table = content(1)
+    rare = np.where(np.arange(table.num_rows) < 2, 1, -1)
+    land(place / "in", "day-01.parquet", table.set_column(table.schema.names.index("y"), "y", pa.array([*rare])))
+    reasons = []
+    for seed in range(4):  # which rows are reserved depends on it
+        given = {"name": f"m{seed}", "ingest": {"scale": "standard", "keys": ["hour"], "seed": seed}}
+        result = retrain(settings(place, **given))
+        reasons.append(result["reason"])
+    assert any(reason.endswith("No reserved row has the label 1.") for reason in reasons), reasons
+
+
+@pytest.mark.parametrize("fault", ["damaged", "gone"])
+def test_a_champion_that_does_not_load_stops_the_run_and_one_to_go_back_to_mends_it(place: Path, fault: str) -> None:
+    for day in (1, 2):
+        shards(place, day)
+        retrain(settings(place))
+    shards(place, 3)
+    folder = champion(place).folder
+    weights = folder / "model" / "weights.safetensors"
+    if fault == "damaged":
+        whole = bytearray(weights.read_bytes())
+        whole[-3] ^= 1
+        weights.write_bytes(whole)
+    else:
+        shutil.rmtree(folder)
+    with pytest.raises((ModelError, RegistryError), match=r"damaged|cannot be read|not.*there|missing|no model"):
+        retrain(settings(place))
+    model = Registry(place / "registry").model("m")
+    assert model.state().champion == 2
+    model.rollback()
+    result = retrain(settings(place))
+    assert (result["outcome"], result["parent"]) == ("published", 1)
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"], (
+        "the lost version's is learnt again"
+    )
+
+
+def test_a_full_disk_at_publish_leaves_the_champion_and_the_next_run_publishes(place: Path) -> None:
+    shards(place, 1)
+    retrain(settings(place))
+    shards(place, 2)
+    before = arrays(place)
+    run = RetrainingRun(settings(place))
+    for stage in RETRAIN_STAGES[: RETRAIN_STAGES.index("publish")]:
+        getattr(run, stage)()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limit[1]))
+    try:
+        with pytest.raises((RegistryError, DataError), match=r"cannot be written: .*[Mm]ake room"):
+            run.publish()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        run.close()
+    assert champion(place).number == 1
+    for key, array in before.items():
+        np.testing.assert_array_equal(arrays(place)[key], array)
+    assert retrain(settings(place))["version"] == 2
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet"]
+
+
+def test_a_clock_that_was_set_back_changes_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards(place, 1)
+    retrain(settings(place, settle_seconds=2.0))  # what was written just now is left to the next run
+    assert Registry(place / "registry").model("m").state().champion is None
+    real, real_ns = time.time, time.time_ns
+    monkeypatch.setattr(time, "time", lambda: real() - 86_400.0)
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() - 86_400 * 10**9)
+    first = retrain(settings(place, settle_seconds=2.0))  # now all files are of tomorrow
+    shards(place, 2)
+    os.utime(place / "in" / "day-02.parquet", (0, real() - 7 * 86_400))  # changed before what was learnt
+    second = retrain(settings(place, settle_seconds=2.0))
+    assert (first["version"], second["version"], second["parent"]) == (1, 2, 1)
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet"]
+    assert [entry.number for entry in Registry(place / "registry").model("m").entries()] == [1, 2]
+
+
+def test_a_backfill_over_past_windows_is_night_by_night(place: Path) -> None:
+    for day in range(1, 5):
+        land(place / "in", f"2026-11-{day:02d}.parquet", content(day))
+    for number, (first, last) in enumerate((("01", "03"), ("03", "05")), start=1):
+        window = settings(place, window_from=f"2026-11-{first}", window_to=f"2026-11-{last}")
+        result = retrain(window)
+        assert (result["outcome"], result["version"]) == ("published", number)
+        assert [one["name"][8:10] for one in result["shards"]["learnt"]] == [first, f"{int(first) + 1:02d}"]
+        assert retrain(window)["outcome"] == "nothing new"
+    backfilled, nightly = arrays(place), settings(place, name="n", max_shards=2)
+    while retrain(nightly)["outcome"] == "published":
+        pass
+    other = Registry(place / "registry").model("n").version()
+    assert other.number == 2
+    for key, array in other.load().predictor.arrays().items():
+        np.testing.assert_array_equal(backfilled[key], array)

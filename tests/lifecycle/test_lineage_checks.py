@@ -1,0 +1,99 @@
+"""What a model was begun with holds for all its shards: other settings are refused, the same again are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.data.dataset import Schema
+from okl.foundation.errors import DataError
+from okl.foundation.settings import IngestSettings
+from okl.lifecycle.inbox import ShardStore, arrivals
+from okl.lifecycle.lineage_checks import check_begun, first_reference
+from tests.lifecycle.shards import first_schema
+from tests.lifecycle.stories import refused_by_both, settings, shards
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def begun_with(folder: Path, text: str, **ingest: Any) -> Schema:
+    """What a model is begun with by the first file where files arrive."""
+    (folder / "in").mkdir(parents=True)
+    file = folder / "in" / ("day.csv" if "," in text else "day.svm")
+    file.write_text(text)
+    (found,), _ = arrivals(str(folder / "in"))
+    return first_reference([(found, "")], IngestSettings.model_validate({"rows_per_group": 64} | ingest))
+
+
+PLACES = "zip,at,word,id,k,y\n" + "".join(
+    f"{8000 + i % 3},2026-11-{1 + i % 9:02d},{'abcd'[i % 4]},n{i},{i},{i % 2}\n" for i in range(40)
+)
+PARTS: dict[str, Any] = {"dates": "parts", "keys": ["k"]}
+INDICES = "".join(f"{i % 2} 1:{i} {2 + i % 3}:1\n" for i in range(40))
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "later", "sentence"),
+    [
+        (PLACES, PARTS, {"categories": ["zip"]}, "'zip' is to be a category, but m was begun with it as a number, and"),
+        (PLACES, PARTS, {"categories": ["at"]}, "'at' is to be a category, but m was begun with it as a date, and"),
+        (PLACES, PARTS, {"categories": ["k"]}, "'k' is to be a category, but m was begun with it as a key, and never"),
+        (PLACES, PARTS, {"categories": ["id"]}, "'id' is to be a category, but m was begun without it, and never"),
+        (PLACES, PARTS, {"max_categories": 3}, "max_categories = 3 was given, but m was begun with 4 or more, which"),
+        (PLACES, PARTS | {"max_categories": 3}, {"max_categories": 4}, "max_categories = 4 .* was begun with 3, which"),
+        (PLACES, PARTS, {"dates": "drop"}, "dates = 'drop' was given, but m was begun with 'parts', which holds for"),
+        (PLACES, {"dates": "drop"}, {"dates": "parts"}, "dates = 'parts' .* m was begun without 'at', .* or --drop at"),
+        (INDICES, {}, {"svmlight_index": "0"}, "svmlight_index = '0' was given, but m was begun with '1', which"),
+        (INDICES, {}, {"hash_columns": 5}, "hash_columns = 5 was given, but m was begun with None, which"),
+        (
+            INDICES,
+            {"hash_columns": 9},
+            {"hash_columns": 5},
+            "hash_columns = 5 was given, but m was begun with 9, which",
+        ),
+    ],
+)
+def test_what_inputs_are_made_of_holds_for_all_shards(
+    text: str, first: dict[str, Any], later: dict[str, Any], sentence: str, place: Path
+) -> None:
+    reference = begun_with(place, text, **first)
+    check_begun(settings(place, ingest=first), reference)
+    ShardStore(place / "registry" / "m" / "data").set_reference(reference)
+    refused_by_both(settings(place, ingest=later), sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        (PLACES, {"dates": "parts", "categories": ["zip", "word", "id"], "max_categories": 3, "drop": ["k"]}),
+        (PLACES, {"dates": "parts", "drop": ["at"], "max_categories": 4}),
+        (PLACES, {"dates": "drop", "categories": ["zip"], "max_categories": 100}),
+        ("x,y\n1,0\n2,1\n", {"dates": "parts", "max_categories": 2, "svmlight_index": "1"}),
+        (INDICES, {"svmlight_index": "1", "hash_columns": 9}),
+    ],
+)
+def test_what_a_model_was_begun_with_may_be_given_again(text: str, given: dict[str, Any], place: Path) -> None:
+    reference = begun_with(place, text, **given)
+    for ingest in (given, {}):
+        check_begun(settings(place, ingest=ingest), reference, [place / "in" / "day.csv", place / "in" / "day.svm"])
+
+
+def test_a_model_is_not_begun_with_a_category_that_makes_no_input(place: Path) -> None:
+    empty = "zip,x,y\n" + "".join(f",{i},{i % 2}\n" for i in range(10))
+    with pytest.raises(DataError, match=r"'zip' was named as a category, but holds no value"):
+        begun_with(place, empty, categories=["zip"])
+
+
+@pytest.mark.parametrize("constraints", [[], ["norm <= 10"]])
+def test_nothing_is_learnt_from_columns_of_no_constraint(constraints: list[str], place: Path) -> None:
+    train = {"learn_sensitive": True, "constraints": constraints}
+    shards(place, 1)
+    refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint of a column is")
+    ShardStore(place / "registry" / "m" / "data").set_reference(first_schema(place))
+    refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint of a column is")

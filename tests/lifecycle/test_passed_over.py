@@ -1,0 +1,104 @@
+"""Files that a run does not learn are told for what they are: too young, the same bytes again, beyond a release."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from okl.foundation.errors import DataError
+from okl.lifecycle.lineage_checks import check_arrivals
+from okl.lifecycle.report import quarantined, quarantined_text, report_markdown, summary_text
+from okl.lifecycle.retrain import retrain
+from okl.models.registry import RegisteredModel, Registry
+from tests.lifecycle.shards import content, land
+from tests.lifecycle.stories import lineage, refused_by_both, settings, shards
+from tests.models.registered import publish
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_files_that_are_too_young_are_told_unless_they_were_taken_before(place: Path) -> None:
+    landing, small = place / "in", {"frequencies": 10}
+    shards(place, 1)
+    land(landing, "few.parquet", content(2, rows=10))
+    assert retrain(settings(place, train=small))["outcome"] == "published"
+    shards(place, 3)
+    for name in ("day-01.parquet", "few.parquet"):  # copied again, or touched
+        os.utime(landing / name)
+    waiting = retrain(settings(place, train=small, settle_seconds=3600))
+    assert waiting["reason"] == "No shard is new. Left to the next run, as it was changed just now: day-03.parquet."
+    assert waiting["shards"]["still_written"] == ["day-03.parquet"]
+    assert [one["name"] for one in waiting["shards"]["standing"]] == ["few.parquet"]
+    assert summary_text(waiting).count("day-03.parquet") == 1
+    assert "day-03.parquet" in report_markdown(waiting)
+    (landing / "few.parquet").write_bytes((landing / "few.parquet").read_bytes()[:-9])  # is being written anew
+    young = retrain(settings(place, train=small, settle_seconds=3600))["shards"]["still_written"]
+    assert young == ["day-03.parquet", "few.parquet"]
+
+
+def test_the_same_bytes_again_are_told_once_with_the_name_of_before(place: Path) -> None:
+    landing, asked = place / "in", settings(place, train={"frequencies": 10})
+    shards(place, 1)
+    land(landing, "few.parquet", content(2, rows=10))
+    shutil.copy(landing / "day-01.parquet", landing / "twin.parquet")
+    first = retrain(asked)
+    assert lineage(place) == ["day-01.parquet"]
+    assert "twin.parquet is the same as day-01.parquet: not learnt again." in summary_text(first).splitlines()
+    assert "twin.parquet is the same as day-01.parquet" in report_markdown(first)
+    assert retrain(asked)["reason"] == "No shard is new."
+    for name in ("a", "b"):
+        shutil.copy(landing / "day-01.parquet", landing / f"{name}.parquet")
+    shutil.copy(landing / "few.parquet", landing / "less.parquet")
+    assert retrain(asked)["reason"] == (
+        "No shard is new. Not learnt again: a.parquet (the same as day-01.parquet), b.parquet (the same as "
+        "day-01.parquet). less.parquet is the same as few.parquet: quarantined."
+    )
+    released = retrain(asked.model_copy(update={"release": (quarantined(model(place))[0]["sha256"],)}))
+    assert [one["rows"] for one in released["shards"]["learnt"]] == [10]
+    assert retrain(asked)["shards"]["under_another_name"] == [], "not even of what was held again"
+
+
+def test_what_cannot_be_learnt_is_not_offered_for_release_nor_released(place: Path) -> None:
+    landing, asked = place / "in", settings(place, train={"frequencies": 10})
+    shards(place, 1)
+    land(landing, "narrow.parquet", content(2).drop_columns(["x1"]))
+    first = retrain(asked)
+    (bad,) = first["shards"]["rejected"]
+    remedy = "narrow.parquet misses 1 of 6 columns: x1. Mend the file and put it in again."
+    assert f"Warning: narrow.parquet is quarantined: {remedy}" in summary_text(first).splitlines()
+    assert "--release" not in summary_text(first) + quarantined_text(quarantined(model(place)))
+    with pytest.raises(DataError, match=r"learnt\. Take the file away, or mend it"):
+        retrain(asked.model_copy(update={"on_bad": "stop"}))
+
+    nightly = asked.model_copy(update={"release": (bad["sha256"][:16],)})
+    with pytest.raises(DataError, match=r"would have no effect: such rows cannot be learnt\. narrow\.parquet misses 1"):
+        check_arrivals(nightly)
+    in_vain = f"--release {bad['sha256'][:16]} has no effect: "
+    told = retrain(nightly)
+    assert summary_text(told).splitlines()[1:] == [f"Warning: {in_vain}such rows cannot be learnt. {remedy}"]
+    assert f"{in_vain}such rows cannot be learnt. {remedy}" in report_markdown(told)
+    land(landing, "narrow.parquet", content(2))
+    mended = retrain(nightly)
+    assert mended["outcome"] == "published", "a night does not fail for a release that was said before"
+    assert f"{in_vain}narrow.parquet is no longer there as it was" in summary_text(mended)
+
+
+def test_a_name_like_that_of_a_model_is_told_where_files_do_not_fit_a_new_one(place: Path) -> None:
+    publish(Registry(place / "registry").model("churn"), 1, promote=True)
+    land(place / "in", "day.parquet", content(1).rename_columns(["x0", "x1", "x2", "x3", "hour", "churned"]))
+    there = r"no target column 'y'.* No model 'churnn' is registered \(there is: churn\); if a new one is meant, name"
+    refused_by_both(settings(place, name="churnn"), there)
+    with pytest.raises(DataError) as other:
+        check_arrivals(settings(place, name="churnn", ingest={"target": "z"}))
+    assert "is registered" not in str(other.value)
+
+
+def model(place: Path) -> RegisteredModel:
+    return Registry(place / "registry").model("m")

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from okl.lifecycle.report import errors_picture, points_of
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.report.figures import DARK, LIGHT
+from tests.lifecycle.stories import settings, shards
+
+
+def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    shards(tmp_path, 1, 2)
+    first = retrain(settings(tmp_path))
+    assert first["report"] == f"{first['folder']}/report.html"
+    assert Path(first["report"]).is_file()
+    shards(tmp_path, 3, 4)
+    shards(tmp_path, 5, flipped=True)
+    run = RetrainingRun(settings(tmp_path, publish_if="better", margin=0.5))
+    for stage in RETRAIN_STAGES:
+        getattr(run, stage)()
+    run.close()
+    result = run.result()
+    assert result["outcome"] == "kept"
+    page = Path(result["report"]).read_text(encoding="utf-8")
+    assert "Retraining of m: kept" in page
+    assert "contradict all that was learnt" in page
+    assert "Nothing is certified" in page
+    for asked in (
+        "Is the new one better?",
+        "What changed since m@1?",
+        "Can I trust it?",
+        "Where are the new one&#x27;s mistakes?",
+    ):
+        assert asked in page
+    assert result["previous"]["same_rows"]
+    changed = result["previous"]["metrics"]["mistake_rate"]
+    assert changed == [result["metrics"][name]["mistake_rate"] for name in ("champion", "challenger")]
+    assert sum(one["rows"] for one in result["counted"]["reliability"]["bins"]) == np.sum(
+        result["counted"]["confusion"]
+    )
+    # the first version had none before it
+    assert "What changed" not in Path(first["report"]).read_text(encoding="utf-8")
+    assert not re.search(r'(src|href)="http', page)
+    pictures = [b64decode(found) for found in re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)]
+    assert len(pictures) == 4  # two, on light and on dark ground
+    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
+    assert len(set(pictures)) == 4
+    markdown = run.report_markdown()
+    assert markdown.count("](data:image/png;base64,") == 2
+    assert "| day-05.parquet | contradiction |" in markdown
+    again = retrain(settings(tmp_path, publish_if="better", margin=0.5))
+    assert (again["outcome"], again["report"]) == ("judged before", None)
+    assert again["previous"]["name"] == "m@1"
+    assert "metrics" not in again["previous"]  # of the one before alone they would seem to have changed
+
+
+def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> None:
+    history = [{"shard": f"day-{i}", "version": 1 + i // 3, "rows": 9, "error": 0.2, "constant": 0.4, "fired": i == 2}
+               for i in range(5)]  # fmt: skip
+    new = [{"shard": name, "rows": 9, "error": 0.5, "constant": 0.4, "agreement": 0.0} for name in ("day-5", "bad $x$")]
+    result = {"history": history, "progressive": new, "parent": 3, "decision": None, "judged_on": [],
+              "drift": {"shards": {"day-5": {"fired": True}}}}  # fmt: skip
+    points = points_of(result)
+    assert [one["fired"] for one in points] == [False, False, True, False, False, True, False]
+    assert [one["rejected"] for one in points] == [False] * 6 + [True]
+    (picture,) = errors_picture(result)
+    assert picture.draw(LIGHT) == picture.draw(LIGHT) != picture.draw(DARK)
+    assert errors_picture({**result, "history": [], "progressive": []}) == []

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from okl.foundation.errors import ConfigError, ConflictError, DataError
+from okl.foundation.locations import place_of
+from okl.lifecycle.describe import publish_trained
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.report import attempts_text, latest_attempts, verdicts_picture
+from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.models.registry import Registry
+from tests.lifecycle.shards import ROWS, content, land
+from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    first = retrain(settings(place, publish_if="better"))
+    assert (first["outcome"], first["version"], first["parent"]) == ("published", 1, None)
+    assert "better than the majority class" in first["reason"]
+    again = retrain(settings(place))
+    assert (again["outcome"], again["reason"], again["version"]) == ("nothing new", "No shard is new.", None)
+    shards(place, 4, 5)
+    second = retrain(settings(place))
+    assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
+    assert [one["shard"] for one in second["progressive"]] == ["day-04.parquet", "day-05.parquet"]
+    assert all(one["error"] < one["constant"] for one in second["progressive"])
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+    assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(1, 6)]  # two new ones, three before
+    files = champion(place).folder
+    assert sorted(path.name for path in files.iterdir()) == [
+        "model",
+        "report.html",
+        "report.md",
+        "result.json",
+        "state",
+    ]
+    assert len(Registry(place / "registry").model("m").versions()) == 2
+
+
+def test_shards_learnt_night_by_night_are_learnt_as_at_once(place: Path) -> None:
+    for days in ((1, 2), (3,), (4, 5)):
+        shards(place, *days)
+        assert retrain(settings(place))["outcome"] == "published"
+    nightly, counts = arrays(place), champion(place).load().schema.class_counts
+    backfill = settings(place, name="b", registry=str(place / "other"), max_shards=2)
+    first = retrain(backfill)
+    while first["outcome"] == "published":
+        first = retrain(backfill)
+    at_once = Registry(place / "other").model("b").version().load()
+    assert first["outcome"] == "nothing new"
+    # scaling is that of the shards that were there first: two of them, and five
+    assert at_once.schema.features == champion(place).load().schema.features
+    shards_read = ShardStore(place / "registry" / "m" / "data").accepted()
+    assert sum(record.train_rows for record in shards_read) == sum(counts)
+    two = settings(place, name="m", registry=str(place / "third"), source=str(place / "two"))
+    for day in (1, 2):
+        land(place / "two", f"day-{day:02d}.parquet", content(day))
+    assert retrain(two)["outcome"] == "published"
+    for day in (3, 4, 5):
+        land(place / "two", f"day-{day:02d}.parquet", content(day))
+    assert retrain(two)["outcome"] == "published"
+    other = Registry(place / "third").model("m").version().load()
+    for key, array in nightly.items():
+        np.testing.assert_array_equal(other.predictor.arrays()[key], array)
+
+
+def test_flipped_labels_are_caught_before_they_are_learnt_and_can_be_released(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    retrain(settings(place))
+    shards(place, 4, flipped=True)
+    shards(place, 5)
+    result = retrain(settings(place))
+    assert result["outcome"] == "published"
+    (bad,) = result["shards"]["rejected"]
+    assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["contradiction"])
+    assert "day-04.parquet" not in lineage(place)
+    assert retrain(settings(place))["outcome"] == "nothing new"
+    (place / "in" / "day-04.parquet").unlink()  # its rows are in the store, from when it had been accepted
+    asked = settings(place, release=[bad["sha256"][:16]])
+    released = retrain(asked)
+    assert [one["name"] for one in released["shards"]["learnt"]] == ["day-04.parquet"]
+    assert released["how"] == "gone on with 1 new shards"
+    assert released["progressive"][0]["contradicts"]
+    assert retrain(asked)["outcome"] == "nothing new", "a run that is tried again, or a deployment that keeps asking"
+
+
+def test_a_bad_shard_does_not_stop_the_others_unless_it_is_to(place: Path) -> None:
+    shards(place, 1, 2)
+    (place / "in" / "day-03.parquet").write_bytes(b"PAR1 and then nothing")
+    result = retrain(settings(place))
+    assert (result["outcome"], [one["kinds"] for one in result["shards"]["rejected"]]) == (
+        "published",
+        [["unreadable"]],
+    )
+    shards(place, 4)
+    for _ in range(2):  # and again, as long as it is there
+        with pytest.raises(DataError, match="on_bad = stop"):
+            retrain(settings(place, on_bad="stop"))
+    assert champion(place).number == 1
+    (place / "in" / "day-03.parquet").unlink()
+    assert retrain(settings(place, on_bad="stop"))["version"] == 2
+
+
+def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    hard = settings(place, publish_if="better", margin=0.5)
+    kept = retrain(hard)
+    assert (kept["outcome"], kept["version"]) == ("kept", None)
+    assert "not better than the champion by the margin of 0.5" in kept["reason"]
+    again = retrain(hard)
+    assert (again["outcome"], again["how"]) == ("judged before", None)
+    assert kept["reason"] in again["reason"]
+    newest, first = latest_attempts(Registry(place / "registry").model("m"))
+    assert (newest["outcome"], newest["reason"], newest["page"]) == ("kept", kept["reason"], kept["report"])
+    assert (newest["champion"], first["version"], first["champion"]) == (1, 1, None)
+    assert Path(first["page"]).is_file()
+    assert first["at"] <= newest["at"]
+    assert f"kept     {kept['reason']}\n  report: {kept['report']}" in attempts_text([newest])
+    shards(place, 4)
+    assert [one["name"] for one in retrain(hard)["shards"]["learnt"]] == ["day-03.parquet", "day-04.parquet"]
+    assert retrain(settings(place))["outcome"] == "published"  # by another rule
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 5)]
+
+
+def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    assert retrain(settings(place))["version"] == 2
+    model = Registry(place / "registry").model("m")
+    model.rollback(why="scores went wild")
+    again = retrain(settings(place))
+    assert (again["outcome"], again["version"], again["how"], again["parent"]) == ("judged before", None, None, 1)
+    assert "as m@2" in again["reason"]
+    assert "okl models promote m 2" in again["reason"]
+    assert model.state().champion == 1
+    shards(place, 4)
+    assert retrain(settings(place))["version"] == 3
+
+
+def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    slow = RetrainingRun(settings(place))
+    for stage in RETRAIN_STAGES[:-2]:
+        getattr(slow, stage)()
+    assert retrain(settings(place))["version"] == 2
+    Registry(place / "registry").model("m").rollback()
+    assert slow.publish() == {"outcome": "judged before"}
+    slow.report()
+    slow.close()
+    assert (slow.result()["outcome"], slow.result()["version"], champion(place).number) == ("judged before", None, 1)
+
+
+def test_a_dry_run_publishes_nothing(place: Path) -> None:
+    shards(place, 1, 2)
+    result = retrain(settings(place, dry_run=True))
+    assert result["outcome"] == "dry run"
+    assert result["decision"]["kind"] == "publish"
+    assert Registry(place / "registry").model("m").state().champion is None
+    assert retrain(settings(place))["version"] == 1
+
+
+def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    slow, fast = RetrainingRun(settings(place)), RetrainingRun(settings(place, margin=0.1))
+    for stage in RETRAIN_STAGES[:-2]:
+        getattr(slow, stage)()
+    for stage in RETRAIN_STAGES:
+        getattr(fast, stage)()
+    published = slow.publish()  # the same shards from the same parent: the same version, found
+    assert (published["version"], published["new"], fast.result()["version"]) == (2, False, 2)
+    slow.close()
+    fast.close()
+    shards(place, 4)
+    late = RetrainingRun(settings(place))
+    for stage in RETRAIN_STAGES[:-2]:
+        getattr(late, stage)()
+    shards(place, 5)
+    assert retrain(settings(place))["version"] == 3
+    with pytest.raises(ConflictError, match="champion"):
+        late.publish()
+    late.close()
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+
+
+def test_a_window_of_time_is_learnt_alone(place: Path) -> None:
+    shards(place, 1, 2, 3, 4)
+    windowed = settings(place, time_column="hour", window_from="48", window_to="96")
+    assert [one["name"] for one in retrain(windowed)["shards"]["learnt"]] == ["day-02.parquet", "day-03.parquet"]
+    rest = retrain(settings(place, time_column="hour"))
+    assert [one["name"] for one in rest["shards"]["learnt"]] == ["day-01.parquet", "day-04.parquet"]
+    nameless = settings(place, name="n", window_from="2026-11-01")
+    with pytest.raises(ConfigError, match="no shard tells its time"):
+        retrain(nameless)
+
+
+def test_a_batch_solver_solves_the_latest_shards_anew_and_proves_it(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
+    batch = settings(place, train=train, window_shards=2)
+    first = retrain(batch)
+    assert first["outcome"] == "published"
+    assert first["certificate"]["relative_gap"] <= 1e-2
+    shards(place, 4)
+    second = retrain(batch)
+    assert second["how"] == "solved anew over the latest 2 shards, from the champion's solution and in its feature map"
+    assert second["certificate"]["relative_gap"] <= 1e-2
+    shards(place, 5)
+    other = batch.model_copy(update={"train": batch.train.model_copy(update={"frequencies": 30})})
+    assert retrain(other)["how"] == "solved anew over the latest 2 shards"  # another problem
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+    assert "was learnt by" not in second["reason"]
+    shards(place, 6)
+    kinds = "The champion so far was learnt by c-svm, the challenger by fogd; --solver c-svm learns as before."
+    assert retrain(settings(place))["reason"].endswith(kinds)
+
+
+def test_slices_are_judged_by_themselves(place: Path) -> None:
+    shards(place, 1, 2)
+    result = retrain(settings(place, slices=("x3", "x0")))
+    names = set(result["decision"]["slices"])
+    assert {"x3 = 0", "shard day-01.parquet", "shard day-02.parquet"} <= names
+    assert sum(name.startswith("x0 = ") for name in names) == 4
+    rows = result["decision"]["overall"]["rows"]
+    assert sum(one["rows"] for name, one in result["decision"]["slices"].items() if name.startswith("x0")) == rows
+    with pytest.raises(ConfigError, match="nowhere"):
+        retrain(settings(place, name="other", slices=("nowhere",)))
+
+
+def test_slices_of_a_key_are_told_by_its_value_however_shards_write_it(place: Path) -> None:
+    for day, write in ((1, "{}"), (2, "0{}")):
+        table = content(day)
+        hours = [write.format(1_000_001 + row % 2) for row in range(len(table))]
+        kept = pa.array(hours) if day == 2 else pa.array([int(hour) for hour in hours])
+        land(place / "in", f"day-{day:02d}.parquet", table.set_column(table.column_names.index("hour"), "hour", kept))
+    slices = retrain(settings(place, slices=("hour",)))["decision"]["slices"]
+    told = {name: one["rows"] for name, one in slices.items() if name.startswith("hour")}
+    assert sorted(told) == ["hour = 1000001", "hour = 1000002"]
+    assert sum(told.values()) == sum(one["rows"] for name, one in slices.items() if name.startswith("shard"))
+
+
+def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
+    shards(place, 1)
+    run = retrain(settings(place, name="run"))["folder"]
+    publish_trained(Registry(place / "registry").model("m"), place_of(f"{run}/model"), promote=True)
+    shards(place, 2)
+    (place / "in" / "day-01.parquet").unlink()
+    result = retrain(settings(place))
+    assert (result["outcome"], result["apart"]) == ("kept", 490)
+    told = "published from a run of 490 rows, the challenger began with 475 of the folder. Put those rows there, too"
+    assert told in result["reason"]
+    assert "the champion came from a run, and may have" in verdicts_picture(result)[0].told
+
+
+def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    state = champion(place).folder / "state" / "state.json"
+    state.write_text("{}")
+    shards(place, 3)
+    result = retrain(settings(place))
+    assert (result["outcome"], result["version"]) == ("published", 2)
+    assert result["how"] == "begun anew on 3 shards"
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
+    assert sum(champion(place).load().schema.class_counts) == sum(
+        record.train_rows for record in ShardStore(place / "registry" / "m" / "data").accepted()
+    )
+    assert 0.7 < sum(champion(place).load().schema.class_counts) / (3 * ROWS) < 0.9

@@ -1,0 +1,82 @@
+"""`okl export`, as a user types it: a file that scores as okl does, or none."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import skops.io
+
+import okl
+from okl.foundation.errors import ModelError
+from okl.models import export
+from okl.models.file import save_model
+from tests.flows.commandline import Terminal
+from tests.models.models import Case, of_times, raw_rows
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    save_model(Case("fourier").model(), tmp_path / "model")
+    return Terminal(capsys, monkeypatch)
+
+
+def test_exported_files_score_as_the_saved_model_does(terminal: Terminal, tmp_path: Path) -> None:
+    expected = okl.load(tmp_path / "model").scores(raw_rows())
+    made = terminal.okl_json("export", tmp_path / "model", tmp_path / "new" / "model.onnx")
+    assert made["largest_difference"] < 1e-5
+    assert made["bytes"] == (tmp_path / "new" / "model.onnx").stat().st_size
+    session = onnxruntime.InferenceSession(tmp_path / "new" / "model.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(["scores"], {"rows": raw_rows()})[0], expected, atol=1e-5)
+    terminal.okl_json("export", tmp_path / "model", tmp_path / "model.skops", "--format", "skops")
+    pipeline = skops.io.load(tmp_path / "model.skops")
+    np.testing.assert_allclose(pipeline.decision_function(raw_rows()), expected, atol=1e-5)
+
+
+def test_what_is_wrong_is_said_and_nothing_is_written(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "model.onnx"
+    assert "pkl does not end in .onnx or .skops" in terminal.okl("export", "no-model", tmp_path / "m.pkl").sentence
+    assert "format = 'pickle'" in terminal.okl("export", tmp_path / "model", out, "--format", "pickle").sentence
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    found = terminal.okl("export", tmp_path / "model", out)
+    assert (found.code, "pip install 'okl[onnx]'" in found.sentence) == (2, True)
+    monkeypatch.undo()
+    assert not out.exists()
+    out.write_text("mine")
+    assert "exists already" in terminal.okl("export", tmp_path / "model", out).sentence
+    assert out.read_text() == "mine"
+
+
+def test_file_whose_scores_differ_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Case("fourier").model()
+    save_model(model, tmp_path / "model")
+    from okl.models import onnx
+
+    right = onnx.to_onnx
+    moved = replace(model, predictor=replace(model.predictor, offsets=np.array([0.5], np.float32)))  # type: ignore[type-var]
+    monkeypatch.setattr(onnx, "to_onnx", lambda _: right(moved))
+    with pytest.raises(ModelError, match="nothing was written"):
+        export.export(tmp_path / "model", tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+@pytest.mark.parametrize("format", export.FORMATS)
+def test_file_that_does_not_round_to_float32_is_not_written(
+    format: export.Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(of_times()[0], tmp_path / "model")
+    from okl.models import onnx, sklearn
+
+    monkeypatch.setattr(onnx, "_rounded", lambda graph, value: value)
+    monkeypatch.setattr(sklearn, "_rounding", list)
+    with pytest.raises(ModelError, match="nothing was written"):
+        export.export(tmp_path / "model", tmp_path / "model.out", format)
+    monkeypatch.undo()
+    assert export.export(tmp_path / "model", tmp_path / "model.out", format)["largest_difference"] < 1e-5

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest import csv
+from okl.data.ingest.run import ingest
+from okl.data.ingest.sources import SourceBatch
+from okl.data.order import plan_windows
+from okl.data.reading import load_window
+from okl.foundation.errors import DataError
+from okl.foundation.types import Precision
+from okl.models.inputs import RawRows, check_columns, prepare_rows
+from okl.models.pieces import TablePiece, read_table, table_pieces
+from tests.data.sources import parquet, replaced, settings, table
+
+
+def made(folder: Path, content: pa.Table, **values: Any) -> Dataset:
+    return ingest(parquet(folder, content), folder / "data", settings(scale="standard", **values)).dataset
+
+
+def batch(content: pa.Table) -> SourceBatch:
+    return SourceBatch("new.parquet", 40, content.combine_chunks().to_batches()[0])
+
+
+def prepared(data: Dataset, content: pa.Table, precision: Precision = "float32") -> RawRows:
+    check_columns(data.schema, content.schema, "new.parquet", with_targets=True)
+    return prepare_rows(data.schema, batch(content), precision, with_targets=True)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("labels", [["u", "v"], [3, 5, 4], [True, False], None])
+def test_raw_rows_become_the_bits_that_a_data_set_gives(
+    tmp_path: Path, labels: list[Any] | None, precision: Precision
+) -> None:
+    content = table(400)
+    values = np.linspace(-3, 9, 400) if labels is None else [labels[i * i % len(labels)] for i in range(400)]
+    if labels is not None and len(labels) == 3:
+        values = [labels[i % 3] for i in range(400)]
+    content = replaced(content, "y", values)
+    data = made(tmp_path, content)
+    rows = load_window(data, plan_windows(data.shards, 5, "stored", ())[0], precision)
+    raw = prepared(data, content.append_column("more", pa.array(["x"] * 400)).select([5, 6, 4, 3, 2, 1, 0]), precision)
+    np.testing.assert_array_equal(raw.inputs, rows.inputs)
+    assert raw.targets is not None
+    np.testing.assert_array_equal(raw.targets, rows.targets)
+    assert raw.inputs.dtype == precision
+    assert raw.complete is None
+
+
+def test_missing_columns_are_named(tmp_path: Path) -> None:
+    data = made(tmp_path, table(100))
+    content = table(100).rename_columns(["a", "b", "cc", "d", "ee", "y"])
+    with pytest.raises(DataError, match=r"new: the model needs 5 columns, and 2 of them are missing: 'c', 'e'"):
+        check_columns(data.schema, content.schema, "new")
+    unnamed = table(100).rename_columns(["0.35", "0.41", "-2", "7", "1", "0"])
+    with pytest.raises(
+        DataError, match=r"Its columns are 0.35, 0.41, -2, 7, 1. If these are values, add a header line"
+    ):
+        check_columns(data.schema, unnamed.schema, "new")
+    with pytest.raises(DataError, match=r"no target column 'y': .* The model's 5 other columns are there"):
+        check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new", with_targets=True)
+    check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new")
+    with pytest.raises(DataError, match=r"column 'b' is of type string"):
+        check_columns(data.schema, replaced(table(100), "b", ["x"] * 100).schema, "new")
+
+
+def holed() -> pa.Table:
+    values = table(100).column("b").to_pylist()
+    values[3] = None
+    return replaced(table(100), "b", values)
+
+
+def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None:
+    data = made(tmp_path, table(100))
+    with pytest.raises(DataError, match=r"new\.parquet: column 'b' has no value \(null or NaN\) in row 43 "):
+        prepared(data, holed())
+    more = replaced(holed(), "c", [*table(100).column("c").to_pylist()[:99], None])
+    with pytest.raises(
+        DataError, match=r"column 'b' has .* row 43 .* rows read, .*% miss 'b', .*% miss 'c'\. Fill .* --missing drop"
+    ):
+        prepared(data, more)
+    zero = replace(data, schema=replace(data.schema, missing="zero"))
+    shift, factor = data.schema.shift_and_factor
+    assert prepared(zero, holed(), "float64").inputs[3, 1] == (0 - shift[1]) * factor[1]
+    drop = replace(data, schema=replace(data.schema, missing="drop"))
+    raw = prepared(drop, holed())
+    assert raw.complete is not None
+    assert np.flatnonzero(~raw.complete).tolist() == [3]
+    assert len(raw.inputs) == 100
+    assert np.isfinite(raw.inputs).all()
+
+
+@pytest.mark.parametrize("policy", ["error", "zero", "drop"])
+def test_an_infinite_value_is_an_error_under_every_policy(tmp_path: Path, policy: Any) -> None:
+    data = made(tmp_path, table(100))
+    data = replace(data, schema=replace(data.schema, missing=policy))
+    values = table(100).column("b").to_numpy().copy()
+    values[9] = np.inf
+    with pytest.raises(DataError, match=r"new\.parquet: column 'b' is infinite or beyond float32 .* in row 49 "):
+        prepared(data, replaced(table(100), "b", values))
+
+
+@pytest.mark.parametrize(("labels", "new"), [(["u", "v"], "w"), ([1, 2, 4], 3), ([1, 2], 1.5)])
+def test_a_label_never_seen_in_training_is_named(tmp_path: Path, labels: list[Any], new: Any) -> None:
+    values = [labels[i % len(labels)] for i in range(100)]
+    data = made(tmp_path, replaced(table(100), "y", values))
+    later = pa.array([*values[:-1], new])
+    with pytest.raises(DataError, match=rf"new\.parquet: target 'y' is '?{new}'? in row 139 .* never seen in training"):
+        prepared(data, replaced(table(100), "y", later))
+
+
+def test_targets_of_another_kind_or_without_a_value_are_an_error(tmp_path: Path) -> None:
+    data = made(tmp_path, table(100))
+    with pytest.raises(DataError, match=r"target 'y' is of type string, but the model learnt numbers"):
+        check_columns(data.schema, replaced(table(100), "y", ["1"] * 100).schema, "new", with_targets=True)
+    absent = replaced(table(100), "y", [1, None] * 50)
+    with pytest.raises(DataError, match=r"column 'y' has no value .* in row 41 "):
+        prepared(data, absent)
+    raw = prepared(replace(data, schema=replace(data.schema, missing="drop")), absent)
+    assert raw.complete is not None
+    assert raw.complete.tolist() == [True, False] * 50
+
+
+def rows_of(pieces: tuple[TablePiece, ...], columns: list[str]) -> pa.Table:
+    return pa.Table.from_batches([part.batch for piece in pieces for part in read_table(piece, columns, 70)])
+
+
+def test_pieces_of_a_source_hold_all_rows_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("okl.models.pieces.PIECE_ROWS", 250)
+    content = table(1000, id=np.arange(1000))
+    pieces = table_pieces(parquet(tmp_path, content, row_group_size=100))
+    assert [piece.rows for piece in pieces] == [200] * 5
+    assert [piece.index for piece in pieces] == [0, 1, 2, 3, 4]
+    assert rows_of(pieces, ["id", "c"]).equals(content.select(["id", "c"]))
+    pacsv.write_csv(content, tmp_path / "s.csv")
+    (piece,) = table_pieces(tmp_path / "s.csv")
+    assert piece.kind == "csv"
+    assert rows_of((piece,), ["id"]).num_rows == 1000
+
+
+def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = table(600, id=[str(row) if row < 300 else f"row {row}" for row in range(600)])
+    pacsv.write_csv(content, tmp_path / "s.csv")
+    whole = table_pieces(tmp_path / "s.csv")
+    assert len(whole) == 1
+    for name, size in (("BLOCK_BYTES", 4000), ("STRETCH_BYTES", 16_000)):
+        monkeypatch.setattr(csv, name, size)
+    monkeypatch.setattr(csv, "READING", pacsv.ReadOptions(use_threads=False, block_size=4000))
+    pieces = table_pieces(tmp_path / "s.csv")
+    assert len(pieces) > 2
+    assert sum(piece.rows or 0 for piece in pieces) == 600
+    assert rows_of(pieces, ["id", "c"]).equals(rows_of(whole, ["id", "c"]))
+    firsts = [rows.first_row for piece in pieces for rows in read_table(piece, ["id"])]
+    assert firsts == sorted({0, *firsts})
+    with pytest.raises(DataError, match="column 'id'"):
+        rows_of(table_pieces(tmp_path / "s.csv", look=False), ["id"])
+    with (tmp_path / "s.csv").open("a") as file:
+        file.write("1,2,3\n")
+    with pytest.raises(DataError, match="Row #602"):  # the header line is Arrow's first
+        rows_of(table_pieces(tmp_path / "s.csv"), ["a"])
+
+
+def test_pieces_of_a_data_set_carry_keys_and_labels_as_they_were(tmp_path: Path) -> None:
+    words = np.array(["late", "early"])[np.arange(500) % 2]
+    content = replaced(table(500, id=np.arange(500)), "y", words)
+    data = made(tmp_path, content, keys=("id",), rows_per_shard=120, rows_per_group=50)
+    pieces = table_pieces(data.folder)
+    assert pieces == table_pieces(data)
+    read = rows_of(pieces, ["id", "y", "a"])
+    assert read.cast(content.select(["id", "y", "a"]).schema).equals(content.select(["id", "y", "a"]))
+    assert str(pieces[0].schema.field("y").type) == "string"
+    assert pq.read_schema(data.path(data.shards[0])).field("y").type == pa.float64()
+    rows = load_window(data, plan_windows(data.shards, 5, "stored", ())[0], "float32")
+    whole = prepared(data, rows_of(pieces, list(content.column_names)))
+    np.testing.assert_array_equal(whole.inputs, rows.inputs)
+    np.testing.assert_array_equal(whole.targets, rows.targets)

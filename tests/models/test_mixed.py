@@ -1,0 +1,165 @@
+"""Tables of text, dates and missing values, as ONNX: each column an input, encoded inside."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from calendar import isleap
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+import okl
+from okl.data.ingest.sources import SourceBatch
+from okl.foundation.errors import ConfigError
+from okl.models.file import Model
+from okl.models.inputs import prepare_rows
+from okl.models.onnx import UNSEEN, feeds_of, made_up, to_onnx
+from okl.models.sklearn import to_sklearn
+from okl.runs.predict import score_stream
+
+N_ROWS = 600
+
+
+def table() -> pa.Table:
+    """Rows whose label lies in the text, the time and a number together."""
+    random = np.random.default_rng(1)
+    kinds, size = random.choice(["a", "b", "ü"], N_ROWS), random.standard_normal(N_ROWS)
+    times = random.integers(0, 30 * 365 * 86_400, N_ROWS)
+    label = (kinds == "a") ^ (size > 0) ^ (times % 86_400 > 43_200)
+    absent = random.random(N_ROWS) < 0.1
+    return pa.table(
+        {
+            "size": pa.array(size, mask=absent),
+            "kind": pa.array(kinds, mask=random.random(N_ROWS) < 0.1),
+            "seen": pa.array(times).cast(pa.timestamp("s")),
+            "code": pa.array(random.integers(0, 3, N_ROWS)),
+            "y": np.where(label, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["mean", "zero", "drop"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = tmp_path_factory.mktemp("mixed")
+    pq.write_table(table(), folder / "rows.parquet")
+    given = {"target": "y", "missing": request.param, "dates": "parts", "categories": ("code",), "scale": "standard"}
+    okl.ingest(folder / "rows.parquet", folder / "data", **given)
+    made = okl.train(folder / "data", out=str(folder / "run"), frequencies=40, bandwidth=2.0, step_size=0.5)
+    return okl.load(made["model"])
+
+
+def test_scores_of_raw_columns_are_those_of_okl(model: Model) -> None:
+    rows = made_up(model.schema, 300)
+    words = rows.column("kind").to_pylist()
+    assert {"a", "b", "ü", UNSEEN} <= set(words)
+    assert rows.column("size").null_count == 0 or model.schema.missing != "drop"
+    expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, rows), "float32").inputs)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    assert {one.name for one in session.get_inputs()} >= {"size", "kind", "code"}
+    scores, labels = session.run(None, feeds_of(model.schema, rows))
+    assert len(np.unique(expected)) > 200
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    assert set(labels) == {"no", "yes"}
+
+
+def test_a_missing_category_has_no_score_where_such_rows_are_dropped(model: Model) -> None:
+    rows = made_up(model.schema, 50)
+    feeds = feeds_of(model.schema, rows)
+    feeds["kind"][7] = ""
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    scores = session.run(["scores"], feeds)[0]
+    assert np.isnan(scores[7]) == (model.schema.missing == "drop")
+    assert np.isfinite(np.delete(scores, 7)).all()
+
+
+def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> None:
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    told = json.loads(session.get_modelmeta().custom_metadata_map["categories"])
+    assert told == {"kind": ["a", "b", "ü"], "code": ["0", "1", "2"]}
+    rows = made_up(model.schema, 50)
+    codes = np.arange(50) % 3
+    numbers = rows.set_column(rows.column_names.index("code"), "code", pa.array(codes, pa.float64()))
+    expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, numbers), "float32").inputs)
+    feeds = feeds_of(model.schema, rows) | {"code": codes.astype(str).astype(object)}
+    np.testing.assert_allclose(session.run(["scores"], feeds)[0], expected, atol=1e-5 * np.abs(expected).max())
+    with pytest.raises(InvalidArgument, match="Unexpected input data type"):
+        session.run(["scores"], feeds | {"code": codes})
+
+
+def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothing(model: Model) -> None:
+    meta = onnxruntime.InferenceSession(to_onnx(model).SerializeToString()).get_modelmeta()
+    formulas = json.loads(meta.custom_metadata_map["dates"])
+    rows = made_up(model.schema, 200)
+    days = [time - datetime(2000, 1, 1) for time in rows.column("seen").to_pylist()]
+    for at, time in enumerate(rows.column("seen").to_pylist()):
+        terms = {
+            "days": days[at] / timedelta(days=1),
+            "day_of_year": time.timetuple().tm_yday - 1,
+            "days_of_year": 365 + isleap(time.year),
+            "weekday": time.weekday(),
+            "share_of_day": days[at] / timedelta(days=1) % 1.0,
+        }
+        for name, formula in formulas.items():
+            value = eval(formula, {"sin": math.sin, "cos": math.cos, "pi": math.pi}, terms)
+            assert value == pytest.approx(feeds_of(model.schema, rows.slice(at, 1))[name][0], abs=1e-9)
+    assert len(formulas) == 7
+    settled = {
+        "mean": "becomes the mean of the training rows",
+        "zero": "becomes 0",
+        "drop": "with a NaN the scores are",
+    }
+    assert settled[model.schema.missing] in meta.description
+    assert '"" stands for missing text' in meta.description
+
+
+def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = table().to_pandas().rename(columns={"seen": "since"})
+    raw["since"] = raw["since"].dt.strftime("%Y-%m-%d").where(raw.index % 9 != 4)
+    raw.to_csv(tmp_path / "rows.csv", index=False)
+    okl.ingest(tmp_path / "rows.csv", tmp_path / "data", target="y", missing="mean", dates="parts", scale="standard")
+    made = okl.train(tmp_path / "data", frequencies=40, bandwidth=2.0, step_size=0.5, out=str(tmp_path / "run"))
+    okl.export(made["model"], tmp_path / "churn.onnx")
+    raw.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    page = (Path(__file__).parents[2] / "infra" / "docs" / "how-to" / "export.md").read_text()
+    (told,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    exec(told, found)
+    out = io.BytesIO()
+    score_stream(made["model"], io.BytesIO((tmp_path / "new.csv").read_bytes()), out)
+    expected = pd.read_csv(io.BytesIO(out.getvalue()))
+    assert raw.isna().any().sum() == 3
+    np.testing.assert_allclose(found["scores"], expected["score"], atol=1e-5)
+    assert list(found["labels"]) == list(expected["prediction"])
+
+
+def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:
+    own = dict(zip(["scores", "labels", "constant_0", "sum", "y"], table().to_pydict().values(), strict=True))
+    pq.write_table(pa.table(own), tmp_path / "rows.parquet")
+    okl.ingest(
+        tmp_path / "rows.parquet", tmp_path / "data", target="y", missing="mean", dates="parts", scale="standard"
+    )
+    made = okl.train(tmp_path / "data", solver="ridge", kernel="laplacian", n_landmarks=20, out=str(tmp_path / "run"))
+    written = okl.export(made["model"], tmp_path / "model.onnx")
+    assert written["largest_difference"] < 1e-9
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    assert {one.name for one in session.get_inputs()} > {"scores", "labels", "sum"}
+    assert [one.name for one in session.get_outputs()] == ["scores_", "labels_"]
+
+
+def test_a_pipeline_of_numbers_is_refused(model: Model) -> None:
+    with pytest.raises(ConfigError, match="Export to ONNX"):
+        to_sklearn(model)

@@ -1,0 +1,97 @@
+"""ONNX files score raw rows as okl does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from okl.data.dataset import Label
+from okl.features.nystrom import fit_nystrom_map
+from okl.features.predictors import KernelExpansion, LinearPredictor
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray
+from okl.kernels import CustomKernel, Gaussian
+from okl.models.file import Model
+from okl.models.onnx import to_onnx
+from tests.models.models import CASES, N_INPUTS, Case, of_times, raw_rows, schema_of
+
+
+def run(model: Model, rows: FloatArray) -> tuple[Any, Any]:
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    scores, said = session.run(None, {"rows": rows})
+    return scores, said
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_scores_and_what_they_say_are_those_of_okl(case: Case) -> None:
+    model, rows = case.model(), raw_rows()
+    expected = model.scores(rows)
+    assert len(np.unique(expected)) > 300
+    scores, said = run(model, rows)
+    assert scores.shape == expected.shape
+    assert scores.dtype == case.precision
+    rounding = 1e-5 if case.precision == "float32" else 1e-12
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=rounding * max(1.0, np.abs(expected).max()))
+    if case.task == "regression":
+        np.testing.assert_allclose(said, model.predict(rows), atol=1e-5 * np.abs(said).max())
+    else:
+        np.testing.assert_array_equal(said, model.predict(rows))
+
+
+@pytest.mark.parametrize("labels", [(False, True), (0.5, 1.5), ("no", "yes"), (3, 7)])
+def test_labels_keep_their_type(labels: tuple[Label, ...]) -> None:
+    model = Model(schema_of("binary", labels), Case("fourier").model().predictor)
+    _, said = run(model, raw_rows())
+    assert sorted(set(np.asarray(said).tolist())) == sorted(labels)  # both of them occur
+
+
+def test_missing_values_are_zero_where_the_model_says_so() -> None:
+    model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
+    rows = raw_rows()
+    rows[::3, 1] = np.nan
+    scores, _ = run(model, rows)
+    np.testing.assert_allclose(scores, model.scores(rows), atol=1e-5)
+    untouched, _ = run(Case("fourier").model(), rows)
+    assert np.isnan(untouched[::3]).all()
+    assert np.isfinite(np.delete(untouched, np.s_[::3])).all()
+
+
+def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
+    model, rows = of_times()
+    scores, _ = run(model, rows)
+    expected = model.scores(rows)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+def test_number_of_rows_is_free() -> None:
+    model = Case("expansion laplacian").model()
+    one, _ = run(model, raw_rows()[:1])
+    none, _ = run(model, raw_rows()[:0])
+    np.testing.assert_allclose(one, model.scores(raw_rows()[:1]), atol=1e-5)
+    assert none.shape == (0,)
+
+
+def test_kernel_of_the_users_own_is_refused() -> None:
+    kernel = CustomKernel("mine", lambda left, right: 1.0 + left @ right.T)
+    landmarks = np.random.default_rng(1).standard_normal((N_INPUTS + 5, N_INPUTS))
+    mapped = fit_nystrom_map(kernel, landmarks, 4, "float64")
+    model = Model(schema_of("binary"), LinearPredictor(mapped, np.ones((1, 4))))
+    with pytest.raises(ConfigError, match=r"'mine' is a function of your own"):
+        to_onnx(model)
+
+
+def test_large_weights_that_cancel_are_summed_in_double_precision() -> None:
+    supports = np.random.default_rng(5).standard_normal((20, N_INPUTS)).astype(np.float32)
+    near = np.concatenate([supports, supports + np.float32(0.01)])
+    weights = np.repeat(np.array([500.0, -500.0], dtype=np.float32), 20)[None, :]
+    predictor = KernelExpansion(Gaussian(2.0), near, weights)
+    scores, _ = run(Model(schema_of("binary"), predictor), raw_rows())
+    inputs = Model(schema_of("binary"), predictor).prepare(raw_rows()).astype(np.float64)
+    distances = ((inputs[:, None, :] - near[None].astype(np.float64)) ** 2).sum(axis=2)
+    expected = np.exp(-0.5 * distances / 4.0) @ weights[0]
+    assert scores.dtype == np.float32
+    assert np.abs(expected).max() > 1.0
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=3e-7 * np.abs(expected).max())

@@ -1,0 +1,221 @@
+"""A registry under s3://: the same as in a folder, whatever the server does; and stores that are refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import pytest
+
+from okl.foundation.errors import ConflictError, DataError, ModelError, RegistryError
+from okl.foundation.locations import RemotePath
+from okl.models.registry import Registry, load, meant, pinned
+from tests.models.registered import lineage, number_in, publish, writer
+from tests.objectstore import Faulty, bucket_served
+
+
+class Store:
+    """What moto lacks of a store, and how it may fail: puts are made one after the other, as a real store does.
+
+    lost : whether the answer to a request (method and path) is lost after it was carried out, once for each path
+    heeds : whether a put's condition counts
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app, self._lock = app, threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        self.lost, self.heeds = "nowhere", True
+        self.gone: set[str] = set()
+
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if not self.heeds:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        if environ["REQUEST_METHOD"] != "PUT":
+            answer: Iterable[bytes] = self._app(environ, start)
+            return answer
+        lost = self.lost in path and path not in self.gone
+        with self._lock:
+            answer = list(self._app(environ, (lambda *_: None) if lost else start))
+        if lost:
+            self.gone.add(path)
+            raise ConnectionResetError
+        return answer
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Faulty, Store]]:
+    """The server, and an environment that says where it is."""
+    with bucket_served("registries", tmp_path_factory.mktemp("home")) as app:
+        store = Store(app._app)
+        app._app = store
+        yield app, store
+
+
+@pytest.fixture
+def server(running: tuple[Faulty, Store]) -> Iterator[Faulty]:
+    """The server, which fails from now on as it is told to, and not after the test."""
+    for one in running:
+        one.reset()
+    yield running[0]
+    for one in running:
+        one.reset()
+
+
+@pytest.fixture
+def store(running: tuple[Faulty, Store]) -> Store:
+    """What stands behind the server."""
+    return running[1]
+
+
+@pytest.fixture
+def bucket(server: Faulty, request: pytest.FixtureRequest) -> RemotePath:
+    """A folder of its own for each test."""
+    return RemotePath(f"s3://registries/{abs(hash(request.node.nodeid))}")
+
+
+def story(location: str) -> tuple[Any, ...]:
+    """All that can happen to a model, and what is there at the end."""
+    model = Registry(location).model("churn")
+    for number in range(1, 6):
+        publish(model, number, number - 1 or None, promote=number != 4, expected={})
+    model.rollback(why="wild")
+    model.move({"candidate": 5})
+    assert not model.publish(writer(3), lineage(3, 2), promote=True).new
+    with pytest.raises(ConflictError):
+        model.publish(writer(6), lineage(6, 5), promote=True)
+    pruned = model.prune(keep=1)
+    again = Registry(location).model("churn")
+    for version in again.versions():
+        if not version.pruned:
+            version.verify()
+    return (
+        again.state(), pruned, number_in(load("churn@champion", location)),
+        [(entry.number, entry.kind, entry.why) for entry in again.entries()],
+        [version.published.files for version in again.versions()],
+    )  # fmt: skip
+
+
+def test_a_registry_under_a_url_is_the_registry_in_a_folder_while_one_request_in_ten_fails(
+    bucket: RemotePath, server: Faulty, tmp_path: Path
+) -> None:
+    here = story(str(tmp_path / "registry"))
+    server.reset(share=0.1, seed=1)
+    assert story(f"{bucket}/registry") == here
+    assert server.failed >= 10
+    assert [model.name for model in Registry(str(bucket / "registry")).models()] == ["churn"]
+    server.reset()
+    left = {str(file).split("/")[7] for file, _ in (bucket / "registry/churn/versions").files(below=True)}
+    model = Registry(str(bucket / "registry")).model("churn")
+    assert left == {version.published.folder for version in model.versions() if not version.pruned}
+
+
+def test_a_registry_in_memory_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    assert story("memory://registry") == story(str(tmp_path / "registry"))
+
+
+def test_the_url_of_a_run_stands_for_the_model_in_it_as_its_folder_does(
+    bucket: RemotePath, server: Faulty, tmp_path: Path
+) -> None:
+    writer(7)(tmp_path / "run")
+    run = bucket / "run"
+    for name in ("model.json", "weights.safetensors"):
+        (run / "model" / name).put(tmp_path / "run" / "model" / name)
+    assert meant(tmp_path / "run") == str(tmp_path / "run" / "model")
+    for given in (str(run), f"{run}/", str(run / "model")):
+        assert pinned(given) == str(run / "model")
+        assert number_in(load(given)) == 7
+    assert meant(str(bucket / "absent")) == str(bucket / "absent")
+    with pytest.raises(ModelError, match=r"absent/model\.json"):
+        load(str(bucket / "absent"))
+    server.refused = lambda method, path: True
+    with pytest.raises(ModelError, match=r"run/model\.json cannot be read: permission was refused"):
+        load(str(run))
+
+
+def test_an_entry_whose_answer_was_lost_is_found_to_be_ones_own(
+    bucket: RemotePath, server: Faulty, store: Store
+) -> None:
+    model = Registry(str(bucket)).model("churn")
+    store.lost = "json"  # the mark, every entry, every file that ends so
+    first, second = publish(model, 1, promote=True), publish(model, 2, 1, promote=True)
+    model.rollback()
+    assert {path.rpartition("/")[2] for path in store.gone} > {
+        "registry.json",
+        *(f"0000000{n}.json" for n in (1, 2, 3)),
+    }
+    assert [(entry.number, entry.kind) for entry in model.entries()] == [
+        (1, "publish"),
+        (2, "publish"),
+        (3, "rollback"),
+    ]
+    assert (first.number, second.number, model.state().champion) == (1, 2, 1)
+
+
+def test_of_writers_at_once_one_wins_while_answers_are_lost_and_requests_fail(
+    bucket: RemotePath, server: Faulty, store: Store
+) -> None:
+    model = Registry(str(bucket)).model("ring")
+    for number in range(1, 4):
+        publish(model, number, promote=True, expected={})
+    server.reset(share=0.1, seed=2)
+    store.lost = "/log/"
+    for _ in range(6):
+        before = model.head()
+        champion = before.state.champion
+        ready = threading.Barrier(2)
+
+        def promote(number: int, champion: int | None = champion, ready: threading.Barrier = ready) -> object:
+            own = Registry(str(bucket)).model("ring")
+            ready.wait()
+            try:
+                return own.promote(number, expected={"champion": champion})
+            except ConflictError as error:
+                return error
+
+        with ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(promote, [number for number in range(1, 4) if number != champion]))
+        (won,) = (outcome for outcome in outcomes if not isinstance(outcome, ConflictError))
+        assert won == model.head()
+        assert (model.head().number, model.state().aliases["previous"]) == (before.number + 1, champion)
+    assert len(store.gone) > 4
+
+
+def test_a_registry_that_is_unreachable_in_the_middle_is_as_it_was_and_goes_on(
+    bucket: RemotePath, server: Faulty
+) -> None:
+    model = Registry(str(bucket)).model("churn")
+    publish(model, 1, promote=True)
+    before = model.head()
+    for part in ("weights.safetensors", "/log/"):
+        server.refused = lambda method, path, part=part: method == "PUT" and part in path  # type: ignore[misc]
+        with pytest.raises(DataError, match=r"cannot be written: permission was refused"):
+            model.publish(writer(2), lineage(2, 1), promote=True)
+        server.reset()
+        assert Registry(str(bucket)).model("churn").head() == before
+    server.refused = lambda method, path: True
+    with pytest.raises(DataError, match=r"cannot be listed: permission was refused"):
+        load("churn@champion", str(bucket))
+    server.reset()
+    publish(model, 2, 1, promote=True)
+    assert number_in(load("churn@champion", str(bucket))) == 2
+    model.prune()
+    assert len(model.prune().leftovers) == 1, "what may have been named by an entry is left to pruning"
+    assert model.prune().leftovers == ()
+
+
+def test_a_store_where_two_writers_could_both_win_is_refused(bucket: RemotePath, server: Faulty, store: Store) -> None:
+    store.heeds = False
+    with pytest.raises(RegistryError, match=r"replaces a file where it was asked to make one only if none is there"):
+        publish(Registry(str(bucket)).model("churn"), 1)
+    with pytest.raises(RegistryError, match=r"^http:// cannot make a file only where none is, so two writers at once"):
+        publish(Registry("http://127.0.0.1:9/registry").model("churn"), 1)
+    with pytest.raises(RegistryError, match=r"No version of churn is in the registry s3://registries/"):
+        load("churn@champion", str(bucket))

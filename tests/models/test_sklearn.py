@@ -1,0 +1,70 @@
+"""Pipelines of scikit-learn's own estimators score raw rows as okl does, and skops loads them without trust."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from skops.io import dumps, loads
+
+import okl
+from okl.foundation.errors import ConfigError
+from okl.models.file import Model
+from okl.models.sklearn import to_sklearn
+from tests.data.sources import parquet
+from tests.models.models import CASES, Case, of_times, raw_rows, schema_of
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "matern" not in case.kind], ids=str)
+def test_loaded_pipeline_scores_as_okl_does(case: Case) -> None:
+    model, rows = case.model(), raw_rows()
+    pipeline = loads(dumps(to_sklearn(model)))
+    expected = model.scores(rows)
+    if case.task == "regression":
+        expected = model.predict(rows)
+        np.testing.assert_allclose(pipeline.predict(rows), expected, atol=1e-5 * np.abs(expected).max())
+        return
+    rounding = 1e-5 if case.precision == "float32" else 1e-12
+    scores = pipeline.decision_function(rows)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=rounding * max(1.0, np.abs(expected).max()))
+    np.testing.assert_array_equal(pipeline.predict(rows), model.predict(rows))
+
+
+def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
+    model, rows = of_times()
+    expected = model.scores(rows)
+    scores = loads(dumps(to_sklearn(model))).decision_function(rows)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+
+
+def test_missing_values_are_zero_where_the_model_says_so() -> None:
+    model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
+    rows = raw_rows()
+    rows[::3, 1] = np.nan
+    pipeline = loads(dumps(to_sklearn(model)))
+    np.testing.assert_allclose(pipeline.decision_function(rows), model.scores(rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", ["none", "standard"])
+def test_missing_values_are_means_beside_an_input_that_says_so(tmp_path: Path, scale: str) -> None:
+    random = np.random.default_rng(2)
+    rows = random.standard_normal((400, 3)) + np.array([0.0, 5.0, -2.0])
+    label = rows[:, 0] * (rows[:, 1] - 5.0) > 0
+    rows[random.random(rows.shape) < [0.2, 0.0, 0.1]] = np.nan
+    source = parquet(tmp_path, pa.table({f"x{i}": rows[:, i].astype(np.float32) for i in range(3)} | {"y": label}))
+    result = okl.train(source, ingest={"missing": "mean", "scale": scale}, frequencies=20, out=tmp_path / "run")
+    model = okl.load(result["model"])
+    assert model.schema.n_features == 5
+    pipeline = loads(dumps(to_sklearn(model)))
+    table = {f"x{i}": rows[:, i].astype(np.float32) for i in range(3)}
+    np.testing.assert_allclose(
+        pipeline.decision_function(np.stack([*table.values()], axis=1)), model.scores(pa.table(table)), atol=1e-5
+    )
+    assert okl.export(result["model"], tmp_path / "model.skops", "skops")["largest_difference"] < 1e-5
+
+
+def test_kernel_without_a_name_in_scikit_learn_is_refused() -> None:
+    with pytest.raises(ConfigError, match="scikit-learn does not know the kernel 'matern32'"):
+        to_sklearn(Case("nystrom matern32").model())

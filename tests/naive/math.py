@@ -1,0 +1,50 @@
+"""Slow, obvious twin of okl/compiled/exponential.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from okl.foundation.types import FloatArray
+
+# Slow, obvious twin of okl/compiled/exponential.py.
+
+
+def exponentials(values: FloatArray) -> None:
+    for j, value in enumerate(values.tolist()):
+        values[j] = math.exp(value)
+
+
+# Slow, obvious twin of okl/compiled/logarithm.py.
+
+
+def logarithms(values: FloatArray) -> None:
+    for j, value in enumerate(values.tolist()):
+        values[j] = math.log(value)
+
+
+# The obvious twin of okl.compiled.math.
+
+
+def shuffle_from(positions: np.ndarray[Any, Any], draws: np.ndarray[Any, Any], last: int) -> None:
+    left = list(positions[: last + 1])
+    for i, draw in enumerate(draws):
+        place = int(draw * len(left))
+        positions[last - i] = left[place]
+        left[place] = left[-1]  # who stood last takes the free place
+        left.pop()
+    positions[: len(left)] = left
+
+
+# Slow, obvious twin of okl/compiled/waves.py.
+
+
+def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: float) -> None:
+    """Overwrite angles in half turns by their sines, and cosines by their cosines; exact reduction, longest format."""
+    pi = np.longdouble("3.14159265358979323846264338327950288")
+    turns = sines.astype(np.longdouble)
+    angles = pi * (turns - 2 * np.rint(turns / 2))
+    cosines[...] = amplitude * np.cos(angles)
+    sines[...] = amplitude * np.sin(angles)

@@ -1,0 +1,193 @@
+"""Slow, obvious twins of the rounds of the earlier methods with long-term constraints, as their papers write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.compiled.oco import BALL, BOX, Region
+from okl.solvers.oco.problem import LinearConstraints, Matrix, QuadraticLosses
+from okl.solvers.oco.sets import Box, Vector
+
+# Slow, obvious twins of the rounds of the earlier methods with long-term constraints, as their papers write them.
+
+Doubles = NDArray[np.float64]
+Project = Callable[[Doubles], Doubles]
+
+
+def yu_neely(
+    point: Doubles, queue: Doubles, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project,
+    alpha: float, gamma: float,
+) -> tuple[Doubles, Doubles]:  # fmt: skip
+    scaled = gamma * (matrix @ point - bounds)
+    queue = np.maximum(-scaled, queue + scaled)
+    return project(point - (slope + gamma * matrix.T @ (queue + scaled)) / (2.0 * alpha)), queue
+
+
+def yuan_lamperski(
+    point: Doubles, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project, eta: float, theta: float
+) -> Doubles:
+    multipliers = np.maximum(matrix @ point - bounds, 0.0) / theta
+    return project(point - eta * (slope + matrix.T @ multipliers))
+
+
+def ascent(
+    point: Doubles, multipliers: Doubles, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project,
+    eta: float, theta: float, mu: float,
+) -> tuple[Doubles, Doubles]:  # fmt: skip
+    excess = matrix @ point - bounds
+    moved = project(point - eta * (slope + matrix.T @ multipliers))
+    return moved, np.maximum(multipliers + mu * (excess - theta * multipliers), 0.0)
+
+
+def sinha_vaze(
+    point: Doubles, queue: float, squares: float, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project,
+    steepest: float, diameter: float, horizon: int,
+) -> tuple[Doubles, float, float]:  # fmt: skip
+    beta, rate = 1.0 / (2.0 * steepest * diameter), 1.0 / (2.0 * math.sqrt(horizon))
+    excess = matrix @ point - bounds
+    worst = int(excess.argmax())
+    surrogate = beta * slope
+    if excess[worst] > 0.0:
+        queue += beta * excess[worst]
+        surrogate = surrogate + rate * math.exp(rate * queue) * beta * matrix[worst]
+    squares += float(surrogate @ surrogate)
+    step = math.sqrt(2.0) * diameter / (2.0 * math.sqrt(squares))
+    return project(point - step * surrogate), queue, squares
+
+
+# Slow, obvious twins of okl/compiled/{regions,ocosteps,ocorounds}.py: steps in a box of the plane, by enumeration.
+
+
+def project(point: Vector, region: Region) -> None:
+    if region.kind == BOX:
+        point[:] = np.clip(point, region.low, region.high)
+    elif region.kind == BALL:
+        length = float(np.linalg.norm(point - region.low))
+        point[:] = region.low + (point - region.low) * min(1.0, region.size / length)
+    else:
+        descending = np.sort(point)[::-1]
+        thresholds = (np.cumsum(descending) - region.size) / np.arange(1, point.size + 1)
+        point[:] = np.maximum(point - thresholds[descending > thresholds][-1], 0.0)
+
+
+def step(centre: Vector, rows: LinearConstraints, box: Box, limits: Vector) -> Vector:
+    """Try all that can be least: of a smooth piece, along a line where a row is 0, where lines cross; then clipped."""
+    tried = []
+    for signs in np.ndindex(*(2,) * limits.size):
+        target = centre - rows.matrix.T @ (limits * signs)
+        tried.append(target)
+        lines = [*zip(rows.matrix, rows.bounds, strict=True)]
+        lines += [
+            (side, bound)
+            for side, pair in zip(np.eye(2), zip(box.low, box.high, strict=True), strict=True)
+            for bound in pair
+        ]
+        for normal, bound in lines:
+            tried.append(target - (normal @ target - bound) / (normal @ normal) * normal)
+        for (left, one), (right, other) in combinations(lines, 2):
+            if abs(np.linalg.det([left, right])) > 1e-12:
+                tried.append(np.linalg.solve([left, right], [one, other]))
+    inside = np.clip(tried, box.low, box.high)
+    excess = np.maximum(inside @ rows.matrix.T - rows.bounds, 0.0)
+    least: Vector = inside[np.argmin(0.5 * np.sum((inside - centre) ** 2, axis=1) + excess @ limits)]
+    return least
+
+
+def learn_round(
+    point: Vector,
+    queue: Vector,
+    subgradient: Vector,
+    rows: LinearConstraints,
+    box: Box,
+    sizes: tuple[float, float, float],
+    clip: bool = True,
+    ahead: bool = True,
+) -> tuple[Vector, Vector]:
+    """Return x_t and q_t from x_{t-1}, q_{t-1} and alpha, gamma, next gamma; clip and q-hat may be left out."""
+    step_size, penalty, following = sizes
+    excess = rows.matrix @ point - rows.bounds
+    if clip:
+        excess = np.maximum(excess, 0.0)
+    queue = queue + penalty * excess
+    counted = queue + penalty * excess if ahead else queue
+    limits = 0.5 * step_size * following * counted
+    return step(point - 0.5 * step_size * subgradient, rows, box, np.maximum(limits, 0.0)), queue
+
+
+def algorithm1(
+    losses: QuadraticLosses,
+    rows: LinearConstraints,
+    box: Box,
+    first: Vector,
+    sizes: Matrix,
+    clip: bool = True,
+    ahead: bool = True,
+) -> Matrix:
+    """Return points (T, p); sizes (2, T + 1) are alpha and gamma."""
+    points, queue = [first], np.zeros(rows.n_constraints)
+    for t in range(losses.n_rounds - 1):
+        gradient = 2.0 * losses.curvature * points[-1] + losses.linear[t]
+        used = (sizes[0, t], sizes[1, t], sizes[1, t + 1])
+        point, queue = learn_round(points[-1], queue, gradient, rows, box, used, clip, ahead)
+        points.append(point)
+    return np.array(points)
+
+
+def algorithm2(
+    losses: QuadraticLosses, rows: LinearConstraints, box: Box, first: Vector, sizes: Matrix, rate: float
+) -> Matrix:
+    """Return points (T, p); sizes (2, N, T + 1) are alpha and gamma of N experts."""
+    number = sizes.shape[1]
+    at = np.arange(1, number + 1)
+    weights, experts = (number + 1) / (at * (at + 1) * number), [first] * number
+    queues = [np.zeros(rows.n_constraints)] * number
+    points = [weights @ np.array(experts)]
+    for t in range(losses.n_rounds - 1):
+        gradient = 2.0 * losses.curvature * points[-1] + losses.linear[t]
+        weights = weights * np.exp(-rate * ((np.array(experts) - points[-1]) @ gradient))
+        weights /= weights.sum()
+        for i in range(number):
+            used = (sizes[0, i, t], sizes[1, i, t], sizes[1, i, t + 1])
+            experts[i], queues[i] = learn_round(experts[i], queues[i], gradient, rows, box, used)
+        points.append(weights @ np.array(experts))
+    return np.array(points)
+
+
+# Slow, obvious twins of a rectified queue and of experts that project, in a box of the plane.
+
+
+def run_rectified(
+    first: Vector, losses: QuadraticLosses, rows: LinearConstraints, box: Box, scale: float, excess: float
+) -> Matrix:
+    points, queue = [first], np.zeros(rows.n_constraints)
+    for at in range(losses.n_rounds - 1):
+        t, point = at + 1.0, points[-1]
+        gamma, alpha = t ** (0.5 + excess), math.sqrt(t) / scale
+        queue = np.maximum(queue + gamma * np.maximum(rows.values(point), 0.0), math.sqrt(t))
+        limits = gamma * queue / (2.0 * alpha)
+        points.append(step(point - losses.subgradient(at, point) / (2.0 * alpha), rows, box, limits))
+    return np.array(points)
+
+
+def run_projected(first: Vector, losses: QuadraticLosses, rows: LinearConstraints, box: Box, steepest: float) -> Matrix:
+    horizon, diameter = losses.n_rounds, box.diameter
+    number = math.ceil(0.5 * math.log2(1.0 + 4.0 * horizon / 7.0)) + 1
+    order = np.arange(1, number + 1)
+    weights = (1.0 + 1.0 / number) / (order * (order + 1.0))
+    sizes = 2.0 ** (order - 1.0) * diameter / steepest * math.sqrt(7.0 / (2.0 * horizon))
+    rate = math.sqrt(2.0 / (horizon * steepest**2 * diameter**2))
+    experts = np.tile(step(first, rows, box, np.full(rows.n_constraints, 1e6)), (number, 1))
+    points = [weights @ experts]
+    for at in range(horizon - 1):
+        slope = losses.subgradient(at, points[-1])
+        weights = weights * np.exp(-rate * (experts - points[-1]) @ slope)
+        weights /= weights.sum()
+        moved = experts - sizes[:, None] * slope
+        experts = np.array([step(point, rows, box, np.full(rows.n_constraints, 1e6)) for point in moved])
+        points.append(weights @ experts)
+    return np.array(points)

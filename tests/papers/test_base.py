@@ -1,0 +1,234 @@
+"""When a cell matches the paper."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.foundation.errors import ConfigError, DataError
+from okl.papers.base import Archive, Cell, Folder, Selection, Stop, Stopped, Tolerance, Work, code_digest, relative_to
+from okl.papers.lu2016.algorithms import Sizes
+from okl.papers.lu2016.online import CODE, LearnItem
+from tests.papers.sets import write_orders, write_set
+
+# When a cell matches the paper.
+
+CLASSES = Tolerance(deviations=2.0, absolute=0.005)
+
+
+def cell(metric: str = "mistake_rate", paper: float | None = 0.30, sd: float | None = 0.01) -> Cell:
+    return Cell("german", "FOGD", metric, paper, sd)
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [([0.319, 0.319], "within"), ([0.321, 0.321], "worse"), ([0.28, 0.28], "within"), ([0.27, 0.27], "better")],
+)
+def test_a_mistake_rate_is_worse_only_above_the_tolerance(values: list[float], verdict: str) -> None:
+    measured = cell().measured(values, [1.0, 3.0], CLASSES)
+    assert measured.verdict == verdict
+    assert (measured.repeats, measured.seconds, measured.sd) == (2, 2.0, 0.0)
+    assert measured.difference == pytest.approx(values[0] - 0.30)
+
+
+def test_an_accuracy_is_worse_only_below_the_tolerance() -> None:
+    points = Tolerance(absolute=0.003)
+    verdicts = [cell("accuracy", 0.85, None).measured([mean], [1.0], points).verdict for mean in (0.8, 0.848, 0.9)]
+    assert verdicts == ["worse", "within", "better"]
+
+
+def test_the_tolerance_is_the_largest_of_its_parts() -> None:
+    assert CLASSES.of(0.3, 0.003, 0.004) == pytest.approx(0.01)
+    assert CLASSES.of(0.3, 0.0003, None) == 0.005
+    assert Tolerance(relative=0.05).of(0.04, 0.1, 0.1) == pytest.approx(0.002)
+    assert CLASSES.describe() == "the larger of 2 sqrt(sd_paper^2 + sd_okl^2) and 0.5 points"
+
+
+def test_deviations_count_both_spreads_and_one_order_has_none() -> None:
+    measured = cell(sd=0.03).measured([0.30, 0.40], [1.0, 1.0], CLASSES)
+    assert measured.sd is not None
+    assert measured.deviations == pytest.approx(0.05 / (0.03**2 + measured.sd**2) ** 0.5)
+    alone = cell(sd=None).measured([0.35], [1.0], CLASSES)
+    assert (alone.sd, alone.deviations, alone.verdict) == (None, None, "worse")
+
+
+def test_without_a_printed_number_there_is_no_verdict() -> None:
+    assert cell(paper=None).measured([0.3], [1.0], CLASSES).verdict is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "mean", "constant", "like"),
+    [
+        ("mistake_rate", 0.300, 0.302, True),
+        ("mistake_rate", 0.270, 0.302, False),
+        ("accuracy", 0.9702, 0.97, True),
+        ("accuracy", 0.98, 0.97, False),
+        ("mistake_rate", 0.3, None, False),
+    ],
+)
+def test_a_cell_won_by_the_constant_predictor_is_marked(
+    metric: str, mean: float, constant: float | None, like: bool
+) -> None:
+    assert cell(metric).measured([mean], [1.0], CLASSES).beside(constant, 0.1).like_constant is like
+
+
+def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> None:
+    cells = [
+        Cell("german", "FOGD", "mistake_rate", seconds=2.0),
+        Cell("german", "NOGD", "mistake_rate", seconds=3.0),
+        Cell("w7a", "NOGD", "mistake_rate", seconds=3.0),
+        Cell("german", "NOGD", "mistake_rate", seconds=3.0, point={"budget": 50.0}),
+        Cell("german", "RBP", "mistake_rate"),
+    ]
+    assert [c.relative_seconds for c in relative_to("FOGD", cells)] == [1.0, 1.5, None, None, None]
+
+
+# Which rows a table takes of a data set, how they are scaled, in which orders.
+
+
+def test_a_selection_takes_its_split_in_stored_order(tmp_path: Path) -> None:
+    table = pq.read_table(write_set(tmp_path, "w7a", split=True))
+    folder, train = Folder(str(tmp_path)), Selection("w7a", "binary", "train")
+    chosen = table["split"].to_numpy(zero_copy_only=False) == "train"
+    rows = folder.rows(train, "float32")
+    assert folder.count(train) == len(rows.targets) == chosen.sum() == 240
+    assert (rows.targets == table["y"].to_numpy()[chosen]).all()
+    assert (rows.inputs[:, 1] == table["f1"].to_numpy()[chosen]).all()
+    assert folder.count(Selection("w7a", "binary", "all")) == 320
+    assert folder.has_split("w7a")
+
+
+def test_minmax_brings_inputs_and_a_regression_target_to_the_unit_interval(tmp_path: Path) -> None:
+    write_set(tmp_path, "abalone", "regression")
+    rows = Folder(str(tmp_path)).rows(Selection("abalone", "regression", "all", minmax=True), "float64")
+    for values in (rows.inputs, rows.targets):
+        assert (values.min(axis=0) == 0.0).all()
+        assert (values.max(axis=0) == 1.0).all()
+
+
+def test_the_authors_orders_are_taken_where_they_are_asked_for_and_there(tmp_path: Path) -> None:
+    write_set(tmp_path, "german")
+    write_orders(tmp_path, "german", 320, 2)
+    folder = Folder(str(tmp_path))
+    theirs = pq.read_table(tmp_path / "perms" / "german_perms.parquet")["run1"].to_numpy()
+    assert (folder.order("german", 320, 1, "authors") == theirs).all()
+    seeded = folder.order("german", 320, 1, "seeded")
+    assert (seeded == np.random.default_rng(1).permutation(320)).all()
+    assert (folder.order("w7a", 320, 1, "authors") == seeded).all()
+    assert not (theirs == seeded).all()
+    with pytest.raises(DataError, match=r"holds 2 orders.*fewer --repeats"):
+        folder.order("german", 320, 2, "authors")
+    with pytest.raises(DataError, match="not an order of the 300 rows"):
+        folder.order("german", 300, 1, "authors")
+
+
+@pytest.mark.parametrize(
+    ("columns", "task", "sentence"),
+    [
+        ({"f0": [1.0, 2.0]}, "binary", "it takes inputs and a column y"),
+        ({"f0": [1.0, 2.0], "y": [0, 1]}, "binary", r"two classes are -1 and \+1"),
+        ({"f0": [1.0, 2.0], "y": [0.5, 1]}, "multiclass", "classes are 0, 1, 2"),
+        ({"f0": [1.0, None], "y": [-1, 1]}, "binary", "missing or infinite"),
+        ({"f0": ["a", "b"], "y": [-1, 1]}, "binary", "cannot be read as a data set"),
+        ({"f0": [1.0], "y": [1], "split": ["test"]}, "binary", "no rows of the split 'train'"),
+    ],
+)
+def test_a_bad_file_is_told_in_one_sentence(
+    columns: dict[str, list[object]], task: str, sentence: str, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "german.parquet")
+    with pytest.raises(DataError, match=sentence):
+        Folder(str(tmp_path)).rows(Selection("german", task, "train"), "float32")  # type: ignore[arg-type]
+
+
+def test_a_broken_file_is_told_in_one_sentence(tmp_path: Path) -> None:
+    path = write_set(tmp_path, "german")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"german\.parquet cannot be read"):
+        Folder(str(tmp_path)).count(Selection("german", "binary", "train"))
+
+
+def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
+    write_set(tmp_path, "german")
+    before = Folder(str(tmp_path)).digest("german")
+    assert Folder(str(tmp_path)).digest("german") == before
+    write_orders(tmp_path, "german", 320, 1)
+    with_orders = Folder(str(tmp_path)).digest("german")
+    write_set(tmp_path, "german", rows=321)
+    assert len({before, with_orders, Folder(str(tmp_path)).digest("german")}) == 3
+
+
+# Outcomes are files: whole or not there, and never taken for those of anything else.
+
+ITEM = LearnItem(
+    "german", Selection("german", "binary"), "FOGD", (("step_size", 0.002),), Sizes(10, 40, 2), 0, 320, "seeded"
+)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    write_set(tmp_path / "data", "german")
+    (tmp_path / "items").mkdir()
+    return Archive(str(tmp_path / "items"), Folder(str(tmp_path / "data")), "code")
+
+
+def test_an_outcome_comes_back_as_it_was_kept(archive: Archive) -> None:
+    assert archive.read(ITEM) is None
+    outcome = Work(archive)(ITEM)
+    assert outcome["curve"][-1][0] == 320
+    assert archive.read(ITEM) == outcome
+    assert [path.name for path in Path(archive.place).iterdir()] == [archive.path(ITEM).name]
+
+
+def test_another_setting_size_order_precision_data_or_code_is_another_file(archive: Archive, tmp_path: Path) -> None:
+    others = [
+        replace(ITEM, setting=(("step_size", 0.02),)),
+        replace(ITEM, sizes=Sizes(10, 50, 2)),
+        replace(ITEM, order=1),
+        replace(ITEM, n_rows=300),
+        replace(ITEM, whose="authors"),
+        replace(ITEM, precision="float64"),
+        replace(ITEM, algorithm="NOGD"),
+        replace(ITEM, selection=Selection("german", "binary", minmax=True)),
+    ]
+    write_set(tmp_path / "more", "german", rows=400)
+    paths = {archive.path(item).name for item in [ITEM, *others]}
+    paths |= {replace(archive, code="new").path(ITEM).name}
+    paths |= {replace(archive, data=Folder(str(tmp_path / "more"))).path(ITEM).name}
+    assert len(paths) == len(others) + 3
+
+
+def test_the_place_of_the_data_is_no_matter(archive: Archive, tmp_path: Path) -> None:
+    write_set(tmp_path / "moved", "german")
+    assert replace(archive, data=Folder(str(tmp_path / "moved"))).path(ITEM) == archive.path(ITEM)
+
+
+def test_a_damaged_outcome_is_told(archive: Archive) -> None:
+    archive.path(ITEM).write_text("{")
+    with pytest.raises(ConfigError, match="Remove it, and run again"):
+        archive.read(ITEM)
+
+
+def test_a_stopped_run_keeps_nothing_of_what_it_was_at(archive: Archive) -> None:
+    work = Work(archive)
+    travelled = pickle.loads(pickle.dumps(work))
+    work.stop.ask()
+    with pytest.raises(Stopped):
+        work(ITEM)
+    assert archive.read(ITEM) is None
+    assert travelled(ITEM)["error"] > 0, "another process is not stopped from here"
+    stop = Stop()
+    stop.ask()
+    with pytest.raises(Stopped):
+        ITEM.run(archive.data, stop.check)
+
+
+def test_the_code_digest_covers_what_decides_and_names_what_is_there() -> None:
+    whole = code_digest(CODE)
+    assert len({whole, *(code_digest((part,)) for part in CODE)}) == len(CODE) + 1

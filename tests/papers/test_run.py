@@ -1,0 +1,196 @@
+"""A reproduction from a folder of data to cells, taken up where it stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from okl.foundation.errors import ConfigError
+from okl.foundation.telemetry import NullObserver
+from okl.foundation.types import Task
+from okl.papers.base import ReproduceSettings
+from okl.papers.catalogue import CATALOGUE, table_named
+from okl.papers.run import reproduce
+from tests.papers.sets import write_orders, write_set
+
+PROMISED = {"dataset", "algorithm", "metric", "paper_mean", "paper_sd", "mean", "sd", "repeats", "seconds", "setting",
+            "difference", "verdict", "constant", "linear", "status"}  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_set(tmp_path / "data", "german")
+    write_orders(tmp_path / "data", "german", 320, 3)
+    return tmp_path / "data"
+
+
+def settings(data: Path, out: Path, table: str = "lu2016-table5", **values: Any) -> ReproduceSettings:
+    small = {"datasets": "german,w7a", "algorithms": "FOGD,NOGD", "repeats": 3, "threads": 2} | values
+    return ReproduceSettings(table=table, data=str(data), out=str(out), **small)
+
+
+class Impatient(NullObserver):
+    """Types Ctrl-C after some items."""
+
+    def __init__(self, items: int) -> None:
+        self.left = items
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+def errors_of(result: dict[str, Any]) -> list[Any]:
+    return [(c["dataset"], c["algorithm"], c["mean"], c["sd"], c["constant"], c["linear"]) for c in result["cells"]]
+
+
+def test_cells_compare_with_the_paper_and_a_missing_set_says_so(data: Path, tmp_path: Path) -> None:
+    result = reproduce(settings(data, tmp_path / "run"))
+    german, missing = result["cells"][:2], result["cells"][2:]
+    assert [(c["dataset"], c["algorithm"]) for c in german] == [("german", "FOGD"), ("german", "NOGD")]
+    for cell in result["cells"]:
+        assert cell.keys() >= PROMISED
+    assert [(c["paper_mean"], c["paper_sd"], c["repeats"], c["status"]) for c in german] == [
+        (0.299, 0.007, 3, "measured"), (0.304, 0.008, 3, "measured"),
+    ]  # fmt: skip
+    assert all(0 < c["mean"] < 0.6 and c["sd"] > 0 and c["seconds"] > 0 for c in german)
+    assert german[0]["relative_seconds"] == 1.0
+    assert german[0]["setting"]["step_size"] == 0.002
+    assert [c["status"] for c in missing] == ["no data", "no data"]
+    assert missing[0]["note"] == "w7a.parquet is not in --data"
+    assert missing[0]["mean"] is None
+    (beside, absent) = result["beside"]
+    assert (beside["rows"], beside["paper_rows"], beside["orders"]) == (320, 1000, "authors")
+    assert 0.3 < beside["constant"] < 0.7
+    assert "rows" not in absent
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["cells"] == result["cells"]
+
+
+def test_what_is_done_is_not_done_again_and_gives_the_same_cells(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(settings(data, tmp_path / "run"), Impatient(4))
+    kept = set((tmp_path / "run" / "items").iterdir())
+    assert len(kept) >= 3
+    assert all(path.suffix == ".json" for path in kept)
+    resumed = reproduce(settings(data, tmp_path / "run"))
+    assert 0 < resumed["items_done_before"] < resumed["items"]
+    again = reproduce(settings(data, tmp_path / "run"))
+    assert again["items_done_before"] == again["items"] == resumed["items"]
+    whole = reproduce(settings(data, tmp_path / "whole", threads=1))
+    assert whole["items_done_before"] == 0
+    assert errors_of(again) == errors_of(resumed) == errors_of(whole)
+    seeded = reproduce(settings(data, tmp_path / "run", orders="seeded"))
+    assert errors_of(seeded) != errors_of(again)
+    assert seeded["items_done_before"] == 5, "only what tried the linear model's steps on the extra order"
+
+
+def test_a_run_that_did_nothing_leaves_nothing(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(settings(data, tmp_path / "deep" / "run"), Impatient(0))
+    assert not (tmp_path / "deep").exists()
+
+
+def test_what_is_searched_is_chosen_on_the_extra_order_and_told(data: Path, tmp_path: Path) -> None:
+    result = reproduce(settings(data, tmp_path / "run", datasets="german", algorithms="FOGD", choice="searched"))
+    setting = result["cells"][0]["setting"]
+    tried = setting["tried"]
+    assert list(tried) == [f"step_size {step:g}" for step in (2, 0.2, 0.02, 0.002, 0.0002)]
+    assert tried[f"step_size {setting['step_size']:g}"] == min(tried.values())
+    items = pq.read_table(tmp_path / "run" / "items.parquet").to_pylist()
+    assert sum("FOGD--extra" in item["item"] for item in items) == 5
+    assert len(pq.read_table(tmp_path / "run" / "cells.parquet")) == 1
+
+
+def test_the_report_is_one_page_without_outside_reference(data: Path, tmp_path: Path) -> None:
+    reproduce(settings(data, tmp_path / "run", repeats=1))
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "data:image/png;base64," in page
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "w7a.parquet is not in --data" in page
+    assert "| german | FOGD | 29.90 ± 0.70 % |" in (tmp_path / "run" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "task", "more"),
+    [
+        ("lu2016-table7", "dna", "multiclass", {}),
+        ("lu2016-table9", "housing", "regression", {}),
+        ("lu2016-table3", "w7a", "binary", {"split": True}),
+        ("lu2016-figure3", "dna", "multiclass", {}),
+        ("lu2016-figure4", "KDDCUP08", "binary", {}),
+    ],
+)
+def test_every_table_runs_on_its_kind_of_data(
+    table: str, name: str, task: Task, more: dict[str, Any], tmp_path: Path
+) -> None:
+    write_set(tmp_path / "data", name if name != "KDDCUP08" else "w7a", task, **more)
+    asked = {"datasets": name, "algorithms": "LIBSVM,FOGD" if table == "lu2016-table3" else "FOGD,NOGD"}
+    result = reproduce(settings(tmp_path / "data", tmp_path / "run", table, repeats=2, **asked))
+    assert {cell["status"] for cell in result["cells"]} == {"measured"}
+    assert all(cell["mean"] is not None for cell in result["cells"])
+    printed = [cell["paper_mean"] for cell in result["cells"]]
+    assert all(value is None for value in printed) if "figure" in table else None not in printed
+    if name == "KDDCUP08":
+        assert result["cells"][0]["note"] == "w7a stands in for it"
+        assert list(json.loads((tmp_path / "run" / "curves.json").read_text())) == ["w7a for KDDCUP08, budget"]
+    if table == "lu2016-table3":
+        assert result["cells"][0]["metric"] == "accuracy"
+        assert result["cells"][1]["mean"] > result["cells"][1]["constant"]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_table_of_the_catalogue_can_be_named(name: str) -> None:
+    table = table_named(name)
+    assert table.name == name
+    assert len(set(table.datasets)) == len(table.datasets) > 0
+    assert len(set(table.algorithms)) == len(table.algorithms) > 0
+    if name.startswith("lu2016"):
+        assert {"FOGD", "NOGD"} <= set(table.algorithms)
+
+
+def test_the_printed_numbers_are_all_there() -> None:
+    counts = [len(table_named(f"lu2016-table{k}").lines) for k in (5, 7, 9)]  # type: ignore[attr-defined]
+    assert counts == [90, 84, 72]
+    counts = [len(table_named(f"ito2017-table{k}").lines) for k in (2, 4, 5, 6, 8, 10)]  # type: ignore[attr-defined]
+    assert counts == [16, 62, 62, 20, 31, 31]
+
+
+def test_the_help_names_every_family() -> None:
+    words = ReproduceSettings.model_fields["table"].description or ""
+    for name in CATALOGUE:
+        family, _, part = name.partition("-")
+        assert family in words
+        assert f"-{part}" in words or family == "ito2017"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"table": "lu2016-table6"}, "it takes one of ito2017-figure11, .*lu2016-figure3"),
+        ({"datasets": "german,nowhere"}, "--datasets nowhere: lu2016-table5 has german, spambase"),
+        ({"algorithms": "fogd"}, "--algorithms fogd: lu2016-table5 has Perceptron, OGD"),
+        ({"data": "/nowhere"}, "--data /nowhere is not a folder"),
+    ],
+)
+def test_what_can_be_known_to_be_wrong_is_told_at_once(
+    values: dict[str, Any], sentence: str, data: Path, tmp_path: Path
+) -> None:
+    whole = settings(data, tmp_path / "run").model_copy(update={})
+    asked = ReproduceSettings(**(whole.model_dump() | values))
+    with pytest.raises(ConfigError, match=sentence):
+        reproduce(asked)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds no reproduction"):
+        reproduce(settings(data, data))
+    reproduce(settings(data, tmp_path / "run", repeats=1, algorithms="FOGD"))
+    with pytest.raises(ConfigError, match="holds a reproduction of lu2016-table5, not of lu2016-table7"):
+        reproduce(settings(data, tmp_path / "run", "lu2016-table7", datasets="dna"))

@@ -1,0 +1,162 @@
+"""Table 1 and the figures of the paper on conjugate subgradients: cells, what is judged, and who is how near."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.foundation.errors import ConfigError
+from okl.papers.base import Folder, Known, ReproduceSettings, Request
+from okl.papers.run import ReproductionRun, reproduce
+from okl.papers.zhang2024.table import (
+    ABLATION,
+    ALGORITHMS,
+    EQUAL_SAMPLES,
+    EXACT,
+    FIGURE1,
+    FIGURE2,
+    PEGASOS,
+    PRINTED_GROWTH,
+    SCS,
+    SEEDS,
+    TABLE1,
+    WOLFE,
+    RaceItem,
+    RaceTable,
+    cases,
+)
+from okl.report.figures import LIGHT
+from tests.papers.sets import write_set
+
+SETS = "wdbc,skin-nonskin"  # one by its file, one as it is printed
+
+
+def asked(folder: Path, table: str, **values: Any) -> dict[str, Any]:
+    settings = ReproduceSettings(
+        table=f"zhang2024-{table}", data=str(folder / "data"), out=str(folder / table), threads=1, **values
+    )
+    return reproduce(settings)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zhang")
+    write_set(folder / "data", "wdbc", rows=580)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table1(folder: Path) -> dict[str, Any]:
+    return asked(folder, "table1", datasets=SETS, repeats=2)
+
+
+def of_set(result: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    return {cell["algorithm"]: cell for cell in result["cells"] if cell["dataset"] == name}
+
+
+def test_cases_are_those_of_the_paper_and_stay() -> None:
+    found = cases()
+    assert list(found) == list(TABLE1.datasets)
+    assert len(found) == 10
+    assert list(SEEDS) == list(range(20))
+    fixed = {name: (case.file, case.n_rows, case.lam, case.bandwidth) for name, case in found.items()}
+    assert fixed["breast cancer"] == ("wdbc", 500, 1e-4, 6.34)
+    assert fixed["wine quality"] == ("wine_quality", 680, 1e-3, 2.08)
+    assert fixed["avila Bible"] == ("avila", 2000, 1e-4, 0.814)
+    assert fixed["magic telescope"] == ("magic", 5000, 1e-4, 3.59)
+    assert fixed["room occupancy"] == ("room_occupancy", 7500, 1e-3, 1.61)
+
+
+def test_a_split_parts_the_rows_and_is_scaled_by_those_that_are_learnt(folder: Path) -> None:
+    case = cases()["breast cancer"]
+    split = case.split(Folder(str(folder / "data")), 3)
+    assert (len(split.learnt), len(split.tested)) == (500, 80)
+    np.testing.assert_allclose(split.learnt.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(split.learnt.std(axis=0), 1.0)
+    assert not np.isin(split.tested[:, 0], split.learnt[:, 0]).any()
+    other = case.split(Folder(str(folder / "data")), 4)
+    assert (other.learnt_targets != split.learnt_targets).any()
+
+
+def test_cells_stand_beside_the_printed_numbers_and_nobody_is_below_the_bound(table1: dict[str, Any]) -> None:
+    cells = of_set(table1, "breast cancer")
+    assert list(cells) == list(ALGORITHMS)
+    assert cells[SCS]["paper_mean"] == cells[PRINTED_GROWTH]["paper_mean"] == 0.97
+    assert (cells[PEGASOS]["paper_mean"], cells[PEGASOS]["paper_seconds"]) == (0.95, 1.14)
+    assert cells[EXACT]["paper_mean"] is None
+    for cell in cells.values():
+        assert (cell["status"], cell["repeats"]) == ("measured", 2)
+        assert 0.5 < cell["mean"] <= 1.0
+        assert cell["more"]["excess"] >= 0.0
+        assert cell["more"]["drawn"] > 0
+        assert cell["setting"] == {"lam": 1e-4, "bandwidth": 6.34}
+    assert table1["compared"] == 4
+
+
+def test_excesses_are_in_the_order_that_theory_has(table1: dict[str, Any]) -> None:
+    excess = {name: cell["more"]["excess"] for name, cell in of_set(table1, "breast cancer").items()}
+    assert excess[EXACT] <= 1e-6
+    assert excess[SCS] <= 1e-4
+    assert excess[WOLFE] < excess[ABLATION]
+    assert excess[SCS] < excess[EQUAL_SAMPLES]
+
+
+def test_sets_that_are_not_there_say_so(table1: dict[str, Any]) -> None:
+    missing = of_set(table1, "skin-nonskin")
+    assert {(cell["status"], cell["verdict"], cell["mean"]) for cell in missing.values()} == {("no data", None, None)}
+    assert all("skin_nonskin.parquet" in cell["note"] for cell in missing.values())
+    assert [row.get("rows") for row in table1["beside"]] == [500, None]
+
+
+def test_a_plan_names_the_sets_whose_files_are_missing(folder: Path, tmp_path: Path) -> None:
+    settings = ReproduceSettings(
+        table="zhang2024-table1", data=str(folder / "data"), out=str(tmp_path / "run"), threads=1, datasets=SETS
+    )
+    run = ReproductionRun(settings)
+    try:
+        assert run.plan()["data_sets_not_there"] == ["skin-nonskin"]
+    finally:
+        run.close()
+
+
+@pytest.fixture(scope="module")
+def pictured(folder: Path) -> Known:
+    item = RaceItem(cases()["breast cancer"], 0, pictured=True)
+    return Known({item.name: item.run(Folder(str(folder / "data")), lambda: None)})
+
+
+@pytest.mark.parametrize("table", [FIGURE1, FIGURE2])
+def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
+    folder: Path, pictured: Known, table: RaceTable
+) -> None:
+    request = Request(Folder(str(folder / "data")), ("breast cancer", "heart failure"), ALGORITHMS, 1)
+    assert [item.name for item in table.items(request, Known())] == list(pictured.outcomes)
+    curves = json.loads(json.dumps(table.curves(request, pictured)))
+    assert list(curves) == ["breast cancer"]
+    drawn = table.pictures(curves)[0].draw(LIGHT)
+    lines = curves["breast cancer"]
+    optimum = lines.pop("optimum")[0][3]
+    assert set(lines) == set(ALGORITHMS) - {EXACT}
+    for name, points in lines.items():
+        numbers = np.array([point[0] for point in points])
+        assert len(points) <= 50
+        assert all(point[3] >= optimum - 1e-9 for point in points)
+        assert (np.diff([point[2] for point in points]) > 0).all(), "seconds"
+        if name != PEGASOS:
+            assert (np.diff(numbers) == 1).all()
+            assert len(points) == min(50, numbers[-1])
+            assert numbers[0] == 1 or table is FIGURE2
+    cells = {cell.algorithm: cell for cell in table.cells(request, pictured) if cell.dataset == "breast cancer"}
+    assert cells[SCS].mean == pytest.approx(lines[SCS][-1][3])
+    assert {cell.verdict for cell in cells.values()} == {None}
+    assert len(drawn) > 10_000
+
+
+def test_an_unknown_algorithm_is_refused_with_the_names(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="Wolfe"):
+        asked(folder, "table1", algorithms="SGD")
+    assert FIGURE1.repeats == 1

@@ -1,0 +1,124 @@
+"""What a run chose, as a person reads it in the summary, on the page and in markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from okl.report.assessment import warning_sentences
+from okl.report.format import TERMINAL, chosen_facts, learner_sentence
+from okl.report.run import html_report, markdown_report, text_summary
+from tests.report.results import made_result, undrawn
+
+LED = "of the expert that leads"
+STEP = {"step_size": 0.5, "step_size_reason": "as given"}
+WIDE = {"bandwidth": 3.0, "bandwidth_reason": LED}
+CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a kernel leads": (
+        "fogd",
+        {"maps": 11, **WIDE, "inputs": "standardised", **STEP},
+        "Of 11 maps that fogd raced while it learnt, one of them linear, the Gaussian kernel of bandwidth 3 on "
+        "standardised inputs leads, with the step size 0.5000.",
+    ),
+    "the linear map leads": (
+        "fogd",
+        {"maps": 6, "map": "linear", "map_reason": LED, **STEP},
+        "Of 6 maps that fogd raced while it learnt, one of them linear, the linear map leads, with the step size "
+        "0.5000.",
+    ),
+    "the linear map led a sample": (
+        "fogd",
+        {"map": "linear", **STEP},
+        "The model of fogd is linear, with the step size 0.5000: that map led among experts on a sample.",
+    ),
+    "frequencies": (
+        "fogd",
+        WIDE | STEP,
+        "The model of fogd is linear in 400 random frequencies of the Gaussian kernel of bandwidth 3, with the step "
+        "size 0.5000.",
+    ),
+    "a full budget": (
+        "rbp",
+        {**WIDE, "budget": 50, "support_vectors": 50},
+        "The model of rbp is a sum over 50 support vectors (all of the budget) of the Gaussian kernel of bandwidth 3.",
+    ),
+    "a budget not full": (
+        "rbp",
+        {"budget": 50, "support_vectors": 20},
+        "The model of rbp is a sum over 20 support vectors (of a budget of 50) of the Gaussian kernel.",
+    ),
+    "no budget": (
+        "perceptron",
+        {"support_vectors": 1234},
+        "The model of perceptron is a sum over 1,234 support vectors (every row that was learnt from, without a "
+        "budget) of the Gaussian kernel.",
+    ),
+    "a rank": (
+        "nogd",
+        {"landmarks": 50, "rank": 8, "rank_reason": "no more can be kept", **STEP},
+        "The model of nogd is linear in the 8 leading features of 50 landmarks and the Gaussian kernel, with the step "
+        "size 0.5000 (rank 8: no more can be kept).",
+    ),
+    "least squares over landmarks": (
+        "ridge",
+        {**WIDE, "n_landmarks": 2048, "penalty": 0.25, "penalty_reason": "least leave-one-out error"},
+        "The model of ridge is a sum over 2,048 landmarks of the Gaussian kernel of bandwidth 3, solved directly, with "
+        "the penalty 0.2500: least leave-one-out error.",
+    ),
+    "too few landmarks": (
+        "nogd",
+        {"landmarks": 20, "rank": 0, "rank_reason": "20 of 50 support vectors so far"},
+        "The model of nogd is a sum over 20 support vectors of the Gaussian kernel: too few of them for a map.",
+    ),
+}
+
+
+def result_of(solver: str, chosen: dict[str, Any]) -> dict[str, Any]:
+    result = undrawn(made_result("binary", ("no", "yes"), skill=0.0))
+    return result | {"chosen": chosen, "settings": result["settings"] | {"solver": solver}}
+
+
+def test_the_map_of_an_extension_is_named() -> None:
+    result = result_of("fogd", WIDE | STEP)
+    result["settings"] |= {"map": "binning", "kernel": "laplacian"}
+    assert learner_sentence(result) == (
+        "The model of fogd is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, "
+        "with the step size 0.5000."
+    )
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_was_learnt_is_one_sentence_in_plain_words(name: str) -> None:
+    solver, chosen, sentence = CHOSEN[name]
+    result = result_of(solver, chosen)
+    assert learner_sentence(result) == sentence
+    assert sentence in html_report(result)
+    assert sentence in markdown_report(result)
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_every_choice_is_told_with_its_reason_and_the_main_ones_in_a_terminal(name: str) -> None:
+    solver, chosen, _ = CHOSEN[name]
+    facts, shown = dict(chosen_facts(chosen)), text_summary(result_of(solver, chosen))
+    assert len(facts) == len([key for key in chosen if not key.endswith("_reason")])
+    told = " ".join(facts.values())
+    assert all(reason in told for key, reason in chosen.items() if key.endswith("_reason"))
+    main = chosen_facts(chosen, TERMINAL)
+    assert {key.removesuffix("_reason") for key in chosen} - {"maps", "budget"} <= set(TERMINAL)
+    for label, text in main:
+        assert any(line.split("  ", 1)[0] == label and line.endswith(text) for line in shown.splitlines())
+
+
+def test_advice_fits_the_solver() -> None:
+    advice = {
+        name: warning_sentences(result_of(*CHOSEN[name][:2]))[0]
+        for name in ("a full budget", "no budget", "frequencies")
+    }
+    assert advice["a full budget"].endswith("try another bandwidth or a larger budget.")
+    assert advice["no budget"].endswith("try another bandwidth, fogd or nogd.")
+    assert advice["frequencies"].endswith("try another bandwidth, step size or class weights.")
+
+
+def test_a_result_that_does_not_name_its_solver_gets_no_such_sentence() -> None:
+    assert learner_sentence({"chosen": {"rank": 3}}) == ""

@@ -1,0 +1,208 @@
+"""Laws of reports: every number is in them, nothing is loaded from outside, nothing from the data is taken as code."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode
+from functools import cache
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.report.assessment import judge, summary_sentences
+from okl.report.format import number, scalars
+from okl.report.run import html_report, markdown_report, pictures, text_summary, write_report
+from tests.report.results import made_result, undrawn
+
+COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood", "Aspen", "Douglas-fir", "Krummholz")
+HOSTILE = ("<script>alert(1)</script>", "木 a|b & $x^2$ `\\frac` \n[c](d) \U0001f332")
+RESULTS: dict[str, dict[str, Any]] = {
+    "binary": made_result("binary", ("no", "yes")),
+    "multiclass": made_result("multiclass", COVERS),
+    "many": made_result("multiclass", tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")),
+    "hundred": made_result("multiclass", tuple(f"group {i}" for i in range(100))),
+    "regression": made_result("regression"),
+    "hostile": made_result("binary", HOSTILE, target='"><img src=x>$'),
+}
+TASKS = ("binary", "multiclass", "regression")
+
+
+class Reader(HTMLParser):
+    """Collects tags, what they refer to, within the page or not, and the text of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.references: list[str] = []
+        self.anchors: list[str] = []
+        self.ids: list[str] = []
+        self.alts: list[str] = []
+        self.headings: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        found = [value or "" for name, value in attrs if name in ("src", "srcset", "href", "action")]
+        self.anchors += [value for value in found if value.startswith("#")]
+        self.references += [value for value in found if not value.startswith("#")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.alts += [dict(attrs).get("alt") or ""] if tag == "img" else []
+        self.headings += [""] if tag == "h2" else []
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
+        if self.headings and not self.headings[-1]:
+            self.headings[-1] = data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
+
+@cache
+def page_of(name: str) -> str:
+    return html_report(RESULTS[name])
+
+
+def numbers_of(result: dict[str, Any]) -> list[str]:
+    """Every metric of every split of the model and its baselines, as the report writes it."""
+    sources = [result, *result["baselines"].values()]
+    return [
+        number(value)
+        for of in sources
+        for split in ("progressive", "train", "test")
+        for value in scalars(of[split]).values()
+    ]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_page_holds_every_number_and_setting(name: str) -> None:
+    result = RESULTS[name]
+    reader = read(page_of(name))
+    told = numbers_of(result)
+    assert len(set(told)) > 8
+    for text in [
+        *told,
+        result["weights_sha256"],
+        result["dataset"]["sha256"],
+        result["model"],
+        "400",
+        "standard",
+        "1.457",
+    ]:
+        assert text in reader.text, text
+    assert "345,678,901" in reader.text
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_page_refers_to_nothing_outside_itself(name: str) -> None:
+    page = page_of(name)
+    reader = read(page)
+    assert len(reader.references) == 2 * len(pictures(RESULTS[name])) >= 4
+    assert all(reference.startswith("data:image/png;base64,") for reference in reader.references)
+    assert [anchor.removeprefix("#") for anchor in reader.anchors] == reader.ids
+    assert not {"script", "link", "iframe", "object"} & set(reader.tags)
+    assert "//" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+
+
+def test_names_from_the_data_stay_text() -> None:
+    result = RESULTS["hostile"]
+    page, markdown = page_of("hostile"), markdown_report(result)
+    reader = read(page)
+    assert reader.tags.count("img") == len(pictures(result))
+    assert "<script>alert(1)</script>" in reader.text
+    for report in (page, markdown):
+        assert "<script" not in report
+        assert "<img src=x" not in report
+    line = next(line for line in markdown.splitlines() if line.startswith("| labels"))
+    assert len(re.findall(r"(?<!\\)\|", line)) == 3
+    assert "](d)" not in markdown.replace("\\](d)", "")
+    assert "木" in unescape(markdown)
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_pictures_are_small_and_differ_between_light_and_dark(name: str) -> None:
+    pngs = [b64decode(reference.partition(",")[2]) for reference in read(page_of(name)).references]
+    assert all(png.startswith(b"\x89PNG") and 5_000 < len(png) < 100_000 for png in pngs)
+    assert len(set(pngs)) == len(pngs)
+    assert len(page_of(name)) < 450_000
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_picture_says_in_words_what_is_seen(name: str) -> None:
+    reader = read(page_of(name))
+    drawn = pictures(RESULTS[name])
+    assert len(reader.alts) == len(drawn)
+    for alt, picture in zip(reader.alts, drawn, strict=True):
+        assert alt == f"{picture.title}. {picture.told}"
+        assert len(picture.told) > 20
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_sections_come_in_the_order_in_which_a_reader_asks(name: str) -> None:
+    asked = ["How good is it?", "Can I trust it?", "Where are its mistakes?", "How did it learn?"]
+    asked += ["What was chosen, and why?", "What did it cost?", "How do I use it?", "Settings, data and provenance"]
+    assert read(page_of(name)).headings == asked
+
+
+def test_many_classes_are_told_by_their_worst() -> None:
+    text = read(page_of("hundred")).text
+    assert "a matrix of 100 classes" in text.lower()
+    assert not [picture for picture in pictures(RESULTS["hundred"]) if "onfusion" in picture.title]
+    confusion = np.array(RESULTS["hundred"]["test"]["confusion"])
+    off = confusion - np.diag(confusion.diagonal())
+    true, named = np.unravel_index(off.argmax(), off.shape)
+    worst = text.partition("Most confused classes")[2].split("\n")
+    cells = [cell for cell in worst if cell][5:9]
+    assert cells[:3] == [f"group {true}", f"group {named}", f"{off.max():,}"]
+
+
+@pytest.mark.parametrize("name", ["multiclass", "regression"])
+def test_the_same_result_gives_the_same_page(name: str) -> None:
+    assert html_report(json.loads(json.dumps(RESULTS[name]))) == page_of(name)
+
+
+@pytest.mark.parametrize("name", ["binary", "regression"])
+def test_markdown_holds_every_number_and_its_pictures(name: str) -> None:
+    result = RESULTS[name]
+    markdown = markdown_report(result)
+    assert markdown.count("](data:image/png;base64,") == len(pictures(result)) == 3
+    text = markdown.replace("\\", "")
+    assert all(told in text for told in numbers_of(result))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_without_test_rows_the_run_is_judged_by_its_learning(task: str) -> None:
+    result = undrawn(RESULTS[task] | {"test": None})
+    assert judge(result).split == "progressive"
+    assert "There are no test rows" in summary_sentences(result)[1]
+    page = read(html_report(result)).text
+    assert "Test rows" not in page
+    assert "Training rows" in page
+    assert len(text_summary(result).splitlines()) > 8
+
+
+def test_what_a_result_lacks_is_left_out() -> None:
+    for result in ({}, {"baselines": {"majority": None, "linear": None}}, {"curve": [[10, 0.5, None, None]]}):
+        assert "-" in read(html_report(result)).text
+        assert markdown_report(result)
+        assert text_summary(result)
+
+
+def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = write_report(RESULTS["binary"], tmp_path / "report.html")
+    assert path.read_text(encoding="utf-8") == page_of("binary")
+    before = path.read_bytes()
+    with pytest.raises(AttributeError):
+        write_report({"test": "not a mapping"}, path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]

@@ -1,0 +1,189 @@
+"""A run in a few lines and words: the terminal's summary, warnings, what was planned, what was raced."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.report.assessment import judge, summary_sentences, warning_sentences
+from okl.report.format import number
+from okl.report.run import html_report, markdown_report, text_metrics, text_summary
+from tests.report.results import made_result, undrawn
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "binary": made_result("binary", ("no", "yes")),
+    "multiclass": made_result("multiclass", ("a", "b", "c", "d")),
+    "regression": made_result("regression"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
+    text = text_summary(RESULTS[name])
+    lines = [line for line in text.splitlines() if not line.startswith("Warning")]
+    assert 11 <= len(lines) <= 14
+    table = [line for line in lines if line.endswith(tuple("0123456789")) and ", " in line and "rows" not in line]
+    assert len(table) >= 5
+    assert len({len(line) for line in table}) == 1
+    assert number(RESULTS[name]["test"].get("mistake_rate", RESULTS[name]["test"].get("mse"))) in text
+
+
+def test_the_summary_says_what_to_type_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    for run, typed in (
+        (f"{tmp_path}/runs/churn-20261122-163747-31028", "churn-20261122-163747-31028"),
+        (f"{tmp_path}/my runs/churn", f"'{tmp_path}/my runs/churn/model'"),
+        ("s3://bucket/churn", "s3://bucket/churn/model"),
+    ):
+        if "://" not in run:
+            Path(run, "model").mkdir(parents=True)
+        text = text_summary(RESULTS["binary"] | {"run": run, "model": f"{run}/model"})
+        assert f"  okl predict {typed} ROWS --out SCORES\n" in text
+
+
+def test_the_time_of_a_race_is_told_beside_that_of_learning() -> None:
+    raced = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
+    assert "7.8 s, 4.5 s of them to choose\n" in text_summary(raced)
+    assert "7.8 s\n" in text_summary(RESULTS["binary"])
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_model_that_does_not_beat_the_constant_is_warned_of_everywhere(task: Any) -> None:
+    poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
+    verdict = judge(poor)
+    assert verdict.beats_constant is False
+    assert judge(RESULTS[task]).beats_constant is True
+    for report in (html_report, markdown_report, text_summary):
+        assert "does not beat always" in report(poor)
+    assert "does not beat" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
+
+
+def test_a_lead_that_may_be_chance_is_told() -> None:
+    result = {
+        "test": {"mistake_rate": 0.299},
+        "baselines": {"majority": {"test": {"mistake_rate": 0.300}}, "linear": {"test": {"mistake_rate": 0.250}}},
+        "dataset": {"test_rows": 1000},
+    }
+    chance, linear = warning_sentences(result)
+    assert "within two standard errors for 1,000 rows" in chance
+    assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
+    assert "--rescale" not in linear
+    assert warning_sentences(result | {"dataset": {"test_rows": 100}})[1].startswith(
+        "A linear model does as well, within chance: 25.00% mistakes against 29.90% mistakes."
+    )
+    plain = result | {"chosen": {"bandwidth": 44.0}, "dataset": {"test_rows": 1000, "scale": "none"}}
+    assert warning_sentences(plain)[1].endswith("; columns of very different sizes take --rescale standard.")
+    assert "--rescale" not in warning_sentences(plain | {"settings": {"rescale": "minmax"}})[1]
+
+
+def test_no_kernel_is_blamed_where_a_linear_map_leads() -> None:
+    result: dict[str, Any] = {
+        "test": {"mse": 6.0},
+        "baselines": {"mean": {"test": {"mse": 9.0}}, "linear": {"test": {"mse": 5.0}}},
+        "dataset": {"test_rows": 1000},
+    }
+    (kernel,) = warning_sentences(result | {"chosen": {"map": "orthogonal", "bandwidth": 3.0}})
+    assert "The kernel does not pay here" in kernel
+    (linear,) = warning_sentences(result | {"chosen": {"maps": 6, "map": "linear"}})
+    assert "kernel" not in linear
+    assert linear.endswith("is linear, too. Try okl train without --solver: a race of maps and models chooses.")
+    (raced,) = warning_sentences(result | {"chosen": {"map": "linear"}, "choice": {"why": ["as it is"]}})
+    assert raced.endswith("is linear, too.")
+
+
+def test_figures_of_learnt_rows_say_so_and_name_the_way_out() -> None:
+    learnt = {"mistake_rate": 0.02, "accuracy": 0.98}
+    majority = {"train": {"mistake_rate": 0.5}}
+    (told,) = warning_sentences({"train": learnt, "baselines": {"majority": majority}, "rows": 500})
+    assert told.startswith("Every row was learnt")
+    assert "--holdout 0.2" in told
+    for split in ("test", "progressive"):
+        honest = {"train": learnt, split: learnt, "baselines": {"majority": majority | {split: majority["train"]}}}
+        assert warning_sentences(honest | {"rows": 500}) == []
+
+
+def test_rows_that_came_again_are_not_called_unseen() -> None:
+    result: dict[str, Any] = {
+        "rows": 300,
+        "progressive": {"mistake_rate": 0.04},
+        "baselines": {"majority": {"progressive": {"mistake_rate": 0.47}}},
+        "settings": {"passes": 20},
+    }
+    (warning,) = warning_sentences(result)
+    assert warning.startswith("Rows came 20 times: from the second time on each had been learnt before")
+    assert "--holdout" in warning
+    assert "as it came by, 20 times, it names the right class in 96.0%" in summary_sentences(result)[1]
+    assert "never seen" not in html_report(result)
+    once = result | {"settings": {"passes": 1}}
+    assert warning_sentences(once) == []
+    assert "on each row before it learnt it" in summary_sentences(once)[1]
+    assert "rows never seen" in html_report(once)
+
+
+def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
+    assert "s3://bucket/runs/one/report.html" in text_summary({"run": "s3://bucket/runs/one"})
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
+    plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
+    told = undrawn(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
+    for text in (text_summary(told), unescape(html_report(told)), markdown_report(told)):
+        assert f"at most 777 of 1,024 MiB{' a worker' if workers else ''} planned; 38% of" in text
+    assert "planned" not in text_summary(RESULTS["binary"])
+
+
+def test_numbers_that_are_not_numbers_become_a_dash() -> None:
+    result = RESULTS["binary"] | {"test": {"mistake_rate": 0.1, "roc_auc": None, "average_precision": float("nan")}}
+    rows = [
+        line.split() for line in text_summary(result).splitlines() if line.startswith(("ROC AUC", "Average precision"))
+    ]
+    assert [row[-3] for row in rows] == ["-", "-"]
+    assert not re.search(r"\bnan\b", re.sub(r"data:image/png;base64,[^\"]*", "", html_report(undrawn(result))))
+
+
+def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
+    result = {"dataset": {"warnings": [f"column {i} is constant" for i in range(61)]}}
+    assert len(warning_sentences(result)) == 4
+    assert "58 more" in warning_sentences(result)[-1]
+
+
+def test_metrics_of_an_evaluation_are_one_aligned_line_each() -> None:
+    assert text_metrics({"accuracy": 0.5, "roc_auc": None, "confusion": [[1]]}, 1234).splitlines() == [
+        "Rows      1,234",
+        "Accuracy  0.5000",
+        "ROC AUC   -",
+    ]
+
+
+def test_a_race_of_candidates_is_told_and_drawn_with_its_reasons() -> None:
+    names = ("fogd, gaussian", "linear", "<b>scs</b>")
+    candidates = [
+        {"name": name, "score": score, "rows": 4096, "seconds": 0.5 + place, "kept": place < 2}
+        for place, (name, score) in enumerate(zip(names, (0.91, 0.85, None), strict=True))
+    ]
+    raced = {"rows": 4096, "seconds": 7.5, "candidates": candidates, "why": ["fogd made the fewest mistakes."]}
+    plain = undrawn(RESULTS["binary"])
+    for report in (html_report, markdown_report):
+        told = report(plain | {"choice": raced})
+        assert "3 candidates were raced on 4,096 rows in 7.5 s." in told
+        assert "fogd made the fewest mistakes." in told
+        assert "<b>scs" not in told
+        for text in (*names[:2], "&lt;b&gt;scs", "0.9100", "0.8500", "9% of 4,096 rows", "2.5 s"):
+            assert text in told, text
+        assert "raced on" not in report(plain)
+    page = html_report(plain | {"choice": raced})
+    assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
+        ("strong", "60.0"),
+        ("weak", "100.0"),
+    ]
+    raced["why"] = ["Linear, of 3 candidates: 15% mistakes."]  # a kernel that is better by chance only is not taken
+    page = html_report(plain | {"choice": raced})
+    assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
+        ("strong", "100.0"),
+        ("weak", "60.0"),
+    ]

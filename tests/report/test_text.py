@@ -1,0 +1,108 @@
+"""What a report says of regret: the sentence, every horizon, the pair of pictures; or why there is none."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+
+from okl.report.figures import LIGHT
+from okl.report.format import number
+from okl.report.run import html_report, markdown_report, pictures, text_summary
+from okl.report.text import regret_section
+from tests.report.results import made_regret, made_result
+
+PLAIN = {name: value for name, value in made_result("binary", ("no", "yes")).items() if name != "curve"}
+PLAIN["test"] = {"mistake_rate": 0.2}  # one picture less to draw
+CERTIFIED = PLAIN | {"certificate": made_regret()}
+BEATEN = PLAIN | {"certificate": made_regret(sign=-1.0)}
+REASON = "Nothing keeps the weights within a class to compare them with: give a radius."
+REFUSED = PLAIN | {"certificate": {"kind": "regret", "shown": False, "reason": REASON}}
+PAIR = ["Regret against rows", "Average regret against rows"]
+
+
+def page_text(result: dict[str, Any]) -> str:
+    return unescape(re.sub(r"<[^>]*>", "\n", html_report(result)))
+
+
+def markdown_text(result: dict[str, Any]) -> str:
+    return unescape(markdown_report(result).replace("\\", ""))
+
+
+READERS: dict[str, Callable[[dict[str, Any]], str]] = {"page": page_text, "markdown": markdown_text}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str) -> None:
+    text, proof = READERS[reader](CERTIFIED), CERTIFIED["certificate"]
+    assert "Over 100,000 rows the learner lost 30,000: 700 more than the best fixed weights" in text
+    assert "in its ball of radius 12.5, 0.0070 a row" in text
+    assert "the regret is 934.4 at most" in text
+    assert "more regret than 9,487, 13.55 times as much" in text
+    assert "to the power of 0.400" in text
+    assert len(proof["horizons"]) == 5
+    for one in proof["horizons"]:
+        told = [number(one[name]) for name in ("rows", "regret", "average_regret", "bound")]
+        told += [number(one["bound"] / one["regret"]), number(one["loss"]), "0.8%"]
+        assert re.search(r"[\s|]+".join(map(re.escape, told)), text), told
+
+
+def test_regret_is_drawn_twice_log_log() -> None:
+    drawn = pictures(CERTIFIED)
+    assert [picture.title for picture in drawn if "egret" in picture.title] == PAIR
+    pair = [picture.draw(LIGHT) for picture in drawn if picture.title in PAIR]
+    assert pair[0] != pair[1]
+    assert pair == [picture.draw(LIGHT) for picture in pictures(CERTIFIED) if picture.title in PAIR]
+    page = html_report(CERTIFIED)
+    pngs = [b64decode(uri) for uri in re.findall(r"data:image/png;base64,([^\"]*)", page)]
+    assert len(pngs) == len(set(pngs)) == 2 * len(drawn)
+    assert all(png.startswith(b"\x89PNG") and 5_000 < len(png) < 150_000 for png in pngs)
+    assert "//" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
+
+
+def test_a_terminal_tells_regret_in_a_line_and_the_kernels_bound_in_another() -> None:
+    lines = text_summary(CERTIFIED).splitlines()
+    told = {line.split("  ")[0]: line for line in lines if line.startswith(("Regret", "Kernel bound"))}
+    assert told["Regret"].endswith("700, at most 934.4 (0.0070 a row; bound 9,487, grows as rows^0.40)")
+    assert told["Kernel bound"].endswith("45,000,000 by Theorem 1 (vacuous, more than the whole loss)")
+    assert len(lines) == len(text_summary(PLAIN).splitlines()) + 2
+
+
+@pytest.mark.parametrize("vacuous", [True, False])
+def test_theorem_1_is_printed_everywhere_and_marked_where_it_is_vacuous(vacuous: bool) -> None:
+    result = PLAIN | {"certificate": made_regret(vacuous=vacuous)}
+    bound = "45,000,000" if vacuous else "25,000"
+    section = regret_section(result)
+    assert section is not None
+    for text in ("\n".join(section.sentences), text_summary(result)):
+        assert bound in text
+        assert "Theorem 1" in text
+        assert ("is vacuous" in text or "(vacuous" in text) == vacuous
+
+
+def test_without_a_ball_there_is_a_reason_and_no_figure() -> None:
+    for text in (page_text(REFUSED), markdown_text(REFUSED)):
+        assert f"No regret is shown. {REASON}" in text
+        assert "Bound / regret" not in text
+    assert "not shown: nothing keeps the weights" in text_summary(REFUSED)
+    assert [picture.title for picture in pictures(REFUSED)] == [picture.title for picture in pictures(PLAIN)]
+
+
+def test_a_learner_that_beats_fixed_weights_is_told_so_and_not_drawn() -> None:
+    section = regret_section(BEATEN)
+    assert section is not None
+    text = "\n".join(section.sentences)
+    assert "700 less than the best fixed weights" in text
+    assert "favour whoever follows them" in text
+    assert "How regret grew is not told" in text
+    assert not [picture for picture in pictures(BEATEN) if picture.title in PAIR]
+    assert "-700" in text_summary(BEATEN)
+
+
+def test_a_run_that_was_not_asked_says_nothing_of_regret() -> None:
+    for report in (html_report, markdown_report, text_summary):
+        assert "egret" not in report(PLAIN)

@@ -1,0 +1,226 @@
+"""A comparison from a data set to a saved model and a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.manifest import open_dataset, read_manifest
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.settings import settings_from
+from okl.foundation.telemetry import NullObserver
+from okl.models.file import load_model
+from okl.runs.api import evaluate
+from okl.runs.compare import ONLINE_NAMES, CompareSettings, check_entrants, entrants
+from okl.runs.compare_report import linear_note, sentences, table_rows, text_summary, warning_sentences
+from okl.runs.compare_run import compare
+from okl.solvers.accelerated.catalogue import MODEL_NAMES
+
+QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
+
+
+def settings(data: Dataset, out: Path, **values: Any) -> CompareSettings:
+    return settings_from(CompareSettings, {"data": str(data.folder), "out": str(out), **QUICK, **values}, "test")
+
+
+@pytest.fixture(scope="module")
+def result(cancer: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return compare(settings(cancer, tmp_path_factory.mktemp("run") / "run", models="all,nogd"))
+
+
+def test_the_winner_predicts_as_reported(result: dict[str, Any], cancer: Dataset) -> None:
+    measured = evaluate(result["model"], cancer.folder)["metrics"]
+    assert measured["accuracy"] == result["test"]["accuracy"] > 0.9
+    assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.2
+    model, source = load_model(result["model"]), pq.read_table(f"{cancer.folder}.parquet")
+    values = np.column_stack([source[name].to_numpy() for name in cancer.schema.features])
+    assert (model.predict(values) == source["y"].to_numpy()).mean() > 0.9
+    assert model.provenance["chosen"]["model"] == result["winner"]["model"] == result["models"][0]["model"]
+
+
+def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, Any]) -> None:
+    rows = result["models"]
+    assert len(rows) == 10
+    assert [row["mean"] for row in rows] == sorted((row["mean"] for row in rows), reverse=True)
+    assert rows[0]["best"]
+    assert sum(row["best"] for row in rows) == 1
+    assert max(row["spread"] for row in rows) > 0
+    for row in rows:
+        assert row["spread"] == pytest.approx(np.std(row["accuracies"], ddof=1))
+        assert row["seconds"] > 0
+        assert np.isclose(np.mean(row["accuracies"]), row["mean"])
+        assert 0 <= row["p_value"] <= 1
+        if row["kind"] == "certified":
+            assert row["relative_gap"] >= 0
+            assert {"C", "nu", "kappa"} >= {row["parameter"]}
+            assert row["bias"] in row["biases"]
+            assert {"error-minimising"} < set(row["biases"])
+            assert len(row["path"]) == 3
+    assert "Nadeau & Bengio" in result["test_name"]
+    certificate = result["certificate"]
+    assert certificate is None or 0 <= certificate["relative_gap"] < 0.2
+
+
+def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(result: dict[str, Any]) -> None:
+    strict = result | {"settings": result["settings"] | {"tolerance": 1e-9, "iterations": 40}}
+    certified = [row["kind"] == "certified" for row in result["models"]]
+    assert [cells[4].endswith("*") for cells in table_rows(strict)] == certified
+    tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
+    assert [cells[7].endswith("*") for cells in table_rows(strict)][1:] == tested
+    assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(sentences(strict))
+    assert any("c-svm" in told and "--iterations, to 400 for" in told for told in warning_sentences(strict))
+    proof = {"certificate": {"relative_gap": 0.1}}
+    ending = "certified, but not solved to the relative gap of 1e-09 (--iterations 400 takes it further)"
+    assert f"within 1.0e-01 of the least objective, which is {ending}" in sentences(strict | proof)[2]
+    solved = result | {"settings": result["settings"] | {"tolerance": 1.0}}
+    assert not any("*" in cell for cells in table_rows(solved) for cell in cells)
+    assert "not solved" not in " ".join([*sentences(solved | proof), *warning_sentences(solved)])
+
+
+def test_the_summary_says_which_models_are_linear(result: dict[str, Any]) -> None:
+    told = [line for line in text_summary(result).splitlines() if "linear in the inputs" in line]
+    assert told == [
+        "Those with a gap are linear in the inputs; --frequencies 400 compares them on random Fourier features."
+    ]
+    certified = [row for row in result["models"] if row["kind"] == "certified"]
+    assert linear_note(result | {"models": certified})[0].startswith("All are linear")
+    online = [row for row in result["models"] if row["kind"] != "certified"]
+    assert linear_note(result | {"models": [certified[0], *online]})[0].startswith(f"{certified[0]['model']} is linear")
+    assert linear_note(result | {"models": online}) == []
+    mapped = result | {"settings": result["settings"] | {"frequencies": 30}}
+    assert "linear in the inputs" not in text_summary(mapped)
+
+
+def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> None:
+    folder = Path(result["run"])
+    assert sorted(path.name for path in folder.iterdir()) == ["model", "report.html", "result.json"]
+    assert json.loads((folder / "result.json").read_text()) == result
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 4
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "error-minimising" in page
+
+
+def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: Dataset, tmp_path: Path) -> None:
+    asked = {"models": "logistic,mm-mpm", "frequencies": 30, "holdout": "test"}
+    result = compare(settings(wine, tmp_path / "run", **asked))
+    assert result["parts"] == 1
+    assert "McNemar" in result["test_name"]
+    assert result["models"][0]["spread"] is None
+    assert len(result["winner"]["values"]) == 3
+    assert result["winner"]["chosen"]["bandwidth"] > 0
+    # the winner is judged on the same rows with the same training rows: the same fit but for the tolerance
+    assert result["test"]["accuracy"] == pytest.approx(result["models"][0]["mean"], abs=0.06)
+    assert result["test"]["accuracy"] > 0.9
+    assert evaluate(result["model"], wine.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
+    asked = CompareSettings(data=str(cancer.folder), models=("all", "online"))
+    check_entrants(asked, cancer)
+    assert set(entrants(asked)) == {*MODEL_NAMES, *ONLINE_NAMES}
+    with pytest.raises(ConfigError, match=r"models = ridge: not compared here\. .* stand side by side in okl runs"):
+        entrants(asked.model_copy(update={"models": ("fogd", "ridge")}))
+
+
+def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:
+    # one frequency is too few for the model in a map, which is none of the winner's
+    asked = {"models": "perceptron,mm-fda", "frequencies": 1, "map": "auto"}
+    result = compare(settings(cancer, tmp_path / "run", **asked))
+    assert (result["winner"]["model"], result["certificate"]) == ("perceptron", None)
+    assert result["winner"]["chosen"]["support_vectors"] > 1
+    for chosen in (result["winner"]["chosen"], load_model(result["model"]).provenance["chosen"]):
+        assert "map" not in chosen
+    assert evaluate(result["model"], cancer.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+class Impatient(NullObserver):
+    """Types Ctrl-C in a stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.last = stage
+
+    def stage(self, name: str) -> None:
+        if name == self.last:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stage", ["search", "report"])
+def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        compare(settings(cancer, tmp_path / "deep" / "run", models="mm-fda"), Impatient(stage))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"models": "c-svm,svm"}, "models = svm: not compared here. Name some of all"),
+        ({"models": ","}, "models is empty"),
+        ({"holdout": 1.5}, "holdout = 1.5"),
+        ({"holdout": "tset"}, "holdout = 'tset'"),
+        ({"folds": 1}, "folds = 1"),
+        ({"bandwidth": 2.0}, "bandwidth = 2.0 was given, but the nine models take inputs as they are"),
+        ({"frequencies": 9, "kernel": "linear"}, "kernel = 'linear' has no Fourier map"),
+        ({"frequencies": 9, "kernel": "linear", "models": "rbp,c-svm"}, "kernel = 'linear' has no Fourier map"),
+        ({"frequencies": 9, "map": "exact"}, "map = 'exact'"),
+        ({"frequencies": 9, "kernel": "laplacian", "map": "orthogonal"}, "orthogonal"),
+        ({"frequencies": 9, "models": "rbp"}, "frequencies = 9 was given, but the solver rbp takes no frequencies: "),
+        ({"frequencies": 9, "models": "nogd,rbp"}, "but nogd and rbp take no frequencies: fogd and the nine .* would"),
+        ({"map": "orthogonal", "models": "nogd,rbp"}, "map = 'orthogonal' was given, but nogd and rbp take no map: "),
+        (
+            {"map": "orthogonal", "models": "nogd,c-svm"},
+            "map = 'orthogonal' was given, but the nine .* Set frequencies",
+        ),
+        ({"kernel": "linear", "models": "fogd"}, "linear"),
+        ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "Give one of them"),
+    ],
+)
+def test_what_can_be_known_to_be_wrong_is_told_at_once(
+    values: dict[str, Any], sentence: str, cancer: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        compare(settings(cancer, tmp_path / "run", **values))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_regression_says_what_to_use(learnable: dict[str, Dataset], tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"classes only\. Run okl train once .*--solver ridge, .*--holdout; then okl runs"
+    ):
+        compare(settings(learnable["regression"], tmp_path / "run"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty"):
+        compare(CompareSettings(data=str(tmp_path / "empty"), out=str(tmp_path / "run")))
+    with pytest.raises(ConfigError, match="is a data set already"):
+        compare(settings(learnable["binary"], tmp_path / "run", ingest={"target": "y"}))
+
+
+def test_a_source_is_compared_as_the_data_set_that_it_makes(cancer: Dataset, tmp_path: Path) -> None:
+    asked = {"models": "mm-fda", "seed": 3}
+    source, run = f"{cancer.folder}.parquet", tmp_path / "rows"
+    ingested = compare(settings(cancer, tmp_path / "data-set", **asked))
+    given = read_manifest(cancer.folder).settings
+    told = settings_from(
+        CompareSettings, {"data": source, "out": str(run), "ingest": dict(given), **QUICK, **asked}, ""
+    )
+    made = compare(told)
+    assert made["weights_sha256"] == ingested["weights_sha256"]
+    assert made["models"][0]["accuracies"] == ingested["models"][0]["accuracies"]
+    assert open_dataset(made["dataset"]["folder"]).sha256 == ingested["dataset"]["sha256"]
+    assert made["dataset"]["folder"] == str(run / "data")
+
+
+def test_what_a_source_does_not_suit_names_the_source(tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("a,y\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))
+    with pytest.raises(ConfigError, match=r"rows\.csv: the target 'y' makes this a regression"):
+        compare(CompareSettings(data=str(source), out=str(tmp_path / "run")))
+    assert list(tmp_path.iterdir()) == [source]

@@ -1,0 +1,130 @@
+"""The search: the same trials wherever it runs, halving that keeps the better, paths that are certified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import okl.runs.compare as search_module
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.distributed import open_execution
+from okl.runs.compare import (
+    CompareSettings,
+    Entrant,
+    Grid,
+    Sample,
+    Search,
+    Trial,
+    make_grid,
+    rungs,
+    signs_of_classes,
+    table_of,
+    winner_of,
+)
+from okl.solvers.accelerated.catalogue import MODEL_NAMES
+
+
+def made_search(data: Dataset, names: tuple[str, ...] = (*MODEL_NAMES, "fogd"), **values: Any) -> Search:
+    given = {"data": str(data.folder), "folds": 3, "grid": 3, "rows": 240, "iterations": 60, "tolerance": 1e-2} | values
+    settings = CompareSettings(**given)
+    sample = Sample(data, settings.rows, 0, "float32", settings.folds, settings.holdout)
+    n_classes = len(data.schema.labels)
+    rows = sample.all()
+    signs = signs_of_classes(rows.targets, n_classes)
+    grids = {name: make_grid(name, rows.inputs, signs, settings.grid) for name in names if name in MODEL_NAMES}
+    return Search(settings, sample, names, grids, n_classes)
+
+
+def timeless(entrants: list[Entrant]) -> list[Any]:
+    return [
+        (entrant.name, entrant.alive, {k: [replace(t, seconds=0.0) for t in v] for k, v in entrant.trials.items()})
+        for entrant in entrants
+    ]
+
+
+def ignored(done: int, total: int, metrics: dict[str, float]) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["cancer", "wine"])
+def test_trials_do_not_depend_on_who_does_them(
+    name: str, two_workers: Execution, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "LEAST_ROWS", 40)
+    search = made_search(request.getfixturevalue(name), rows=140)
+    told: list[tuple[int, int]] = []
+    with open_execution(threads=1) as alone:
+        here = search.run(alone, lambda done, total, metrics: told.append((done, total)))
+    assert timeless(here) == timeless(search.run(two_workers, ignored))
+    assert told[-1] == (search.total(), search.total())
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    table = table_of(here, 0.5)
+    assert len(table) == 10
+    assert all(row["mean"] > 0.85 for row in table), "all of them learn these data"
+    gaps = [row["relative_gap"] for row in table if row["kind"] == "certified"]
+    assert 0 <= sorted(gaps)[4] < 0.05, "sixty iterations are enough for half of them"
+
+
+def test_a_halved_search_ends_with_the_better_half_on_all_rows(
+    cancer: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_module, "LEAST_ROWS", 60)
+    search = made_search(cancer, ("logistic", "mm-fda"), grid=4)
+    assert search.steps() == (80, 160)
+    with open_execution(threads=1) as alone:
+        logistic, minimax = search.run(alone, ignored)
+    assert len(logistic.alive) == 2
+    assert {logistic.tried_rows[place] for place in logistic.alive} == {160}
+    given_up = set(logistic.trials) - set(logistic.alive)
+    assert {logistic.tried_rows[place] for place in given_up} == {80}
+    assert len(minimax.alive) == 4, "its fits cost the same on any rows"
+    assert logistic.choice()[0] in logistic.alive
+
+
+@pytest.mark.parametrize(("rows", "grid", "expected"), [(4000, 10, 3), (4000, 3, 3), (4000, 2, 2), (1500, 9, 1)])
+def test_rungs_double_until_all_rows_are_in(rows: int, grid: int, expected: int) -> None:
+    steps = rungs(rows, grid, True)
+    assert steps[-1] == rows
+    assert len(steps) == expected
+    assert all(after in (2 * before, 2 * before - 1) for before, after in pairwise(steps))
+
+
+@pytest.fixture
+def made_entrant() -> Callable[[str, list[list[int]]], Entrant]:
+    def make(name: str, right: list[list[int]]) -> Entrant:
+        grid = Grid("c-svm", tuple(float(k + 1) for k in range(len(right))), "value")
+        entrant = Entrant(name, grid, tuple(range(len(right))))
+        for place, folds in enumerate(right):
+            bits = [np.packbits(np.arange(10) < count).tobytes() for count in folds]
+            entrant.tried_rows[place] = 10
+            entrant.trials[place] = [Trial({"own": some, "error-minimising": some}, 10, 1.0, 0.1) for some in bits]
+        return entrant
+
+    return make
+
+
+def test_ties_go_to_more_regularisation_the_own_bias_and_the_first_name(
+    made_entrant: Callable[[str, list[list[int]]], Entrant],
+) -> None:
+    first, second = made_entrant("c-svm", [[5, 6], [8, 7], [7, 8]]), made_entrant("l2-svm", [[9, 6], [1, 1]])
+    assert first.choice() == (1, "own")
+    first.halve()
+    assert first.alive == (1, 2)
+    assert winner_of([first, second]) is first
+    assert winner_of([second, first]) is second
+
+
+def test_a_failed_entrant_stands_last_with_its_reason(
+    made_entrant: Callable[[str, list[list[int]]], Entrant],
+) -> None:
+    fine, failed = made_entrant("c-svm", [[5, 6]]), made_entrant("fogd", [[5, 6]])
+    failed.trials[0][1] = Trial({}, 10, failure="Rows 0 to 3: too large.")
+    rows = table_of([failed, fine], 1.0)
+    assert [row["model"] for row in rows] == ["c-svm", "fogd"]
+    assert (rows[1]["mean"], rows[1]["note"]) == (None, "Rows 0 to 3: too large.")
+    assert rows[0]["best"]

@@ -1,0 +1,210 @@
+"""A checkpoint is complete or not there, and one that is torn, or belongs to something else, is refused."""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.distributed import open_execution
+from okl.foundation.errors import CheckpointError
+from okl.foundation.settings import TrainSettings
+from okl.foundation.types import Task
+from okl.losses import Hinge
+from okl.runs.checkpoint import (
+    ARRAYS,
+    BESIDE,
+    HEAD,
+    STATE,
+    Origin,
+    Position,
+    PutTogether,
+    RunKeeper,
+    TakenApart,
+    bring_back_beside,
+    complete_ones,
+    read_head,
+    read_value,
+    refuse_other_origin,
+    refuse_other_settings,
+    write_checkpoint,
+)
+from okl.solvers.base import Standing
+from okl.solvers.subgradient.spaces import Vector
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are of the same types and bits."""
+    first, second = TakenApart(left, {}), TakenApart(right, {})
+    arrays = [{name: (a.dtype, a.shape, a.tobytes()) for name, a in one.arrays.items()} for one in (first, second)]
+    return json.dumps(first.tree) == json.dumps(second.tree) and arrays[0] == arrays[1]
+
+
+def example() -> Position:
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(3, 4)).astype(np.float32)
+    state = {
+        "numbers": (
+            1,
+            2.0,
+            -0.0,
+            0.1 + 0.2,
+            float("inf"),
+            float("nan"),
+            True,
+            None,
+            2**80,
+            np.float32(0.1),
+            np.int64(3),
+        ),
+        ("a", 1): [slice(1, None), Path("/x"), "ä", np.zeros((0, 3)), np.array(5.0), np.arange(6).reshape(2, 3).T],
+        "vector": Vector(shared, shared),
+        "standing": Standing(1, 2, 0.5, 0.25),
+        "kinds": [np.ones(3, dtype=kind) for kind in (bool, np.uint8, np.int32, np.float16, np.float64)],
+    }
+    return Position(state)
+
+
+def test_what_is_put_together_has_the_same_bits_types_and_shared_arrays() -> None:
+    apart = TakenApart(example(), {})
+    again = PutTogether(json.loads(json.dumps(apart.tree)), apart.arrays, {}).value
+    assert same(again, example())
+    assert [type(one) for one in again.state["numbers"]] == [type(one) for one in example().state["numbers"]]
+    assert again.state["vector"].dual is again.state["vector"].coefficients
+    assert again.state[("a", 1)][-1].flags.f_contiguous
+    assert all(array.flags.writeable for array in again.state["kinds"])
+
+
+@dataclass
+class Stranger:
+    """A class that okl does not know."""
+
+
+def test_strange_classes_are_neither_stored_nor_made() -> None:
+    with pytest.raises(TypeError, match=r"test_folder\.Stranger is not known"):
+        TakenApart(Stranger(), {})
+    for tree in ({"is": "os.system", "has": {}}, {"array": "7"}, {"same": 3}, {"shared": "data"}, {"run": "code"}):
+        with pytest.raises(CheckpointError, match="names what is not there"):
+            PutTogether(tree, {}, {})
+
+
+def test_a_loss_is_stored_by_the_name_that_kept_learners_hold() -> None:
+    tree = TakenApart(Hinge(), {}).tree
+    assert tree["is"] == "okl.losses.Hinge"
+    assert PutTogether(tree, {}, {}).value == Hinge()
+
+
+def written(run: Path) -> Path:
+    """A checkpoint with a file beside it, after an older one."""
+    scratch = run / "scratch"
+    scratch.mkdir()
+    np.save(scratch / "shard.npy", np.arange(9.0))
+    for _ in range(2):
+        write_checkpoint(run, "model", example(), {"key": "k"}, {}, scratch)
+    (found,) = complete_ones(run, "model")
+    return found
+
+
+def test_the_last_checkpoint_stays_until_the_next_one_is_complete(tmp_path: Path) -> None:
+    before = written(tmp_path)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = Position(np.zeros(100_000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_checkpoint(tmp_path, "model", large, {}, {}, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert list((tmp_path / "checkpoint").iterdir()) == [before]
+    assert same(read_value(read_head(before), {}), example())
+    write_checkpoint(tmp_path, "model", large, {}, {}, None)
+    (after,) = (tmp_path / "checkpoint").iterdir()
+    assert after.name > before.name
+    assert same(read_value(read_head(after), {}), large)
+
+
+def test_files_beside_come_back_once(tmp_path: Path) -> None:
+    head = read_head(written(tmp_path))
+    (tmp_path / "new").mkdir()
+    for _ in range(2):  # the model's loop, and that of the linear one
+        bring_back_beside(head, tmp_path / "new")
+    assert np.array_equal(np.load(tmp_path / "new" / "shard.npy"), np.arange(9.0))
+
+
+def torn(name: str) -> Callable[[Path], None]:
+    def tear(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+
+    return tear
+
+
+def changed(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        content = bytearray((folder / name).read_bytes())
+        content[-20] ^= 1
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def newer(folder: Path) -> None:
+    (folder / HEAD).write_text(json.dumps(json.loads((folder / HEAD).read_text()) | {"format_version": 99}))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    f"{how.__name__} {name}": (how(name), f"{name} is damaged: it")
+    for how in (torn, changed)
+    for name in (HEAD, STATE, ARRAYS)
+}
+DAMAGE |= {
+    "missing": (lambda folder: (folder / STATE).unlink(), "state.json is damaged: it cannot be read"),
+    "beside torn": (torn(f"{BESIDE}/shard.npy"), r"shard\.npy is damaged: it has \d+ bytes, and 200 were written"),
+    "newer": (newer, r"format 99, from the future: this okl knows formats up to 1\. Go on with the okl"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE.values(), ids=list(DAMAGE))
+def test_a_torn_checkpoint_is_refused(damage: Callable[[Path], None], message: str, tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    damage(folder)
+    with pytest.raises(CheckpointError, match=message):
+        read_value(read_head(folder), {})
+
+
+def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[Task, Dataset]) -> None:
+    data = learnable["binary"]
+    settings = TrainSettings(data=str(data.folder), frequencies=20)
+    origin = Origin.of(settings, data)
+    about = json.loads(json.dumps(origin.as_json()))
+    refuse_other_origin(Origin(**about), origin, data.folder, "run")
+    for elsewhere in ({"threads": 1}, {"checkpoint_seconds": 5.0}, {"workers": 2}, {"workers": 2, "mode": "stream"}):
+        refuse_other_settings(about, settings.model_copy(update=elsewhere), "run")
+    for name, value in {"frequencies": 30, "seed": 1, "mode": "sum", "passes": 2}.items():
+        with pytest.raises(CheckpointError, match=rf"^run was begun with {name} = .* Leave it out to go on"):
+            refuse_other_settings(about, settings.model_copy(update={name: value}), "run")
+    other = Origin.of(settings, learnable["multiclass"])
+    with pytest.raises(CheckpointError, match=f"sha256 {data.sha256[:12]}, but .*/binary has {other.data_sha256[:12]}"):
+        refuse_other_origin(origin, other, data.folder, "run")
+    for code in ({"source_sha256": "0" * 64}, {"versions": origin.versions | {"numpy": "1.0"}}):
+        with pytest.raises(
+            CheckpointError, match=r"was begun with (code|numpy) .*it would not learn the same bits\. Go"
+        ):
+            refuse_other_origin(origin, replace(origin, **code), data.folder, "run")
+
+
+def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(
+    learnable: dict[Task, Dataset], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    origin = Origin.of(TrainSettings(data="nowhere"), learnable["binary"])
+    keeper = RunKeeper(tmp_path / "gone", origin, 0.0, 1, {})
+    with open_execution(threads=1) as execution:
+        keeper.of("model").offer(Position(0), execution)
+    assert "No checkpoint could be written" in caplog.text

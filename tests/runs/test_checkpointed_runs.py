@@ -1,0 +1,187 @@
+"""Whole runs that are broken off and gone on with: the same report, and nothing left."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pytest
+
+from okl.foundation.errors import CheckpointError, DivergedError
+from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.telemetry import NullObserver
+from okl.runs.checkpoint import find_unfinished, in_mode_of, newest_head, refuse_other_settings, settings_of
+from okl.runs.plan import mode_of
+from okl.runs.train import train
+from tests.rows import curved, train_settings, write
+
+TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")
+
+
+class Breaker(NullObserver):
+    """Breaks off in a stage: as it begins, or after some steps."""
+
+    def __init__(self, stage: str, steps: int = 0) -> None:
+        self.where, self.left = stage, steps
+        self.now = ""
+
+    def stage(self, name: str) -> None:
+        self.now = name
+        self.step()
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.step()
+
+    def step(self) -> None:
+        if self.now == self.where:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+
+
+def told(result: Any, folder: Path) -> Any:
+    """The report without how long it took and where."""
+    if isinstance(result, dict):
+        return {name: told(value, folder) for name, value in result.items() if name not in TIMES}
+    return result.replace(str(folder), "RUN").replace(folder.name, "NAME") if isinstance(result, str) else result
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    pyarrow.csv.write_csv(curved(1000), tmp_path / "rows.csv")
+    return tmp_path / "rows.csv"
+
+
+ONCE: dict[str, Any] = {"passes": 2, "checkpoint_rounds": 1, "order": "stored"}
+TO_AN_OPTIMUM: dict[str, Any] = {"solver": "l1-logistic", "tol": 1e-2, "checkpoint_rounds": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "stage", "steps"),
+    [(ONCE, "learn", 5), (ONCE, "report", 0), (TO_AN_OPTIMUM, "learn", 2), (TO_AN_OPTIMUM, "evaluate", 0)],
+    ids=["while learning", "before the report", "to an optimum", "before it is measured"],
+)
+def test_a_run_that_was_broken_off_reports_what_it_would_have(
+    values: dict[str, Any], stage: str, steps: int, source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = train(train_settings(source, tmp_path / "whole", **values))
+    settings = train_settings(source, tmp_path / "later", **values)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, Breaker(stage, steps))
+    assert f"okl train --resume {tmp_path / 'later'} goes on with it" in caplog.text
+    source.unlink()  # its rows are in the folder
+    folder = find_unfinished(str(tmp_path / "later"))
+    assert settings_of(folder) == settings
+    resumed = train(settings, resume=folder)
+    assert resumed["resumed"] == 1
+    assert whole["resumed"] == 0
+    assert told(resumed, tmp_path / "later") == told(whole, tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["later", "whole"]
+    assert sorted(path.name for path in (tmp_path / "later").iterdir()) == [
+        "data",
+        "model",
+        "report.html",
+        "result.json",
+        "timeline.parquet",
+    ]
+    with pytest.raises(CheckpointError, match="later is complete: there is nothing left to resume"):
+        find_unfinished(str(tmp_path / "later"))
+
+
+def test_a_run_that_streams_goes_on_to_stream_with_workers_and_without(tmp_path: Path) -> None:
+    data = write(tmp_path, curved(6000))
+    raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.005, "checkpoint_rounds": 1}
+    raced |= {"validation": "rows", "rescale": "standard"}  # a small race
+    whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
+    assert whole["settings"]["solver"] == "fogd"  # so many rows in so little time
+    with pytest.raises(KeyboardInterrupt):
+        train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 3))
+    folder = find_unfinished(str(tmp_path / "later"))
+    with pytest.raises(KeyboardInterrupt):
+        train(settings_of(folder).model_copy(update={"workers": 1}), Breaker("learn", 3), folder)
+    assert settings_of(folder).workers == 0
+    resumed = train(settings_of(folder), resume=folder)
+    assert resumed["resumed"] == 2
+    assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
+
+
+def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Path, tmp_path: Path) -> None:
+    settings = train_settings(source, tmp_path / "later", **ONCE)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, Breaker("learn", 3))
+    elsewhere, folder = settings.model_copy(update={"workers": 1}), find_unfinished(str(tmp_path / "later"))
+    with pytest.raises(KeyboardInterrupt):
+        train(elsewhere, Breaker("learn", 3), folder)
+    about = newest_head(folder).about
+    assert (about["mode"], about["settings"]["mode"], about["settings"]["workers"]) == ("stream", "auto", 0)
+    resumed, whole = train(settings, resume=folder), train(train_settings(source, tmp_path / "whole", **ONCE))
+    assert resumed["resumed"] == 2
+    assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "mode"),
+    [
+        ({"solver": "fogd"}, {"workers": 2}, "stream"),
+        ({"solver": "fogd", "workers": 2}, {"workers": 0}, "sum"),
+        ({"solver": "rbp", "workers": 2}, {"workers": 0, "scheduler": "tcp://127.0.0.1:1"}, "mix"),
+        ({"solver": "fogd", "mode": "mix"}, {"workers": 2}, "mix"),
+        ({"solver": "c-svm"}, {"workers": 2}, "sum"),
+    ],
+)
+def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
+    before = TrainSettings(data="rows", **begun)
+    about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": mode_of(before)}
+    settings = before.model_copy(update=now)
+    assert mode_of(in_mode_of(about["settings"], settings)) == about["mode"] == mode
+    refuse_other_settings(about, settings, "later")
+    other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
+    with pytest.raises(CheckpointError, match=f"later was begun with mode = '{mode}', but mode = "):
+        refuse_other_settings(about, other, "later")
+
+
+def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path) -> None:
+    settings = train_settings(source, tmp_path / "later", **ONCE)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings, Breaker("learn", 3))
+    folder = find_unfinished(str(tmp_path / "later"))
+    with pytest.raises(CheckpointError, match=r"was begun with passes = 2, but passes = 3 was given\. Leave it out"):
+        train(settings.model_copy(update={"passes": 3}), resume=folder)
+    shard = next((folder / "data").glob("*.parquet"))
+    right = shard.read_bytes()
+    shard.write_bytes(right[:400] + bytes(8) + right[408:])
+    with pytest.raises(Exception, match=f"{shard.name}"):
+        train(settings, resume=folder)
+    shard.write_bytes(right)
+    place = RunFolder(tmp_path / "later")
+    place.reopen(folder)
+    with pytest.raises(CheckpointError, match=r"is being written by another process\. Wait for its end"):
+        train(settings, resume=folder)
+    place.close()
+    with pytest.raises(CheckpointError, match=r"No unfinished run '.*/ruin' .*Those that can be: later\."):
+        find_unfinished(str(tmp_path / "ruin"))
+    assert train(settings, resume=folder)["resumed"] == 1
+
+
+def test_an_unfinished_run_is_told_of_for_a_week_and_a_diverged_one_goes(
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(train_settings(source, tmp_path / "later", **ONCE), Breaker("learn", 3))
+    folder = find_unfinished(str(tmp_path / "later"))
+    caplog.clear()
+    with pytest.raises(DivergedError):
+        train(train_settings(source, tmp_path / "wild", loss="logistic", step_size=1e300, checkpoint_rounds=1))
+    assert "Unfinished, to be gone on with by okl train --resume: later." in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder.name, "rows.csv"])
+    then = time.time() - KEPT_SECONDS - 60.0
+    for checkpoint in checkpoints_in(folder):
+        os.utime(checkpoint, (then, then))
+    other = RunFolder(tmp_path / "other")
+    other.open()
+    other.close()
+    assert not folder.exists()

@@ -1,0 +1,135 @@
+"""A model measured anywhere has the figures that its run stated, and they are those of its predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from okl.data.ingest.run import ingest
+from okl.data.manifest import open_dataset
+from okl.foundation.errors import DataError
+from okl.foundation.locations import Place
+from okl.foundation.settings import settings_from
+from okl.models.file import load_model
+from okl.runs.evaluate import ConstantPredictor, EvaluateSettings, evaluate_model
+from okl.runs.train import train
+from tests.data.sources import settings as ingest_settings
+from tests.rows import curved, inputs_of, train_settings, write
+
+TASKS = ["binary", "multiclass", "regression"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("runs")
+    found = {}
+    for task in TASKS:
+        source = write(folder, curved(900, task), f"{task}.parquet")  # type: ignore[arg-type]
+        found[task] = train(train_settings(source, folder / task, {"scale": "minmax"}, passes=3))
+    return found
+
+
+def evaluate(result: dict[str, Any], source: Place, **values: Any) -> dict[str, Any]:
+    given = {"model": result["model"], "source": str(source)} | values
+    return evaluate_model(settings_from(EvaluateSettings, given, "test"))
+
+
+def close(metrics: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: pytest.approx(value, rel=1e-9) for name, value in metrics.items() if not isinstance(value, (dict, list))
+    }
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_split_of_the_training_data_has_the_figures_of_the_run(task: str, split: str, runs: dict[str, Any]) -> None:
+    found = evaluate(runs[task], Path(runs[task]["run"]) / "data", split=split)
+    assert (found["split"], found["rows"]) == (split, runs[task]["dataset"][f"{split}_rows"])
+    assert found["metrics"] == runs[task][split]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_source_of_the_same_rows_has_the_same_figures(task: Any, runs: dict[str, Any], tmp_path: Path) -> None:
+    rows = curved(900, task)
+    source = write(tmp_path, rows.filter(pc.equal(rows.column("split"), "test")).select(["y", "c", "b", "a"]))
+    found = evaluate(runs[task], source)
+    assert found["split"] == "all"
+    assert found["rows"] == runs[task]["dataset"]["test_rows"]
+    expected = close(runs[task]["test"])
+    assert {name: found["metrics"][name] for name in expected} == expected
+
+
+def test_all_rows_and_a_set_without_a_split(runs: dict[str, Any], tmp_path: Path) -> None:
+    rows = curved(900)
+    predicted = load_model(runs["binary"]["model"]).predict(inputs_of(rows))
+    accuracy = pytest.approx(np.mean(predicted == rows.column("y").to_numpy()), abs=1e-12)
+    found = evaluate(runs["binary"], Path(runs["binary"]["run"]) / "data", split="all")
+    assert (found["split"], found["rows"], found["metrics"]["accuracy"]) == ("all", 900, accuracy)
+    bare = ingest(write(tmp_path, rows.drop_columns(["split"])), tmp_path / "set", ingest_settings()).dataset
+    found = evaluate(runs["binary"], bare.folder)
+    assert (found["split"], found["rows"], found["metrics"]["accuracy"]) == ("all", 900, accuracy)
+
+
+def test_other_scaling_and_order_of_columns_of_a_data_set_do_not_matter(runs: dict[str, Any], tmp_path: Path) -> None:
+    turned = write(tmp_path, curved(900).select(["split", "c", "y", "a", "b"]))
+    other = ingest(turned, tmp_path / "set", ingest_settings(scale="standard")).dataset
+    assert evaluate(runs["binary"], other.folder)["metrics"] == runs["binary"]["test"]
+
+
+def test_workers_find_the_same_figures(runs: dict[str, Any]) -> None:
+    found = evaluate(runs["multiclass"], Path(runs["multiclass"]["run"]) / "data", workers=1)
+    assert found["metrics"] == runs["multiclass"]["test"]
+
+
+def test_another_target_or_missing_columns_are_refused(runs: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"its target 'y' \(regression\) is not the model's, 'y' \(binary\)"):
+        evaluate(runs["binary"], Path(runs["regression"]["run"]) / "data")
+    without = ingest(write(tmp_path, curved(100).drop_columns(["b"])), tmp_path / "set", ingest_settings()).dataset
+    with pytest.raises(DataError, match="the model needs input columns that the data set has not: 'b'"):
+        evaluate(runs["binary"], without.folder)
+    with pytest.raises(DataError, match=r"has no target column 'y'.* 3 other columns are there: okl predict"):
+        evaluate(runs["binary"], write(tmp_path, curved(100).drop_columns(["y"]), "bare.parquet"))
+
+
+def test_a_set_with_fewer_labels_is_measured_by_its_own(runs: dict[str, Any], tmp_path: Path) -> None:
+    rows = curved(900, "multiclass")
+    two = rows.filter(pc.not_equal(rows.column("y"), pa.scalar(6)))
+    made = ingest(write(tmp_path, two), tmp_path / "set", ingest_settings()).dataset
+    assert made.schema.task == "binary"
+    found = evaluate(runs["multiclass"], made.folder, split="all")
+    predicted = load_model(runs["multiclass"]["model"]).predict(inputs_of(two))
+    assert found["metrics"]["accuracy"] == pytest.approx(np.mean(predicted == two.column("y").to_numpy()), abs=1e-12)
+    assert found["metrics"]["confusion"][1] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_constant_predictor_knows_the_training_targets_only(task: str, runs: dict[str, Any]) -> None:
+    schema = open_dataset(Path(runs[task]["run"]) / "data").schema
+    predictor = ConstantPredictor(schema)
+    assert (predictor.n_inputs, predictor.n_outputs, predictor.arrays()) == (3, schema.n_outputs, {})
+    first, second = predictor.scores(np.zeros((5, 3))), predictor.scores(np.full((5, 3), 7.0))
+    np.testing.assert_array_equal(first, second)
+    constant = "mean" if task == "regression" else "majority"
+    metrics = runs[task]["baselines"][constant]["train"]
+    if task == "regression":
+        assert metrics["r2"] == pytest.approx(0.0, abs=1e-6)
+    else:
+        assert metrics["accuracy"] == pytest.approx(max(schema.class_counts) / sum(schema.class_counts))
+
+
+def test_a_scaled_target_may_be_as_small_as_floats_are(tmp_path: Path) -> None:
+    rows = curved(300, "regression")
+    tiny = rows.set_column(rows.column_names.index("y"), "y", pc.multiply(rows.column("y"), 1e-160))
+    scaled = {"scale": "standard", "scale_target": True}
+    found = [
+        train(train_settings(write(tmp_path, content, f"{name}.parquet"), tmp_path / name, scaled, bandwidth=2.0))
+        for name, content in (("own", rows), ("tiny", tiny))
+    ]
+    losses = [result["test"]["squared_loss"] for result in found]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)  # squares of 1e-160 have few digits
+    assert losses[0] > 0.01

@@ -1,0 +1,211 @@
+"""`okl explain`, as a user types it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.inspection import permutation_importance as peers
+
+import okl
+from okl.data.dataset import Encoding, Schema
+from okl.features.linear import StandardisedLinear
+from okl.features.predictors import LinearPredictor
+from okl.foundation.errors import DataError
+from okl.foundation.types import FloatArray
+from okl.lifecycle.retrain import retrain
+from okl.models.file import Model
+from okl.models.registry import Registry
+from okl.models.sklearn import to_sklearn
+from okl.runs.explain import importance_lines, permutation_importance
+from tests.flows.commandline import Terminal
+from tests.lifecycle.stories import settings, shards
+
+# `okl explain`, as a user types it.
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on rows whose labels only the column `decides` knows, and further rows beside it."""
+    folder = tmp_path_factory.mktemp("explained")
+    for name, seed in (("rows", 1), ("more", 2)):
+        draw = np.random.default_rng(seed).standard_normal((2000, 3))
+        columns = {"idle": draw[:, 0], "decides": draw[:, 1], "too": draw[:, 2]}
+        labels = np.where(draw[:, 1] > 0, "yes", "no")
+        pq.write_table(pa.table(columns | {"y": labels}), folder / f"{name}.parquet")
+    okl.ingest(folder / "rows.parquet", folder / "data", target="y", holdout=0.25)
+    okl.train(folder / "data", out=str(folder / "run"), solver="c-svm", kernel="linear", C=1.0)
+    return folder
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Terminal:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return Terminal(capsys, monkeypatch)
+
+
+def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) -> None:
+    told = terminal.okl_json("explain", run / "run" / "model", "--rows", "400")
+    assert told["importance"]["columns"][0]["column"] == "decides"
+    assert told["importance"]["columns"][0]["rise"] > 0.3
+    assert told["importance"]["rows"] == 400
+    assert "test rows of" in told["importance"]["on"]
+    assert told["certificate"]["relative_gap"] <= 1e-4
+    text = terminal.okl("explain", run / "run" / "model").out
+    assert "solver c-svm" in text
+    assert re.search(r"a linear model of the inputs: 4 weights, .*6 numbers that scale the inputs; float32", text)
+    assert "Test rows" in text
+    assert re.search(r"scores by .*; a score below 0 says \w+, others \w+\n", text)
+    assert text.splitlines()[-3].startswith("decides ")
+
+
+def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+    shown = terminal.okl_json("models", "publish", "m", run / "run", "--promote", "--registry", tmp_path / "registry")
+    told = terminal.okl_json("explain", "m@champion", run / "more.parquet", "--registry", tmp_path / "registry")
+    assert told["lineage"]["version"] == shown["version"] == 1
+    assert told["model"] == "m@1"
+    assert told["importance"]["rows"] == 2000
+    assert told["importance"]["columns"][0]["column"] == "decides"
+    assert told["importance"]["on"].endswith("more.parquet")
+    learnt = terminal.okl_json("explain", run / "run" / "model", run / "rows.parquet", "--rows", "40", "--repeats", "1")
+    assert re.search(r"rows.parquet, a source that the model learnt 1,[45]\d\d rows of$", learnt["importance"]["on"])
+    assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
+
+
+def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Terminal, tmp_path: Path) -> None:
+    train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
+    asked = settings(tmp_path, train=train, window_shards=1)
+    shards(tmp_path, 1)
+    retrain(asked)
+    shards(tmp_path, 2)
+    result = retrain(asked)
+    registry = ("--registry", tmp_path / "registry")
+    told = terminal.okl_json("explain", "m", *registry)
+    assert (told["test"], told["progressive"], told["dataset"]) == (None, None, None)
+    assert told["judged"] == {
+        "rows": result["decision"]["overall"]["rows"],
+        "shards": result["judged_on"],
+        "against": "m@1",
+        **result["metrics"],
+    }
+    assert told["certificate"] == result["certificate"]
+    (learnt,) = told["lineage"]["shards"]
+    assert told["lineage"]["learnt_rows"] == told["provenance"]["train_rows"] == learnt["rows"]  # of a window of one
+    lines = terminal.okl("explain", "m@2", tmp_path / "in" / "day-02.parquet", "--rows", "100", *registry).out
+    rates = [f"{result['metrics'][name]['mistake_rate']:.4f}" for name in ("challenger", "champion")]
+    assert re.search(rf"on {told['judged']['rows']} reserved rows of 2 shards +this model +m@1\n", lines)
+    assert re.search(rf"Mistake rate +{rates[0]} +{rates[1]}\n", lines)
+    assert re.search(r"how +solved anew over the latest 1 shards", lines)
+    assert re.search(
+        r"on \d+ reserved rows of 1 shard +this model +majority class\n", terminal.okl("explain", "m@1", *registry).out
+    )
+    folder = Registry(tmp_path / "registry").model("m").version(2).folder
+    copied = terminal.okl_json("models", "publish", "copy", folder, *registry)
+    shown = terminal.okl_json("models", "show", "copy", *registry)
+    assert copied["new"]
+    assert shown["versions"][0]["metrics"].keys() == {"champion", "challenger"}
+    assert (Path(copied["folder"]) / "report.html").read_bytes() == (Path(folder) / "report.html").read_bytes()
+    assert terminal.okl_json("explain", "copy@1", *registry)["judged"]["against"] == "m@1"
+
+
+def test_a_model_without_rows_is_told_of_all_the_same(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+    (run / "run" / "model").rename(tmp_path / "elsewhere")
+    try:
+        told = terminal.okl_json("explain", tmp_path / "elsewhere")
+    finally:
+        (tmp_path / "elsewhere").rename(run / "run" / "model")
+    assert told["importance"] is None
+    assert "name a source that has the target" in told["no_importance"]
+    assert told["what"]["map"]["kind"] == "standardised-linear"
+
+
+def test_rows_without_the_target_are_an_error(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+    pq.write_table(pq.read_table(run / "more.parquet").drop_columns(["y"]), tmp_path / "unlabelled.parquet")
+    refused = terminal.okl("explain", run / "run" / "model", tmp_path / "unlabelled.parquet")
+    assert refused.code == 2
+    assert "has no target column 'y'" in refused.sentence
+
+
+# Permutation importance: columns that decide matter, others do not.
+
+N_ROWS = 3000
+
+
+def linear(weights: list[float], schema: Schema) -> Model:
+    plain = StandardisedLinear(np.zeros(len(weights)), np.ones(len(weights)), 1.0)
+    return Model(schema, LinearPredictor(plain, np.array([[*weights, 0.0]])))
+
+
+def rows() -> FloatArray:
+    drawn: FloatArray = np.random.default_rng(3).standard_normal((N_ROWS, 3))
+    return drawn
+
+
+def test_columns_come_by_what_they_decide() -> None:
+    model = linear([0.5, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1)))
+    inputs = rows()
+    targets = np.where(inputs @ [0.5, 0.0, 2.0] > 0, 1.0, -1.0)
+    found = permutation_importance(model, inputs, targets)
+    assert [one.column for one in found.columns] == ["c", "a", "b"]
+    assert found.error == 0.0
+    assert found.columns[-1].rise == 0.0
+    theirs = peers(to_sklearn(model), inputs, (targets > 0).astype(int), n_repeats=5, random_state=1)
+    for one, expected in zip(found.columns, theirs.importances_mean[[2, 0, 1]], strict=True):
+        assert one.rise == pytest.approx(expected, abs=0.02)
+
+
+def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
+    """A mean of rates would leave 1e-17 of them."""
+    model, inputs = linear([0.02, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1))), rows()[:700]
+    noise = np.random.default_rng(4).standard_normal(700)
+    found = permutation_importance(model, inputs, np.where(2.0 * inputs[:, 2] + noise > 0, 1.0, -1.0), seed=23)
+    weak = next(one for one in found.columns if one.column == "a")
+    assert weak.rise == 0.0
+    assert weak.spread > 0.0
+    lines = importance_lines(found.as_json() | {"on": "rows"}, "mistake rate", "float32")
+    assert [line.split()[:2] for line in lines if line.startswith(("a ", "b "))] == [["a", "0"], ["b", "0"]]
+    tiny = {"column": "b", "rise": -3e-9, "spread": 3e-9}  # the scores of other rows, rounded otherwise
+    lines = importance_lines(found.as_json() | {"on": "rows", "columns": [tiny]}, "squared error", "float32")
+    assert lines[-1].split() == ["b", "0", "+-", "0"]
+
+
+def test_rise_of_a_squared_error_is_twice_the_variance_that_a_column_brings() -> None:
+    """Of a linear model without error: E (w x - w x')^2 = 2 w^2 Var x, in the target's own unit."""
+    model = linear([3.0, 0.0, 1.0], Schema(("a", "b", "c"), "y", "regression"))
+    inputs = rows()
+    found = permutation_importance(model, inputs, inputs @ [3.0, 0.0, 1.0], repeats=20)
+    rises = {one.column: one.rise for one in found.columns}
+    assert rises["a"] == pytest.approx(18.0 * inputs[:, 0].var(), rel=0.03)
+    assert rises["c"] == pytest.approx(2.0 * inputs[:, 2].var(), rel=0.03)
+    assert rises["b"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_inputs_of_one_source_column_move_together() -> None:
+    """Permuted alone, each of two inputs that are always opposite would seem to matter; together they cancel."""
+    encoding = Encoding("kind", "category", ("kind=a", "kind=b"), ("a", "b"))
+    model = linear([1.0, 1.0, 1.0], Schema(("kind=a", "kind=b", "x"), "y", "regression", encodings=(encoding,)))
+    inputs = rows()
+    inputs[:, 0] = inputs[:, 0] > 0
+    inputs[:, 1] = 1.0 - inputs[:, 0]
+    found = permutation_importance(model, inputs, inputs.sum(axis=1))
+    assert {one.column for one in found.columns} == {"kind", "x"}
+    assert {one.column: one.rise for one in found.columns}["kind"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_inputs_stay_as_they_are_and_the_seed_decides() -> None:
+    model = linear([1.0, 2.0, 3.0], Schema(("a", "b", "c"), "y", "regression"))
+    inputs, before = rows(), rows()
+    one, same, other = (permutation_importance(model, inputs, inputs.sum(axis=1), seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(inputs, before)
+    assert one == same
+    assert one != other
+
+
+def test_a_single_row_is_refused() -> None:
+    model = linear([1.0, 2.0, 3.0], Schema(("a", "b", "c"), "y", "regression"))
+    with pytest.raises(DataError, match="at least two"):
+        permutation_importance(model, rows()[:1], np.ones(1))

@@ -1,0 +1,48 @@
+"""Runs so far, side by side: each by its error where it was measured, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from okl.runs.history import past_runs, runs_text
+
+PLAIN = {"majority": {"test": {"mistake_rate": 0.4}, "progressive": {"mistake_rate": 0.3}}}
+RUNS = {
+    "first": {"test": {"mistake_rate": 0.25}, "baselines": PLAIN, "rows": 1000, "total_seconds": 2.0,
+              "settings": {"solver": "c-svm", "data": "/data/rows.csv"}},
+    "second": {"progressive": {"mistake_rate": 0.125}, "baselines": PLAIN, "dataset": {"train_rows": 500},
+               "winner": {"model": "nu-svm"}},
+}  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) -> None:
+    assert past_runs() == []
+    assert "no run is in" in runs_text([])
+    for at, (name, result) in enumerate(RUNS.items()):
+        (home / "runs" / name).mkdir(parents=True)
+        (home / "runs" / name / "result.json").write_text(json.dumps(result))
+        os.utime(home / "runs" / name / "result.json", (at, at))
+    (home / "runs" / "broken").mkdir()
+    (home / "runs" / "broken" / "result.json").write_text("{")
+    found = past_runs()
+    assert [one["name"] for one in found] == ["second", "first"]
+    assert [(one["split"], one["error"], one["constant"]) for one in found] == [
+        ("progressive", 0.125, 0.3),
+        ("test", 0.25, 0.4),
+    ]
+    assert [(one["solver"], one["rows"]) for one in found] == [("nu-svm", 500), ("c-svm", 1000)]
+    lines = runs_text(found).splitlines()
+    assert "12.50%  mistake rate while learning" in lines[2]
+    assert lines[3].split()[:4] == ["first", "c-svm", "rows.csv", "1,000"]
+    assert "25.00%  mistake rate on test rows" in lines[3]
+    assert [one["name"] for one in past_runs(2)] == ["second"], "the broken one is the newest"

@@ -1,0 +1,309 @@
+"""`okl predict MODEL -`: rows from standard input, scores to standard output."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+import okl
+from flows.cli.predict import scored_text
+from okl.features.predictors import LinearPredictor
+from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelError
+from okl.foundation.folders import file_beside
+from okl.foundation.settings import settings_from
+from okl.models.file import Model, load_model, save_model
+from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun, check_score, score_stream
+from okl.runs.train import train
+from tests.flows.commandline import Terminal
+from tests.models.test_file import make_model
+from tests.rows import curved, inputs_of, scores_of, train_settings, write
+
+# `okl predict MODEL -`: rows from standard input, scores to standard output.
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> pa.Table:
+    """Rows of a saved model, `model` beside them."""
+    save_model(make_model("multiclass"), tmp_path / "model")
+    draw = np.random.default_rng(1).standard_normal((300, 2)) * 4.0
+    values = draw.astype(np.float32).astype(np.float64)
+    return pa.table({"height": values[:, 0], "id": [f"row {i}" for i in range(300)], "width": values[:, 1]})
+
+
+def piped(model: Path, content: bytes) -> pa.Table:
+    out = io.BytesIO()
+    assert score_stream(str(model), io.BytesIO(content), out) == 300
+    return pacsv.read_csv(io.BytesIO(out.getvalue()))
+
+
+def test_piped_rows_have_the_scores_of_a_recorded_run(rows: pa.Table, tmp_path: Path) -> None:
+    as_csv, as_parquet = io.BytesIO(), io.BytesIO()
+    pacsv.write_csv(rows, as_csv)
+    pq.write_table(rows, as_parquet)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "scores")
+    expected = pq.read_table(tmp_path / "scores")
+    assert len(set(expected["prediction"].to_pylist())) == 3
+    with_commas = rows.to_pandas().to_csv(sep=";", decimal=",", index=False).encode()
+    as_gzip = io.BytesIO(gzip.compress(with_commas))
+    for content in (as_csv, as_parquet, as_gzip):
+        found = piped(tmp_path / "model", content.getvalue())
+        assert found.column_names == expected.column_names
+        assert found["id"].equals(expected["id"])
+        assert found["prediction"].equals(expected["prediction"])
+        for name in expected.column_names[1:-1]:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+
+
+def test_bad_rows_are_named_and_no_scores_come(rows: pa.Table, tmp_path: Path) -> None:
+    content, out = io.BytesIO(), io.BytesIO()
+    pacsv.write_csv(rows.drop_columns(["width"]), content)
+    with pytest.raises(DataError, match=r"standard input: .* missing: 'width'"):
+        score_stream(str(tmp_path / "model"), io.BytesIO(content.getvalue()), out)
+    with pytest.raises(DataError, match="Standard input is empty"):
+        score_stream(str(tmp_path / "model"), io.BytesIO(b""), out)
+    word = rows.to_pandas().astype({"width": object})
+    word.loc[7:8, "width"] = ["abc", "def"]
+    named = r"standard input: column 'width', row 7 \(counted from 0\) holds 'abc', but the model takes a number there"
+    for separator in (",", ";"):
+        with pytest.raises(DataError, match=named):
+            score_stream(str(tmp_path / "model"), io.BytesIO(word.to_csv(sep=separator).encode()), out)
+    assert out.getvalue() == b""
+
+
+def test_options_of_recorded_runs_are_refused(
+    rows: pa.Table, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal(capsys, monkeypatch)
+    assert "no option but --key and --registry" in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
+    assert "takes --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x1f\x8b\x08cut off", "standard input cannot be unpacked as gzip"),
+        (b"height,width\n1,2\n3,wide\n", "standard input: column 'width', row 1 .* holds 'wide'"),
+        (b"height,width\n1\n", r"standard input is not a CSV file with a header line: .*Expected 2 columns"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_told_without_the_file_that_holds_them(
+    rows: pa.Table, tmp_path: Path, content: bytes, said: str
+) -> None:
+    with pytest.raises(DataError, match=said) as raised:
+        score_stream(str(tmp_path / "model"), io.BytesIO(content), io.BytesIO())
+    assert "/" not in str(raised.value)
+
+
+# Scores out of core are the scores in memory, row for row, wherever the work runs.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs on two classes, several and a number: binary/, multiclass/, regression/."""
+    folder = tmp_path_factory.mktemp("trained")
+    for task in ("binary", "multiclass", "regression"):
+        source = write(folder, curved(900, task), f"{task}.parquet")
+        scaled = {"scale": "standard", "scale_target": task == "regression"}
+        train(train_settings(source, folder / task, scaled, passes=3))
+    return folder
+
+
+def settings(model: Path, source: Path, out: Path, **values: Any) -> ScoreSettings:
+    given = {"model": str(model), "source": str(source), "out": str(out)} | values
+    return settings_from(ScoreSettings, given, "test")
+
+
+def score(model: Path, source: Path, out: Path, **values: Any) -> dict[str, Any]:
+    return finished(ScoringRun(settings(model, source, out, **values)))
+
+
+def finished(run: ScoringRun) -> dict[str, Any]:
+    try:
+        for stage in SCORE_STAGES:
+            getattr(run, stage)()
+        return run.result()
+    finally:
+        run.close()
+
+
+def expected_scores(model: Model, rows: pa.Table) -> np.ndarray[Any, Any]:
+    return np.asarray(model.scores(inputs_of(rows)))
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_scores_of_raw_rows_are_those_in_memory_in_their_order(task: Any, folder: Path, tmp_path: Path) -> None:
+    rows = curved(2500, task, seed=8, name=[f"row {i}" for i in range(2500)])
+    source = write(tmp_path, rows.select(["split", "c", "name", "a", "b"]), row_group_size=700)
+    result = score(folder / task / "model", source, tmp_path / "out", keys=["name"])
+    model, written = load_model(folder / task / "model"), scores_of(tmp_path / "out")
+    assert (result["rows"], result["files"]) == (2500, len(list((tmp_path / "out").glob("part-*.parquet"))))
+    assert written.column("name").to_pylist() == rows.column("name").to_pylist()
+    columns = [name for name in written.column_names if name.startswith("score")]
+    assert len(columns) == (3 if task == "multiclass" else 1)
+    scores = np.column_stack([written.column(name).to_numpy() for name in columns])
+    np.testing.assert_array_equal(np.squeeze(scores), expected_scores(model, rows))
+    predicted = model.predict(inputs_of(rows))
+    assert written.column("prediction").to_pylist() == predicted.tolist()
+    assert len(np.unique(predicted)) >= (2 if task != "multiclass" else 3), "the predictions are not degenerate"
+    if task == "regression":
+        assert 30 < result["mean_prediction"] < 70, "in the target's own unit"
+        assert result["mean_prediction"] == pytest.approx(predicted.mean())
+    else:
+        labels, counts = np.unique(predicted, return_counts=True)
+        assert result["predictions"] == {str(label): count for label, count in zip(labels, counts, strict=True)}
+    assert json.loads((tmp_path / "out" / "_scores.json").read_text()) == result
+
+
+def test_csv_and_parquet_of_the_same_rows_give_the_same_scores(folder: Path, tmp_path: Path) -> None:
+    rows = curved(500, seed=9).select(["a", "b", "c"])
+    exact = pa.table({name: rows.column(name).cast(pa.float64()) for name in "abc"})
+    pyarrow.csv.write_csv(exact, tmp_path / "rows.csv")
+    write(tmp_path, rows)
+    for name in ("rows.csv", "rows.parquet"):
+        score(folder / "binary" / "model", tmp_path / name, tmp_path / f"of-{name}")
+    assert scores_of(tmp_path / "of-rows.csv").equals(scores_of(tmp_path / "of-rows.parquet"))
+
+
+def test_a_data_set_is_scored_in_the_order_of_its_shards(folder: Path, tmp_path: Path) -> None:
+    result = score(folder / "multiclass" / "model", folder / "multiclass" / "data", tmp_path / "out")
+    rows = curved(900, "multiclass")
+    is_test = np.array(rows.column("split").to_pylist()) == "test"
+    stored = np.concatenate([np.flatnonzero(~is_test), np.flatnonzero(is_test)])
+    predicted = load_model(folder / "multiclass" / "model").predict(inputs_of(rows))
+    assert scores_of(tmp_path / "out").column("prediction").to_pylist() == predicted[stored].tolist()
+    assert result["rows"] == 900
+
+
+@pytest.mark.parametrize(("missing", "empty"), [("drop", True), ("zero", False)])
+def test_rows_that_miss_a_value_keep_their_place(missing: str, empty: bool, folder: Path, tmp_path: Path) -> None:
+    rows = curved(600)
+    holes = rows.column("b").to_numpy().copy()
+    holes[::7] = np.nan
+    holed = write(tmp_path, rows.set_column(1, "b", pa.array(holes, from_pandas=True)))
+    assert train(train_settings(holed, tmp_path / "run", {"missing": missing}))["rows"] > 0
+    result = score(tmp_path / "run" / "model", holed, tmp_path / "out")
+    written = scores_of(tmp_path / "out")
+    assert result["rows"] == 600
+    absent = np.arange(600) % 7 == 0
+    for name in ("score", "prediction"):
+        nulls = written.column(name).is_null().to_numpy()
+        np.testing.assert_array_equal(nulls, absent if empty else np.zeros(600, dtype=bool))
+    model = load_model(tmp_path / "run" / "model")
+    kept = ~absent if empty else np.ones(600, dtype=bool)
+    filled = inputs_of(rows)
+    filled[absent, 1] = 0.0
+    expected = model.scores(filled[kept])
+    np.testing.assert_array_equal(written.filter(pa.array(kept)).column("score").to_numpy(), expected)
+    counted = sum(result["predictions"].values())
+    assert counted == result["scored"] == kept.sum()
+
+
+def saved(task: str, folder: Path, weights: float | None = None) -> Path:
+    """A model of two columns that leaves rows out which miss a value, all its weights one number if that is given."""
+    made = make_model(task)
+    found = made.predictor.arrays()["weights"] if weights is None else np.full((made.predictor.n_outputs, 32), weights)
+    assert isinstance(made.predictor, LinearPredictor)
+    predictor = replace(made.predictor, weights=np.asarray(found, dtype=np.float32))
+    save_model(replace(made, schema=replace(made.schema, missing="drop"), predictor=predictor), folder)
+    return folder
+
+
+def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> None:
+    model = saved("regression", tmp_path / "model")
+    holed = write(tmp_path, pa.table({"width": [None, 1.0, 2.0, None, 7.0], "height": [1.0, 2.0, -2.0, 0.0, 1.0]}))
+    run = ScoringRun(settings(model, holed, tmp_path / "out"))
+    result = finished(run)
+    assert run.metrics_table()[1] == {"prediction": "(no score)", "value": 2}
+    told = scored_text(result).splitlines()
+    assert told[0].startswith("3 rows scored by ")
+    assert told[1] == "rows without a score, as they miss a value (missing = drop): 2"
+    written = scores_of(tmp_path / "out").column("prediction").drop_null().to_numpy()
+    assert (result["rows"], result["scored"], len(written)) == (5, 3, 3)
+    assert result["mean_prediction"] == pytest.approx(written.mean())
+    bare = write(tmp_path, pa.table({"width": pa.array([None], pa.float64()), "height": [1.0]}), "bare.parquet")
+    none = score(model, bare, tmp_path / "none")
+    assert (none["rows"], none["scored"], none["mean_prediction"]) == (1, 0, None)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_scores_that_are_not_finite_are_no_predictions(task: str, tmp_path: Path) -> None:
+    model = saved(task, tmp_path / "model", np.nan)
+    source = write(tmp_path, pa.table({"width": [None, 1.0], "height": [1.0, 2.0]}))
+    with pytest.raises(DivergedError, match=r"rows\.parquet: the model's score of row 1 .* is NaN or infinite"):
+        score(model, source, tmp_path / "deep" / "out")
+    assert sorted(tmp_path.iterdir()) == [model, source]
+    out = io.BytesIO()
+    with pytest.raises(DivergedError, match=r"^standard input: the model's score of row 1 "):
+        score_stream(str(model), io.BytesIO(b"width,height\n,1\n1,2\n"), out)
+    assert out.getvalue() == b""
+
+
+def test_the_models_own_keys_are_carried_along_where_they_are(tmp_path: Path) -> None:
+    rows = curved(300, id=[f"{i:03d}" for i in range(300)])
+    source = write(tmp_path, rows)
+    train(train_settings(source, tmp_path / "run", {"keys": ["id"]}, frequencies=10))
+    score(tmp_path / "run" / "model", source, tmp_path / "out", keys=["y"])
+    written = scores_of(tmp_path / "out")
+    assert written.column_names == ["id", "y", "score", "prediction"]
+    assert written.column("id").equals(rows.column("id"))
+    assert written.column("y").equals(rows.column("y"))
+    bare = write(tmp_path, rows.drop_columns(["id"]), "bare.parquet")
+    score(tmp_path / "run" / "model", bare, tmp_path / "bare")
+    assert scores_of(tmp_path / "bare").column_names == ["score", "prediction"]
+
+
+def test_a_key_named_like_a_score_is_refused(folder: Path, tmp_path: Path) -> None:
+    source = write(tmp_path, curved(50, score=np.arange(50)))
+    with pytest.raises(ConfigError, match="'score'"):
+        check_score(settings(folder / "binary" / "model", source, tmp_path / "out", keys=["score"]))
+
+
+def test_scores_are_never_overwritten(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ConfigError, match="exists already, and okl never overwrites"):
+        check_score(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "out"))
+    with pytest.raises(ConfigError, match="has no key column 'id'"):
+        check_score(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "new", keys=["id"]))
+    with pytest.raises(ModelError, match="Give the folder of a trained model"):
+        check_score(settings(tmp_path / "out", folder / "binary.parquet", tmp_path / "new"))
+
+
+def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    rows = curved(3000, seed=8)
+    values = rows.column("c").to_numpy().copy()
+    values[2900] = np.inf
+    source = write(tmp_path, rows.set_column(2, "c", pa.array(values)), row_group_size=500)
+    with pytest.raises(DataError, match=r"rows\.parquet: column 'c' is infinite .*row 2900"):
+        score(folder / "binary" / "model", source, tmp_path / "deep" / "out")
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
+    run = ScoringRun(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "out"))
+    for stage in SCORE_STAGES:
+        getattr(run, stage)()
+    run.close()
+    assert {row["prediction"] for row in run.metrics_table()} == {"0", "1"}
+    assert "| rows |" in run.report_markdown()
+
+
+def test_processes_that_write_one_piece_at_once_have_a_file_each(tmp_path: Path) -> None:
+    place = tmp_path / "part-00000.parquet"
+    with file_beside(place) as one, file_beside(place) as other:
+        assert one != other
+        for path in (one, other):
+            path.write_text(path.name)
+    assert place.read_text() == one.name
+    assert list(tmp_path.iterdir()) == [place]

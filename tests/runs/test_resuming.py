@@ -1,0 +1,93 @@
+"""Broken off after its steps and gone on with from disk, every solver learns the same bits and tells the same story."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.distributed import open_execution
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.types import Task
+from okl.runs.checkpoint import Origin, Position, RunKeeper
+from okl.runs.loop import Learnt, learn
+from okl.runs.plan import learnt_columns, make_solver
+from okl.solvers.accelerated import shards
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from tests.runs.checkpoint_cases import ONLINE, TO_AN_OPTIMUM, Case
+
+STEPS = {"dwd": 1}  # of the solver, after which a process is gone; others: 2
+
+
+class GoneError(Exception):
+    """In place of the end of the process."""
+
+
+@dataclass(eq=False)
+class Mortal(RunKeeper):
+    """Keeps every step, and is gone after some."""
+
+    left: int = 2
+
+    def write(self, loop: str, position: Position, execution: Execution) -> None:
+        super().write(loop, position, execution)
+        self.left -= 1
+        if self.left == 0:
+            raise GoneError
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Execution]:
+    with open_execution(threads=2) as execution:
+        yield execution
+
+
+def solver_of(settings: TrainSettings, data: Dataset, scratch: Path | None) -> Any:
+    solver = make_solver(settings, data)
+    return replace(solver, scratch=scratch) if isinstance(solver, AcceleratedSolver) else solver
+
+
+def story(learnt: Learnt) -> tuple[Any, ...]:
+    """All that a run says of what it learnt, to the last bit, and of how."""
+    arrays = {name: array.tobytes() for name, array in learnt.predictor.arrays().items()}
+    watched = learnt.watch and learnt.watch.as_json()
+    return arrays, learnt.standing, learnt.curve.points(), watched, learnt.solver.chosen(learnt.state)
+
+
+def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[Learnt, int]:
+    """Learn in processes that are gone after some steps, each with a folder of vectors of its own; and their number."""
+    for number in itertools.count(1):
+        shards._runs.clear()  # what another process does not hold
+        scratch = folder / f"vectors-{number}"
+        scratch.mkdir()
+        shared = {"data": data, "scratch": scratch}
+        keeper = Mortal(folder, Origin.of(settings, data), 0.0, 1, shared, scratch)
+        keeper.left = STEPS.get(settings.solver, 2)
+        solver = solver_of(settings, data, scratch)
+        try:
+            begin = keeper.resume() or solver.start(data, execution)
+            return learn(solver, begin, data, execution, keeper=keeper.of("model")), number
+        except GoneError:
+            shutil.rmtree(scratch)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("case", [*ONLINE.values(), *TO_AN_OPTIMUM.values()], ids=[*ONLINE, *TO_AN_OPTIMUM])
+def test_a_run_that_is_broken_off_and_gone_on_with_learns_the_same_bits(
+    case: Case, learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
+) -> None:
+    task, values = case
+    settings = settings_from(TrainSettings, {"data": str(learnable[task].folder), "threads": 2} | values, "test")
+    data = learnt_columns(settings, learnable[task])
+    solver = solver_of(settings, data, None)
+    whole = learn(solver, solver.start(data, here), data, here)
+    resumed, n_processes = broken_off(settings, data, here, tmp_path)
+    assert n_processes > 1
+    assert story(resumed) == story(whole)

@@ -1,0 +1,479 @@
+"""The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.types import Task
+from okl.models.file import load_model
+from okl.report.run import text_summary
+from okl.runs.select import (
+    FACTORS,
+    LEAST_LANDMARKS,
+    LEAST_ROWS,
+    MOST_LANDMARKS,
+    Candidate,
+    Choice,
+    Likeness,
+    Race,
+    Ran,
+    Shape,
+    _sized,
+    are_test_rows_given,
+    better_online,
+    choose,
+    field,
+    fogd_size,
+    most_landmarks,
+    ridge_seconds,
+    rounds_of_race,
+)
+from okl.runs.train import TRAIN_STAGES, TrainingRun, train
+from okl.solvers.options import check_options
+from tests.data.sources import settings as ingest_settings
+
+# The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said.
+
+ROWS, SECONDS = 400, 0.5
+TIMES = ("seconds",)
+
+
+def circles(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Two rings, in units that are far apart."""
+    labels, angle = random.integers(0, 2, ROWS), random.uniform(0.0, 2.0 * np.pi, ROWS)
+    radius = 1.0 + labels + 0.1 * random.normal(size=ROWS)
+    return np.column_stack([1000.0 * radius * np.cos(angle), radius * np.sin(angle)]), labels
+
+
+def half_spaces(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Noise about a plane, in many columns."""
+    inputs = random.normal(size=(ROWS, 12))
+    return inputs, (inputs.sum(axis=1) + 3.0 * random.normal(size=ROWS) > 0).astype(int)
+
+
+def wave(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """A target far from 0."""
+    inputs = random.uniform(-3.0, 3.0, size=(ROWS, 2))
+    return inputs, 50.0 + 10.0 * np.sin(2.0 * inputs[:, 0]) + inputs[:, 1]
+
+
+def stored(folder: Path, inputs: NDArray[np.float64], target: NDArray[Any], task: Task, **options: Any) -> Dataset:
+    names = {f"x{j}": column for j, column in enumerate(inputs.T)}
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table(names | {"y": target}), folder / "rows.parquet")
+    asked = ingest_settings(task=task, holdout=0.2, rows_per_shard=300, **options)
+    return ingest(folder / "rows.parquet", folder / "set", asked).dataset
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    folder, random = tmp_path_factory.mktemp("chosen"), np.random.default_rng(5)
+    return {
+        "circles": stored(folder / "circles", *circles(random), "binary"),
+        "half spaces": stored(folder / "half", *half_spaces(random), "binary"),
+        "wave": stored(folder / "wave", *wave(random), "regression"),
+    }
+
+
+def asked(data: Dataset, **values: Any) -> TrainSettings:
+    return settings_from(TrainSettings, {"data": str(data.folder), "budget_seconds": SECONDS} | values, "test")
+
+
+def without_times(choice: Choice) -> dict[str, Any]:
+    record = {name: value for name, value in choice.record.items() if name not in TIMES}
+    ran = [{name: value for name, value in one.items() if name not in TIMES} for one in record["candidates"]]
+    return record | {"candidates": ran}
+
+
+@pytest.fixture(scope="module")
+def of_circles(data: dict[str, Dataset]) -> Choice:
+    return choose(asked(data["circles"], threads=1), data["circles"])
+
+
+def test_nothing_of_a_choice_but_its_times_depends_on_when_and_where_it_is_made(
+    of_circles: Choice, data: dict[str, Dataset]
+) -> None:
+    again = choose(asked(data["circles"], threads=2), data["circles"])
+    assert again.settings.model_copy(update={"threads": 1}) == of_circles.settings
+    assert without_times(again) == without_times(of_circles)
+    assert again.record["seconds"] != of_circles.record["seconds"]
+    assert len({one["seconds"] for one in again.record["candidates"]}) > 1
+
+
+def test_circles_get_a_kernel_and_inputs_of_like_scale(of_circles: Choice) -> None:
+    settings, record = of_circles.settings, of_circles.record
+    assert settings.solver == "ridge"
+    assert settings.kernel != "linear"
+    assert record["candidates"][0]["name"].startswith(f"{settings.kernel} kernel")
+    assert settings.rescale in ("standard", "minmax")
+    best, linear = record["candidates"][0], [one for one in record["candidates"] if one["name"].startswith("linear")]
+    assert best["score"] > 0.97
+    assert max(one["score"] for one in linear) < 0.65
+    assert best["kept"]
+    assert any("linear model" in sentence for sentence in record["why"])
+
+
+def test_the_settings_of_a_choice_can_be_given(of_circles: Choice) -> None:
+    settings = of_circles.settings
+    check_options(settings)
+    assert settings_from(TrainSettings, settings.model_dump(mode="json"), "test") == settings
+    assert of_circles.record["budget_seconds"] == SECONDS
+
+
+def test_a_linear_problem_gets_a_linear_model(data: dict[str, Dataset]) -> None:
+    choice = choose(asked(data["half spaces"]), data["half spaces"])
+    assert (choice.settings.solver, choice.settings.kernel) == ("ridge", "linear")
+    check_options(choice.settings)
+
+
+def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
+    choice = choose(asked(data["wave"]), data["wave"])
+    assert choice.settings.kernel != "linear"
+    assert choice.record["candidates"][0]["score"] > 0.95
+    assert "of the variance is left" in choice.record["why"][0]
+
+
+def test_rounds_are_those_that_the_time_allows(of_circles: Choice, data: dict[str, Dataset]) -> None:
+    rounds = rounds_of_race(SECONDS, data["circles"].rows("train"))
+    assert rounds != rounds_of_race(60.0, data["circles"].rows("train"))
+    told = {(one["rows"], one["landmarks"]) for one in of_circles.record["candidates"] if "kernel" in one["name"]}
+    assert told <= set(rounds)
+    assert of_circles.record["rows"] == rounds[-1][0]
+
+
+@pytest.mark.parametrize("rescale", ["none", "minmax"])
+def test_a_scaling_that_was_asked_for_is_the_only_one(rescale: str, data: dict[str, Dataset]) -> None:
+    scaled = replace(data["circles"], schema=replace(data["circles"].schema, scale=rescale))  # type: ignore[arg-type]
+    choice = choose(asked(data["circles"], rescale=rescale, budget_seconds=0.1), scaled)
+    assert choice.settings.rescale == rescale
+    words = {"none": "unscaled inputs", "minmax": "0 .. 1"}[rescale]
+    assert all(words in one["name"] for one in choice.record["candidates"])
+
+
+def of_few_kinds(random: np.random.Generator) -> NDArray[np.float64]:
+    return np.column_stack([random.integers(0, 2, 60), np.full(60, 7.0)]).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("task", "targets"),
+    [
+        ("regression", np.full(60, 0.1)),
+        ("regression", np.arange(60.0)),
+        ("multiclass", np.r_[np.zeros(30), np.ones(29), 2]),
+        ("binary", np.r_[np.zeros(59), 1]),
+    ],
+    ids=["constant", "unlearnable", "a class of one row", "two classes, one of one row"],
+)
+def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
+    task: Task, targets: NDArray[np.float64], tmp_path: Path
+) -> None:
+    few = stored(tmp_path / "few", of_few_kinds(np.random.default_rng(0)), targets, task)
+    assert task == "regression" or min(few.schema.class_counts) == 1
+    choice = choose(asked(few, budget_seconds=0.1), few)
+    assert choice.settings.solver == "ridge"
+    assert all(np.isfinite(one["score"]) for one in choice.record["candidates"])
+
+
+def race_of(coarse: float) -> Race:
+    """A Gaussian kernel that is ahead of a linear model; coarse : error with half of the landmarks."""
+    curved = Ran(Candidate("minmax", "gaussian", 0.5), 0.2, 0.5, 1e-6, 8192, 1024, 0.4, 1.0, True)
+    linear = Ran(Candidate("minmax", "linear"), 0.3, 0.7, 1e-3, 8192, 11, None, 0.1, True)
+    return Race((curved, linear), coarse)
+
+
+@pytest.mark.parametrize(
+    ("rows", "coarse", "task", "solver"),
+    [
+        (800, 0.25, "binary", "ridge"),
+        (100_000, 0.25, "binary", "ridge"),
+        (600_000, 0.25, "binary", "fogd"),
+        (600_000, 0.2, "binary", "ridge"),  # more landmarks would not help
+        (600_000, 0.25, "regression", "ridge"),
+        (100_000_000, 0.25, "regression", "fogd"),
+    ],
+)
+def test_many_rows_are_learnt_online_where_landmarks_would_be_too_few(
+    rows: int, coarse: float, task: Task, solver: str, data: dict[str, Dataset]
+) -> None:
+    schema = data["wave" if task == "regression" else "circles"].schema
+    update, why = _sized(race_of(coarse), "rows", Shape(rows, 50, 1), 60.0, schema)
+    assert (update["solver"], update["kernel"], update["bandwidth"]) == (solver, "gaussian", 0.4)
+    assert ("online" in why[-1]) == (solver == "fogd") == ("frequencies" in update)
+    if solver == "fogd":
+        assert f"{update['frequencies']:,} frequencies" in why[-1]
+        assert f"{rows:,} rows are too many" in why[-1]
+
+
+def test_a_single_row_is_refused(tmp_path: Path) -> None:
+    one = stored(tmp_path / "one", np.eye(2), np.array([1.0, 2.0]), "regression")
+    shards = one.split("train")[:1]
+    alone = replace(one, shards=tuple(replace(shard, row_groups=(1,)) for shard in shards))
+    with pytest.raises(ConfigError, match=r"1 training rows, but a choice takes two at least\. Name a solver"):
+        choose(asked(one), alone)
+
+
+def test_an_option_of_a_learner_leaves_nothing_to_a_race() -> None:
+    assert TrainSettings(data="rows").solver == "auto"
+    assert settings_from(TrainSettings, {"data": "rows", "seed": 3, "workers": 2}, "test").solver == "auto"
+    for given in ({"frequencies": 400}, {"passes": 2}, {"kernel": "gaussian"}, {"landmarks": "uniform"}):
+        assert settings_from(TrainSettings, {"data": "rows"} | given, "test").solver == "fogd"
+    stored_settings = TrainSettings(data="rows").model_dump(mode="json")
+    assert TrainSettings.model_validate(stored_settings).solver == "auto"
+    assert TrainSettings.model_validate(stored_settings | {"passes": 2}).solver == "fogd"
+
+
+def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], tmp_path: Path) -> None:
+    settings = asked(data["circles"], out=str(tmp_path / "run"), threads=1, checkpoint_seconds=0.0, checkpoint_rounds=1)
+    whole = train(settings.model_copy(update={"out": str(tmp_path / "whole")}))
+    broken = TrainingRun(settings)
+    for stage in ("ingest", "plan", "learn"):
+        getattr(broken, stage)()
+    broken.close()
+    [unfinished] = [path for path in tmp_path.iterdir() if path.name.startswith(".run")]
+    resumed = TrainingRun(settings, resume=unfinished)
+    for stage in TRAIN_STAGES:
+        getattr(resumed, stage)()
+    resumed.close()
+    result = resumed.result()
+    assert result["resumed"] > 0
+    assert result["weights_sha256"] == whole["weights_sha256"]
+    assert result["choice"]["why"] == whole["choice"]["why"]
+    assert result["test"]["accuracy"] > 0.95
+    assert result["chosen"]["bandwidth_reason"] == "by the race"
+    assert load_model(result["model"]).provenance["chosen"] == result["chosen"]
+    summary = text_summary(result)
+    assert "\nChosen  " in summary
+    assert all(f"  {sentence}\n" in summary for sentence in result["choice"]["why"])
+    kept = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert kept["choice"] == result["choice"]
+    assert (kept["settings"]["solver"], kept["settings"]["budget_seconds"]) == ("ridge", 60.0)
+
+
+# What learning costs on a nominal machine, which decides how much of it a budget allows.
+
+SHAPE = Shape(rows=50_000, inputs=30, outputs=3)
+BUDGETS = (0.1, 5.0, 20.0, 60.0, 300.0)
+
+
+@pytest.mark.parametrize("name", ["rows", "inputs", "outputs"])
+def test_more_of_anything_costs_more(name: str) -> None:
+    more = replace(SHAPE, **{name: 2 * getattr(SHAPE, name)})
+    assert ridge_seconds(more, 1000) > ridge_seconds(SHAPE, 1000)
+    assert ridge_seconds(SHAPE, 2000) > 2.0 * ridge_seconds(SHAPE, 1000)
+
+
+def test_more_time_allows_more_landmarks_and_never_more_than_it_pays_for() -> None:
+    allowed = [most_landmarks(SHAPE, seconds) for seconds in BUDGETS]
+    assert allowed[0] is None
+    sizes = [size for size in allowed if size is not None]
+    assert sizes == sorted(sizes)
+    assert LEAST_LANDMARKS <= sizes[0] < sizes[-1] == MOST_LANDMARKS
+    assert all(
+        ridge_seconds(SHAPE, size) <= seconds
+        for size, seconds in zip(allowed, BUDGETS, strict=True)
+        if size is not None
+    )
+
+
+def test_few_rows_are_all_landmarks() -> None:
+    assert most_landmarks(replace(SHAPE, rows=300), 10.0) == 300
+    assert most_landmarks(replace(SHAPE, rows=LEAST_LANDMARKS + 1), 60.0) == LEAST_LANDMARKS + 1
+
+
+def test_millions_of_rows_are_too_many_for_landmarks_and_are_learnt_online() -> None:
+    many = Shape(50_000_000, 54, 1)
+    assert most_landmarks(many, 40.0) is None
+    frequencies, passes = fogd_size(many, 40.0)
+    assert frequencies >= 1
+    assert passes == 1
+
+
+def test_online_learning_takes_frequencies_first_and_passes_with_what_is_left() -> None:
+    sizes = [fogd_size(Shape(2_000_000, 54, 1), seconds) for seconds in (0.1, 10.0, 40.0, 300.0, 3000.0)]
+    assert sizes == sorted(sizes)
+    assert sizes[0][0] < sizes[-1][0]
+    assert sizes[0][1] == 1 < sizes[-1][1]
+
+
+def test_online_learning_is_for_landmarks_that_are_few_for_want_of_time() -> None:
+    by_rows = {}
+    for rows in (300, 800, 5_000, 50_000, 150_000, 500_000, 1_000_000):
+        shape = Shape(rows, 54, 1)
+        landmarks = most_landmarks(shape, 39.0)
+        assert landmarks is not None
+        frequencies, passes = fogd_size(shape, 39.0)
+        by_rows[rows] = better_online(shape, landmarks, frequencies)
+        assert passes >= 3 or frequencies <= 1600
+    assert list(by_rows.values()) == [False] * 5 + [True, True]
+    assert not better_online(Shape(500_000, 54, 1), 1600, 1600)
+
+
+@pytest.mark.parametrize("rows", [2, 300, 5000, 10**7])
+def test_less_time_or_fewer_rows_make_rounds_smaller_and_fewer(rows: int) -> None:
+    before: list[tuple[int, int]] = []
+    for seconds in BUDGETS:
+        rounds = rounds_of_race(seconds, rows)
+        assert rounds == sorted(set(rounds))
+        assert all(1 <= landmarks <= sample <= rows for sample, landmarks in rounds)
+        assert not before or rounds[-1] >= before[-1]
+        before = rounds
+    assert rounds_of_race(1000.0, rows) == rounds_of_race(60.0, rows)
+    assert (rounds_of_race(1.0, rows) < rounds_of_race(60.0, rows)) == (rows > 256)
+
+
+def test_linear_models_start_first_and_nothing_starts_twice() -> None:
+    starters = field(("standard", "minmax"))
+    assert [one.kernel for one in starters[:2]] == ["linear", "linear"]
+    assert {one.kernel for one in starters} == {"linear", *FACTORS}
+    assert len(set(starters)) == len(starters) == len({one.name for one in starters})
+
+
+def test_neighbours_are_half_a_step_to_either_side() -> None:
+    below, above = Candidate("standard", "laplacian", 2.0).neighbours()
+    assert below.factor < 2.0 < above.factor
+    assert below.factor * above.factor == pytest.approx(4.0)
+    assert (below.kernel, below.scale) == ("laplacian", "standard")
+    assert Candidate("none", "linear").neighbours() == ()
+
+
+# Rows that are like their neighbours: found out, told, and what is chosen where test rows are of another place.
+
+PATIENTS, VISITS = 30, 20
+
+
+def visits(like: float) -> pa.Table:
+    """Rows of patients, one after another: who it is shows in two columns, and tells the class as often as a third.
+
+    like : how far patients differ in those two columns, over how far the visits of one do
+    """
+    random = np.random.default_rng(8)
+    ill = np.repeat(random.permutation(PATIENTS) % 2, VISITS)
+    who = np.repeat(random.normal(size=(PATIENTS, 2)), VISITS, axis=0) * like + random.normal(size=(len(ill), 2))
+    sign = ill + 0.6 * random.normal(size=len(ill))
+    split = np.where(np.arange(len(ill)) < 24 * VISITS, "train", "test")
+    return pa.table({"a": who[:, 0], "b": who[:, 1], "sign": sign, "y": ill, "split": split})
+
+
+@pytest.fixture(scope="module")
+def neighbour_data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    folder = tmp_path_factory.mktemp("visits")
+    found = {}
+    for name, like, options in (
+        ("given", 30.0, {}),
+        ("drawn", 30.0, {"holdout": 0.2, "drop": ("split",)}),
+        ("unlike", 0.0, {}),
+    ):
+        pq.write_table(visits(like), folder / f"{name}.parquet")
+        found[name] = ingest(folder / f"{name}.parquet", folder / name, ingest_settings(**options)).dataset
+    return found
+
+
+def neighbour_settings(neighbour_data: Dataset, **values: Any) -> TrainSettings:
+    return settings_from(TrainSettings, {"data": str(neighbour_data.folder), "budget_seconds": 0.5} | values, "test")
+
+
+def told(why: list[str]) -> list[str]:
+    return [sentence for sentence in why if sentence.startswith("Rows are like their neighbours")]
+
+
+def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place(
+    neighbour_data: dict[str, Dataset], tmp_path: Path
+) -> None:
+    chosen, flattered = (
+        train(neighbour_settings(neighbour_data["given"], validation=validation, out=str(tmp_path / validation)))
+        for validation in ("auto", "rows")
+    )
+    assert chosen["choice"]["validation"] == "blocks"
+    assert "As the test rows were given apart" in told(chosen["choice"]["why"])[0]
+    assert "each fifth of them, as they lie" in chosen["choice"]["why"][0]
+    assert flattered["choice"]["validation"] == "rows"
+    assert not told(flattered["choice"]["why"])
+    assert chosen["test"]["accuracy"] > flattered["test"]["accuracy"] + 0.05
+
+
+def test_the_penalty_is_that_of_the_race_by_blocks(neighbour_data: dict[str, Dataset]) -> None:
+    by_rows, by_blocks = (
+        choose(neighbour_settings(neighbour_data["given"], validation=by), neighbour_data["given"])
+        for by in ("rows", "blocks")
+    )
+    assert by_rows.settings.penalty == "auto"
+    assert isinstance(by_blocks.settings.penalty, float)
+    assert by_blocks.settings.validation == "auto"
+    check_options(by_blocks.settings)
+    assert [by.record["validation"] for by in (by_rows, by_blocks)] == ["rows", "blocks"]
+    assert by_rows.record["candidates"][0]["score"] > by_blocks.record["candidates"][0]["score"] + 0.05
+    assert not told(by_rows.record["why"] + by_blocks.record["why"])
+
+
+def test_where_test_rows_are_drawn_it_is_told_and_nothing_else(neighbour_data: dict[str, Dataset]) -> None:
+    choice = choose(neighbour_settings(neighbour_data["drawn"]), neighbour_data["drawn"])
+    assert choice.record["validation"] == "rows"
+    assert "Expect the latter of rows from elsewhere" in told(choice.record["why"])[0]
+    assert "--validation blocks" in told(choice.record["why"])[0]
+    again = choose(neighbour_settings(neighbour_data["drawn"], validation="rows"), neighbour_data["drawn"])
+    assert again.settings == choice.settings
+
+
+def test_rows_without_likeness_are_not_told_of(neighbour_data: dict[str, Dataset]) -> None:
+    choice = choose(neighbour_settings(neighbour_data["unlike"]), neighbour_data["unlike"])
+    assert choice.record["validation"] == "rows"
+    assert not told(choice.record["why"])
+
+
+def test_test_rows_are_given_by_a_column_and_drawn_by_a_share(neighbour_data: dict[str, Dataset]) -> None:
+    assert [are_test_rows_given(neighbour_data[name]) for name in ("given", "drawn", "unlike")] == [True, False, True]
+
+
+def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(
+    neighbour_data: dict[str, Dataset], tmp_path: Path
+) -> None:
+    source, drawn = neighbour_data["drawn"].folder.parent / "drawn.parquet", neighbour_data["drawn"]
+    as_text = ingest(source, tmp_path / "text", ingest_settings(holdout="0.2", drop=("split",))).dataset
+    assert [shard.sha256 for shard in as_text.shards] == [shard.sha256 for shard in drawn.shards]
+    assert not are_test_rows_given(as_text)
+    column = ingest(source, tmp_path / "column", ingest_settings(holdout="y", target="sign", drop=("split",))).dataset
+    assert are_test_rows_given(column)
+
+
+@pytest.mark.parametrize(
+    ("together", "apart", "rows", "rates", "told", "decides"),
+    [
+        (0.2, 0.2, 1000, True, False, False),
+        (0.24, 0.2, 100_000, True, False, False),  # however sure, a fifth more is what fewer like rows cost
+        (0.3, 0.2, 1000, True, True, False),
+        (0.3, 0.2, 250, True, False, False),  # by chance
+        (0.3, 0.2, 250, False, True, False),
+        (0.61, 0.2, 1000, True, True, True),
+        (0.61, 0.2, 199, True, False, False),
+        (0.1, 0.0, 1000, True, True, True),
+    ],
+)
+def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
+    together: float, apart: float, rows: int, rates: bool, told: bool, decides: bool
+) -> None:
+    found = Likeness(together, apart, rows, rates)
+    assert (found.told, found.decides) == (told, decides)
+
+
+def test_rows_of_which_each_has_a_class_of_its_own_are_learnt_all_the_same(tmp_path: Path) -> None:
+    inputs = np.random.default_rng(0).normal(size=(LEAST_ROWS, 1))
+    pq.write_table(pa.table({"a": inputs[:, 0], "y": [f"id {k}" for k in range(LEAST_ROWS)]}), tmp_path / "ids.parquet")
+    ids = ingest(tmp_path / "ids.parquet", tmp_path / "ids", ingest_settings()).dataset
+    choice = choose(neighbour_settings(ids, budget_seconds=0.01), ids)
+    assert choice.record["validation"] == "rows"
+    assert not told(choice.record["why"])
+    with pytest.raises(ConfigError, match="No class has two rows"):
+        choose(neighbour_settings(ids, budget_seconds=0.01, validation="blocks"), ids)

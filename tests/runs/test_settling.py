@@ -1,0 +1,74 @@
+"""Memory is settled before anything is read: fewer rows stay decoded, and not a bit differs; or the run is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.distributed.cache import process_cache
+from okl.distributed.local import LocalExecution
+from okl.foundation.errors import ConfigError
+from okl.runs.plan import MIB, PROCESS_BYTES, USABLE, make_solver, settle_memory
+from okl.runs.train import train
+from tests.data.sources import settings as ingest_settings
+from tests.rows import curved, train_settings, write
+from tests.solver_cases import bits, last_state
+
+
+class Limited(LocalExecution):
+    """In a process that may use little."""
+
+    limit = 0
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        return self.limit
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    folder = tmp_path_factory.mktemp("set")
+    options = ingest_settings(rows_per_shard=512, rows_per_group=128)
+    return ingest(write(folder, curved(4000)), folder / "set", options).dataset
+
+
+def settings(data: Dataset, **values: Any) -> Any:
+    return train_settings(data.folder, Path("unused"), solver="c-svm", **{"max_iterations": 3, "tol": 1e-9} | values)
+
+
+def test_fewer_rows_are_held_where_there_is_little_memory_with_the_same_bits(data: Dataset) -> None:
+    solver, usual = make_solver(settings(data), data), process_cache().limit_bytes
+    with LocalExecution(1) as roomy:
+        plan = settle_memory(settings(data), data, roomy)
+        assert plan.held == plan.wanted < usual == process_cache().limit_bytes
+        expected = bits(solver, last_state(solver, data, roomy))
+    with Limited(1) as tight:
+        tight.limit = int((plan.worker - plan.held // 2) / USABLE)
+        less = settle_memory(settings(data), data, tight)
+        assert 0 < less.held < plan.wanted
+        assert process_cache().limit_bytes == less.held
+        process_cache().clear()
+        assert bits(solver, last_state(solver, data, tight)) == expected
+        assert process_cache().used_bytes <= less.held
+    assert process_cache().limit_bytes == usual
+
+
+def test_a_run_that_cannot_fit_is_refused_before_it_reads(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_reading(*_: object) -> None:
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr("okl.data.reading.open_part", no_reading)
+    with Limited(1) as tight:
+        tight.limit = PROCESS_BYTES
+        with pytest.raises(ConfigError, match=r"This process needs .* MiB .* can be used"):
+            settle_memory(settings(data), data, tight)
+
+
+def test_the_report_of_a_run_tells_its_memory_plan(data: Dataset, tmp_path: Path) -> None:
+    told = train(train_settings(data.folder, tmp_path / "run", frequencies=8, step_size=0.1))["memory_plan"]
+    assert told["worker_bytes"] > 100 * MIB
+    assert told["worker_bytes"] < told["worker_limit_bytes"]

@@ -1,0 +1,212 @@
+"""A run: what it learns depends on the data and the settings only, and it leaves all of itself or nothing."""
+
+from __future__ import annotations
+
+import re
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from okl.data.manifest import open_dataset
+from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
+from okl.foundation.telemetry import NullObserver
+from okl.models.file import load_model
+from okl.runs.train import TRAIN_STAGES, TrainingRun, train
+from tests.rows import curved, inputs_of, train_settings, write
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("run")
+    return train(train_settings(write(folder, curved()), folder / "run", passes=3))
+
+
+def test_training_again_gives_the_same_bits_on_any_number_of_threads(result: dict[str, Any], tmp_path: Path) -> None:
+    source = write(tmp_path, curved())
+    again = [train(train_settings(source, tmp_path / f"{k}", passes=3, threads=k)) for k in (1, 2)]
+    assert [other["weights_sha256"] for other in again] == [result["weights_sha256"]] * 2
+    other = train(train_settings(source, tmp_path / "seed", passes=3, seed=1))
+    assert other["weights_sha256"] != result["weights_sha256"]
+
+
+def test_a_data_set_learns_what_its_source_does(result: dict[str, Any], tmp_path: Path) -> None:
+    again = train(train_settings(Path(result["run"]) / "data", tmp_path / "again", passes=3))
+    assert again["weights_sha256"] == result["weights_sha256"]
+    assert not (tmp_path / "again" / "data").exists()
+
+
+def test_what_does_not_suit_a_source_names_the_source(tmp_path: Path) -> None:
+    source = write(tmp_path, curved(400))
+    asked = train_settings(source, tmp_path / "run", constraints=("mean(nowhere=1) >= 0", "norm <= 3"))
+    with pytest.raises(DataError, match=rf"^{re.escape(str(source))} has no constrained column 'nowhere'"):
+        train(asked)
+
+
+def test_a_split_learns_on_train_and_is_measured_on_test(result: dict[str, Any]) -> None:
+    rows = curved()
+    is_test = np.array(rows.column("split").to_pylist()) == "test"
+    assert result["rows"] == (~is_test).sum()
+    assert result["dataset"]["test_rows"] == is_test.sum()
+    model, labels = load_model(result["model"]), rows.column("y").to_numpy()
+    right = model.predict(inputs_of(rows)) == labels
+    for part, mask in (("test", is_test), ("train", ~is_test)):
+        assert result[part]["accuracy"] == pytest.approx(right[mask].mean(), abs=1e-12)
+        majority = np.bincount(labels[~is_test]).argmax()
+        assert result["baselines"]["majority"][part]["accuracy"] == pytest.approx((labels[mask] == majority).mean())
+    assert result["test"]["accuracy"] > result["baselines"]["linear"]["test"]["accuracy"] + 0.1
+
+
+def test_parquet_csv_and_svmlight_of_the_same_rows_give_the_same_weights(tmp_path: Path) -> None:
+    rows = curved(800).drop_columns(["split"])
+    write(tmp_path, rows)
+    exact = rows.set_column(3, "y", rows.column("y").cast(pa.int64()))
+    pyarrow.csv.write_csv(
+        pa.table({name: exact.column(name).cast(pa.float64()) for name in "abcy"}), tmp_path / "r.csv"
+    )
+    lines = [
+        f"{row['y']} " + " ".join(f"{i + 1}:{row[name]!r}" for i, name in enumerate("abc")) for row in rows.to_pylist()
+    ]
+    (tmp_path / "r.svm").write_text("\n".join(lines) + "\n")
+    sources = [tmp_path / name for name in ("rows.parquet", "r.csv", "r.svm")]
+    results = [train(train_settings(source, tmp_path / f"run-{source.suffix}")) for source in sources]
+    assert len({result["weights_sha256"] for result in results}) == 1
+    assert [result["test"] for result in results] == [None] * 3
+    assert len({result["train"]["accuracy"] for result in results}) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "come_back"),
+    [
+        (["no", "yes"], ["no", "yes"]),
+        ([False, True], [False, True]),
+        ([-1, 1], [-1, 1]),
+        ([3, 8], [3, 8]),
+        ([0.5, 1.5], [0.5, 1.5]),
+        (["ä", "b", "C"], ["C", "b", "ä"]),
+        ([10, 20, 30], [10, 20, 30]),
+    ],
+    ids=str,
+)
+def test_labels_come_back_as_themselves(labels: list[Any], come_back: list[Any], tmp_path: Path) -> None:
+    rows = curved(1500, "multiclass" if len(labels) == 3 else "binary")
+    codes = rows.column("y").to_numpy() - (5 if len(labels) == 3 else 0)
+    rows = rows.set_column(3, "y", pa.array([labels[code] for code in codes]))
+    task = "auto" if not isinstance(labels[0], float) else "binary"
+    result = train(train_settings(write(tmp_path, rows), tmp_path / "run", {"task": task}, passes=10))
+    assert result["dataset"]["labels"] == come_back
+    predicted = load_model(result["model"]).predict(inputs_of(rows))
+    assert sorted(set(predicted.tolist())) == sorted(come_back)
+    assert {type(label) for label in predicted.tolist()} == {type(labels[0])}
+    assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.1
+
+
+@pytest.mark.parametrize("ingest", [{}, {"scale": "standard", "scale_target": True}, {"scale": "minmax"}], ids=str)
+def test_regression_predicts_in_the_targets_own_unit(ingest: dict[str, Any], tmp_path: Path) -> None:
+    rows = curved(2000, "regression")
+    result = train(train_settings(write(tmp_path, rows), tmp_path / "run", ingest, passes=10))
+    predicted, target = load_model(result["model"]).predict(inputs_of(rows)), rows.column("y").to_numpy()
+    assert np.mean((predicted - target) ** 2) < 0.5 * target.var()
+    is_test = np.array(rows.column("split").to_pylist()) == "test"
+    residuals = (predicted - target)[is_test]
+    assert result["test"]["mse"] == pytest.approx(np.mean(residuals**2), rel=1e-5)
+    assert result["test"]["mae"] == pytest.approx(np.mean(np.abs(residuals)), rel=1e-5)
+    assert result["test"]["r2"] == pytest.approx(1 - np.mean(residuals**2) / target[is_test].var(), rel=1e-5)
+    unit = 1.0 if not ingest.get("scale_target") else target[~is_test].var()
+    assert result["test"]["squared_loss"] == pytest.approx(result["test"]["mse"] / unit, rel=1e-5)
+
+
+class Breaker(NullObserver):
+    """An observer that breaks off as a stage begins, as Ctrl-C may."""
+
+    def __init__(self, stage: str) -> None:
+        self.where = stage
+
+    def stage(self, name: str) -> None:
+        if name == self.where:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("stage", TRAIN_STAGES)
+def test_a_run_that_is_broken_off_leaves_nothing(stage: str, tmp_path: Path) -> None:
+    source = write(tmp_path, curved(300))
+    with pytest.raises(KeyboardInterrupt):
+        train(train_settings(source, tmp_path / "runs" / "run", frequencies=10), Breaker(stage))
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def corrupted(folder: Path) -> tuple[Path, Path]:
+    """A data set whose manifest fits its shards, one of which has other bytes in the middle."""
+    data = open_dataset(train(train_settings(write(folder, curved(20000)), folder / "first"))["run"] + "/data")
+    shard = data.path(data.split("train")[0])
+    content = bytearray(shard.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 2000] = bytes(2000)
+    shard.write_bytes(content)
+    return Path(data.folder), Path(shard)
+
+
+def test_a_corrupt_shard_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    data, shard = corrupted(tmp_path)
+    with pytest.raises(DataError, match=shard.name):
+        train(train_settings(data, tmp_path / "second"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "rows.parquet"]
+
+
+FAILURES: list[tuple[dict[str, Any], type[OklError], str]] = [
+    ({"step_size": 50.0, "epsilon": 0.0}, DivergedError, "weights are no longer finite with step_size = 50"),
+    ({"step_size": 50.0, "epsilon": 0.0, "mode": "mix"}, DivergedError, "no longer finite|diverged"),
+    ({"class_weights": "balanced"}, ConfigError, "class_weights belongs to classification"),
+    ({"loss": "hinge"}, ConfigError, "'hinge' is for a binary task"),
+]
+
+
+@pytest.mark.parametrize(("values", "kind", "message"), FAILURES, ids=lambda value: str(value)[:40])
+def test_a_run_that_fails_leaves_nothing(
+    values: dict[str, Any], kind: type[OklError], message: str, tmp_path: Path
+) -> None:
+    source = write(tmp_path, curved(500, "regression"))
+    with pytest.raises(kind, match=message):
+        train(train_settings(source, tmp_path / "runs" / "run", **values))
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    source, before = write(tmp_path, curved(20000)), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(PlaceError, match=r"cannot be written: .*File too large"):
+            train(train_settings(source, tmp_path / "runs" / "run"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_linear_model_that_diverges_is_left_out(tmp_path: Path) -> None:
+    rows = curved(400, "regression")
+    wild = rows.column("a").to_numpy().copy()
+    wild[::97] *= 1e18
+    source = write(tmp_path, rows.set_column(0, "a", pa.array(wild)))
+    result = train(train_settings(source, tmp_path / "run"))
+    assert np.isfinite(result["train"]["mse"])
+    linear = result["baselines"]["linear"]
+    assert linear is None or np.isfinite(linear["train"]["mse"])
+
+
+def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
+    run = TrainingRun(train_settings(write(tmp_path, curved(400)), tmp_path / "run", passes=2, workers=0))
+    try:
+        said = {stage: getattr(run, stage)() for stage in TRAIN_STAGES}
+    finally:
+        run.close()
+    assert said["learn"]["rows_per_second"] == pytest.approx(2 * said["learn"]["rows"] / said["learn"]["seconds"])
+    table = run.metrics_table()
+    assert {row["predictor"] for row in table} == {"model", "majority", "linear"}
+    assert {row["split"] for row in table} == {"progressive", "train", "test"}
+    assert {type(row["value"]) for row in table} <= {int, float}
+    assert "![" in run.report_markdown()
+    assert str(tmp_path / "run" / "model") in run.summary()

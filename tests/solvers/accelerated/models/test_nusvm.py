@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import linprog
+
+from okl.foundation.errors import ConfigError, DataError
+from okl.kernels import Gaussian
+from okl.solvers.accelerated.catalogue import (
+    MODEL_NAMES,
+    has_own_bias,
+    make_model,
+    parameter_of,
+    takes_kernel,
+    valid_range,
+)
+from okl.solvers.accelerated.fitting import fit_one, path, with_parameter
+from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.models.mmfda import MMFDA
+from okl.solvers.accelerated.models.mmmpm import MMMPM
+from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
+from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, SparseRows
+from okl.solvers.accelerated.problem import class_moments
+from tests.solvers.accelerated.model_cases import two_classes
+
+METHOD = Fapg(method="proven", tolerance=1e-6)
+
+
+def least_hinge(rows: DenseRows, weights: np.ndarray, bias: bool) -> float:
+    """Least mean hinge loss over w and b: the linear program of which nu_min solves the dual."""
+    m, n = rows.rows.shape
+    share = weights / weights.sum()
+    signed = rows.rows * rows.signs[:, np.newaxis]
+    columns = [signed, rows.signs[:, np.newaxis] if bias else np.zeros((m, 1)), np.eye(m)]
+    free = [(None, None)] * (n + 1) + [(0, None)] * m
+    costs = np.concatenate([np.zeros(n + 1), share])
+    return float(linprog(costs, A_ub=-np.hstack(columns), b_ub=-np.ones(m), bounds=free).fun)
+
+
+def most_nu(rows: DenseRows, weights: np.ndarray) -> float:
+    """The largest sum of a point with as much in either class: a linear program too."""
+    share = weights / weights.sum()
+    bounds = np.stack([np.zeros_like(share), share], axis=1)
+    return -float(linprog(-np.ones(len(share)), A_eq=rows.signs[np.newaxis], b_eq=[0.0], bounds=bounds).fun)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_range_of_nu_is_that_of_linear_programs(weighted: bool) -> None:
+    rows, rng = two_classes(8, n_rows=60, n_columns=3, distance=1.0), np.random.default_rng(8)
+    weights = rng.integers(1, 4, 60).astype(float) if weighted else np.ones(60)
+    low, high = valid_range("nu-svm", rows, weights)
+    assert 0.05 < low < high < 1.0
+    assert low == pytest.approx(least_hinge(rows, weights, True), rel=1e-6)
+    assert high == pytest.approx(most_nu(rows, weights), rel=1e-6)
+    alone = valid_range("nu-svm", SparseRows(sparse.csr_array(rows.rows), rows.signs), weights, fit_intercept=False)
+    assert alone[0] == pytest.approx(least_hinge(rows, weights, False), rel=1e-6)
+    assert alone[1] == 1.0
+
+
+def test_classes_that_a_plane_tells_apart_take_any_small_nu() -> None:
+    rows = two_classes(9, n_rows=30, n_columns=40)
+    assert nu_min(rows) == pytest.approx(0.0, abs=1e-9)
+    assert nu_min(KernelMatrix(Gaussian(1.0), rows.rows, rows.signs)) == 0.0
+
+
+def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
+    rows = two_classes(8, n_rows=60, n_columns=3, distance=1.0)
+    low, high = valid_range("nu-svm", rows)
+    above = fit_one(NuSVM(1.02 * low), rows, METHOD)
+    assert above.certificate.primal < -1e-9
+    with pytest.raises(ConfigError, match=r"outside \(0\.\d+, 0\.\d+\].*all 0"):
+        fit_one(NuSVM(0.98 * low), rows, METHOD)
+    with pytest.raises(ConfigError, match=r"outside \(0, 0\.\d+\]"):
+        fit_one(NuSVM(1.02 * high), rows, METHOD)
+
+
+@pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
+def test_weights_vanish_at_kappa_max(name: str) -> None:
+    rows = two_classes(10, n_rows=80, n_columns=4)
+    low, high = valid_range(name, rows)
+    assert low == 0.0
+    near = fit_one(make_model(name, kappa=0.99 * high), rows, METHOD)
+    assert 0.0 < np.linalg.norm(near.weights) < 0.1 * np.linalg.norm(class_moments(rows).difference)
+    for kappa in (high, 2.0 * high):
+        with pytest.raises(ConfigError, match=r"outside \(0, \d+\.\d+\)"):
+            fit_one(make_model(name, kappa=kappa), rows, METHOD)
+
+
+def test_singular_covariance_is_mended_and_told() -> None:
+    rows = two_classes(11, n_rows=50, n_columns=4)
+    flat = DenseRows(np.hstack([rows.rows, rows.signs[:, np.newaxis], np.ones((50, 1))]), rows.signs)
+    for model in (MMFDA(0.1), MMMPM(0.1)):
+        found = fit_one(model, flat, METHOD)
+        assert "singular" in found.note
+        assert "was added" in found.note
+        assert found.certificate.relative_gap <= METHOD.tolerance
+        assert math.isfinite(valid_range(model.NAME, flat)[1])
+    # a constant column is singular too, but the means agree along it
+    constant = DenseRows(np.hstack([rows.rows, np.ones((50, 1))]), rows.signs)
+    assert fit_one(MMFDA(0.1), constant, METHOD).note == ""
+
+
+@pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
+def test_minimax_row_counts_as_often_as_it_weighs(name: str) -> None:
+    rows, rng = two_classes(12, n_rows=60, n_columns=3), np.random.default_rng(12)
+    weights = rng.integers(0, 3, 60)
+    repeated = np.repeat(np.arange(60), weights)
+    again = DenseRows(rows.rows[repeated], rows.signs[repeated])
+    model = make_model(name, kappa=0.2)
+    one, other = fit_one(model, rows, METHOD, weights.astype(float)), fit_one(model, again, METHOD)
+    assert one.certificate.primal == pytest.approx(other.certificate.primal)
+    assert one.certificate.primal != pytest.approx(fit_one(model, rows, METHOD).certificate.primal)
+
+
+def test_catalogue_knows_nine_models_in_the_order_of_the_paper() -> None:
+    assert (
+        *("c-svm", "l2-svm", "logistic", "nu-svm", "dwd"),
+        *("mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm"),
+    ) == MODEL_NAMES
+    assert [name for name in MODEL_NAMES if not takes_kernel(name)] == ["mm-fda", "mm-mpm", "l1-logistic", "l1-l2-svm"]
+    assert [name for name in MODEL_NAMES if not has_own_bias(name)] == ["l1-logistic", "l1-l2-svm"]
+    for name in MODEL_NAMES:
+        assert with_parameter(name, 0.25, fit_intercept=False) is not None
+        assert valid_range(name, two_classes(0))[0] < 0.5
+
+
+def test_parameters_of_other_models_and_useless_ones_are_refused() -> None:
+    for name in MODEL_NAMES:
+        with pytest.raises(ConfigError, match=f"takes {parameter_of(name)}"):
+            make_model(name, nu=0.5) if parameter_of(name) != "nu" else make_model(name, C=0.5)
+        for value in (0.0, -1.0, math.inf, math.nan):
+            with pytest.raises(ConfigError, match=parameter_of(name)):
+                with_parameter(name, value)
+    with pytest.raises(ConfigError, match="one of c-svm"):
+        make_model("svm")
+    with pytest.raises(DataError, match="both -1 and"):
+        DenseRows(np.ones((3, 2)), np.ones(3))
+
+
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_warm_started_path_finds_what_single_fits_find(name: str) -> None:
+    rows = two_classes(13, n_rows=80, n_columns=4, distance=1.5)
+    low, high = valid_range(name, rows, fit_intercept=False)
+    grid = [low + share * (min(high, 2.0) - low) for share in (0.2, 0.3, 0.5)]
+    steps = path(name, rows, grid, METHOD, fit_intercept=False)
+    for step, value in zip(steps, grid, strict=True):
+        alone = fit_one(with_parameter(name, value, fit_intercept=False), rows, METHOD)
+        size = abs(alone.certificate.primal)
+        assert step.parameter == value
+        assert step.solution.certificate.primal == pytest.approx(alone.certificate.primal, abs=3e-6 * size)
+        assert step.solution.bias == 0.0
+    assert np.linalg.norm(steps[-1].solution.weights) > 1e-6

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.ingest.run import ingest
+from okl.data.reading import read_rows
+from okl.distributed import open_execution
+from okl.distributed.cache import process_cache
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import IngestSettings
+from okl.solvers.accelerated import shards
+from okl.solvers.accelerated.catalogue import MODEL_NAMES, make_model, parameter_of
+from okl.solvers.accelerated.method import Fapg, StochasticStart, solve
+from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.shards import Task
+from okl.solvers.accelerated.solver import AcceleratedSolver
+from tests.solvers.accelerated.sharded_cases import (
+    N_COLUMNS,
+    PARAMETERS,
+    SHARD_ROWS,
+    Watched,
+    bits,
+    last_state,
+    sharded,
+    solver,
+    vectors_lost,
+    worker_killed,
+)
+
+# a set with a hyperplane, one with two, a barrier; others differ in numbers only
+ON_WORKERS = ("c-svm", "nu-svm", "logistic")
+STOCHASTIC = ("nu-svm", "l1-logistic", "mm-mpm")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return sharded(tmp_path_factory.mktemp("binary"))
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Execution]:
+    with open_execution(0, threads=2) as execution:
+        yield execution
+
+
+def parameter(name: str, fit_intercept: bool) -> float:
+    """One at which the optimum is not 0: without a bias, means of the scores must make up for it."""
+    return 0.95 if name == "nu-svm" and not fit_intercept else PARAMETERS[parameter_of(name)]
+
+
+def in_memory(name: str, data: Dataset, fit_intercept: bool, tolerance: float) -> Any:
+    """The same problem on the inputs of all shards."""
+    parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
+    rows = DenseRows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+    problem = make_model(
+        name, **{parameter_of(name): parameter(name, fit_intercept)}, fit_intercept=fit_intercept
+    ).problem(rows)
+    method = Fapg(tolerance=tolerance)
+    state, outcome = solve(problem, method)
+    assert outcome.kind == "done"
+    return method.solution(state, problem)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("name", MODEL_NAMES)
+def test_shards_reach_the_optimum_of_one_memory(name: str, fit_intercept: bool, data: Dataset, here: Execution) -> None:
+    value = parameter(name, fit_intercept)
+    learning = solver(name, 1e-8, kernel=False, fit_intercept=fit_intercept, value=value)
+    state = last_state(learning, data, here)
+    certificate, expected = learning.certificate(state), in_memory(name, data, fit_intercept, 1e-8)
+    assert certificate["objective"] == pytest.approx(expected.certificate.primal, rel=1e-7, abs=1e-12)
+    assert certificate["dual_objective"] == pytest.approx(expected.certificate.dual, rel=1e-7, abs=1e-12)
+    assert certificate["gap"] >= -1e-12 * abs(certificate["objective"])
+    weights = state.solved[0].weights
+    scale = np.linalg.norm(expected.weights)
+    assert scale > 1e-6
+    assert np.linalg.norm(weights[:-1] - expected.weights) < 1e-3 * scale
+    assert state.solved[0].bias == pytest.approx(expected.bias, abs=2e-3 * (1.0 + abs(expected.bias)))
+
+
+@pytest.mark.parametrize("name", ["c-svm", "nu-svm", "logistic", "dwd", "l1-logistic", "l2-svm"])
+def test_lost_vectors_come_back_with_the_same_bits(
+    name: str, data: Dataset, here: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "CHECKPOINT_STEPS", 7)
+    learning = replace(solver(name, 1e-6, iterations=31), scratch=tmp_path)
+    whole = last_state(learning, data, here)
+    watched = Watched(here, range(5, 400, 19), vectors_lost)
+    assert bits(learning, last_state(learning, data, watched)) == bits(learning, whole)
+    assert watched.done > 30
+    assert name.startswith("l1") or any(tmp_path.glob("*.npy"))
+    # without a place for checkpoints everything is gone through again
+    again = Watched(here, [20, 31], vectors_lost)
+    assert bits(learning, last_state(replace(learning, scratch=None), data, again)) == bits(learning, whole)
+
+
+def test_rows_that_do_not_fit_give_the_same_bits(data: Dataset, here: Execution) -> None:
+    learning = solver("c-svm", 1e-3)
+    held = last_state(learning, data, here)
+    assert process_cache().used_bytes > 0
+    process_cache().limit(0)
+    try:
+        read_again = last_state(learning, data, here)
+        assert process_cache().used_bytes == 0
+    finally:
+        process_cache().limit(256 * 2**20)
+    assert bits(learning, read_again) == bits(learning, held)
+
+
+def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
+    learning = solver("nu-svm", 1e-4)
+    state = learning.advance(learning.start(data, here), data, here)
+    copy = pickle.loads(pickle.dumps(state))
+    ends = []
+    for start in (state, copy, state):  # the vectors beside the shards have gone on by the second time
+        current = start
+        for _ in range(2):
+            current = learning.advance(current, data, here)
+        assert current.current is not None
+        ends.append((current.current.fapg.current.image.tobytes(), learning.standing(current)))
+    assert ends[0] == ends[1] == ends[2]
+
+
+def brief(name: str) -> AcceleratedSolver:
+    """Until after the first checkpoint: there is no bit to gain by going on. Some begin stochastically."""
+    learning = solver(name, 1e-6, iterations=6)
+    return replace(learning, stochastic=StochasticStart(rounds=2, steps=3)) if name in STOCHASTIC else learning
+
+
+@pytest.fixture(scope="module")
+def expected(data: Dataset, here: Execution) -> dict[str, Any]:
+    solvers = {name: brief(name) for name in (*ON_WORKERS, *STOCHASTIC)}
+    return {name: bits(learning, last_state(learning, data, here)) for name, learning in solvers.items()}
+
+
+def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
+    data: Dataset, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "CHECKPOINT_STEPS", 4)
+    (tmp_path / "checkpoints").mkdir()
+    with open_execution(2, threads=1) as execution:
+        for name, run in expected.items():
+            before = execution.traffic
+            learning = brief(name)
+            assert bits(learning, last_state(learning, data, execution)) == run
+            after = execution.traffic
+            n_rounds = after.rounds - before.rounds
+            # a vector of the map's columns and some numbers, pickled; the map itself once a class; moments, once
+            numbers = 2 * (N_COLUMNS + 1) ** 2 if name == "mm-mpm" else N_COLUMNS
+            received = (after.bytes_received - before.bytes_received) / n_rounds / len(data.split("train"))
+            assert received < 8 * numbers + 2000
+            sent = (after.bytes_sent - before.bytes_sent) / n_rounds / execution.n_workers
+            assert sent < 8 * N_COLUMNS + 6000
+        assert 8 * N_COLUMNS + 2000 < 8 * SHARD_ROWS  # what would cross if vectors of the rows did
+        # after a checkpoint, and with one worker left until another has started
+        learning = replace(brief("nu-svm"), scratch=tmp_path / "checkpoints")
+        watched = Watched(execution, {45}, worker_killed(tmp_path))
+        assert bits(learning, last_state(learning, data, watched)) == expected["nu-svm"]
+        assert (tmp_path / "45" / "killed").exists()
+        assert any((tmp_path / "checkpoints").glob("*.npy"))
+
+
+def test_several_classes_are_told_apart_one_against_the_rest(here: Execution, tmp_path: Path) -> None:
+    data = sharded(tmp_path, classes=3)
+    learning = solver("l2-svm", 1e-4)
+    state = last_state(learning, data, here)
+    predictor = learning.predictor(state)
+    rows = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
+    right = np.mean(
+        [np.argmax(predictor.scores(part.inputs), axis=1) == part.targets for part in rows[:3]], dtype=np.float64
+    )
+    assert right > 0.6 > max(data.schema.class_counts) / data.rows("train")
+    certificate = learning.certificate(state)
+    assert certificate["gap"] == pytest.approx(sum(one.certificate.gap for one in state.solved))
+    assert certificate["relative_gap"] <= 1e-4
+    assert len(state.solved) == 3
+
+
+def test_bias_of_fewest_errors_makes_no_more_of_them(data: Dataset, here: Execution) -> None:
+    mistakes = {}
+    parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
+    for bias in ("own", "errors"):
+        learning = solver("dwd", 1e-3, bias=bias)
+        predictor = learning.predictor(last_state(learning, data, here))
+        wrong = [np.sign(predictor.scores(part.inputs)) != part.targets for part in parts]
+        mistakes[bias] = int(np.concatenate(wrong).sum())
+    assert mistakes["errors"] < mistakes["own"]
+
+
+def test_a_parameter_out_of_its_range_is_refused_with_the_range(data: Dataset, here: Execution) -> None:
+    with pytest.raises(ConfigError, match=r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"):
+        solver("nu-svm", 1e-3, value=0.99).check(data.schema)
+    with pytest.raises(ConfigError, match=r"kappa = 50 is outside \(0, [\d.]+\), the valid range"):
+        solver("mm-mpm", 1e-3, value=50).start(data, here)
+    with pytest.raises(ConfigError, match=r"nu = 0.2 is below .* weights are all 0, .* between 0.2 and 0\.\d+"):
+        last_state(solver("nu-svm", 1e-3, kernel=False, value=0.2), data, here)
+    free = solver("nu-svm", 1e-3, value=None)
+    state = free.start(data, here)
+    counts = data.schema.class_counts
+    assert free.chosen(state)["nu"] == pytest.approx(min(counts) / sum(counts))
+    assert Task("c-svm").model(np.inf) == make_model("c-svm")
+
+
+def test_a_nu_that_is_not_given_grows_until_it_has_weights(tmp_path: Path, here: Execution) -> None:
+    random = np.random.default_rng(1)
+    inputs = random.normal(size=(600, 3)).astype(np.float32)
+    labels = (inputs[:, 0] + 3.0 * random.normal(size=600) > 0.0).astype(int)
+    pq.write_table(pa.table({f"x{j}": inputs[:, j] for j in range(3)} | {"y": labels}), tmp_path / "source.parquet")
+    data = ingest(tmp_path / "source.parquet", tmp_path / "data", IngestSettings()).dataset
+    learning = solver("nu-svm", 1e-3, kernel=False, value=None)
+    counts = data.schema.class_counts
+    highest = 2.0 * min(counts) / sum(counts)
+    with pytest.raises(ConfigError, match="below the valid range"):
+        last_state(replace(learning, task=replace(learning.task, value=0.5 * highest)), data, here)
+    state = last_state(learning, data, here)
+    assert 0.5 * highest < learning.chosen(state)["nu"] <= highest
+    assert "more where" in learning.chosen(state)["nu_reason"]
+    assert learning.certificate(state)["objective"] < 0.0

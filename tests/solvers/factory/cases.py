@@ -1,0 +1,47 @@
+"""Settings of every solver, in small sizes, and what they learn."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from okl.data.dataset import Dataset, Schema
+from okl.distributed import open_execution
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.types import Task
+from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.base import Solver
+from okl.solvers.online.strategies import STRATEGIES
+from okl.solvers.options import OPTIONS
+from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from tests.solver_cases import bits, last_state
+
+TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
+SCHEMAS = {
+    task: Schema(("a", "b", "c"), "y", task, (0, 1, 2)[:n_labels])
+    for task, n_labels in zip(TASKS, (2, 3, 0), strict=True)
+}
+SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30}
+ONLINE = [solver for solver in OPTIONS if solver not in (*MODEL_NAMES, *CUTTING_NAMES, "ridge")]
+
+
+def settings_of(solver: str, **values: Any) -> TrainSettings:
+    """Small sizes, where the solver has them."""
+    small = {name: value for name, value in SMALL.items() if name in OPTIONS[solver]}
+    return settings_from(TrainSettings, {"data": "rows", "solver": solver} | small | values, "test")
+
+
+def defined(solver: str) -> tuple[Task, ...]:
+    """Tasks that a solver is for."""
+    tasks: tuple[Task, ...] = getattr(STRATEGIES.get(solver), "tasks", TASKS[:2] if solver == "pegasos" else TASKS)
+    return tasks
+
+
+@cache
+def learnt_bits(solver: Solver[Any], data: Dataset) -> Any:
+    with open_execution() as execution:
+        return bits(solver, last_state(solver, data, execution))[0]
+
+
+def re_escaped(text: str) -> str:
+    return text.replace("+", r"\+")

@@ -1,0 +1,114 @@
+"""Every solver by its name: what its model remembers, and how it learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.reading import sample_rows
+from okl.distributed import open_execution
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import SolverName
+from okl.foundation.types import Task
+from okl.models.file import Model, load_model, save_model
+from okl.runs.plan import make_online_solver, make_solver, mode_of
+from okl.solvers.accelerated.catalogue import MODEL_NAMES
+from okl.solvers.factory import make_recipe
+from okl.solvers.online.experts import ExpertRecipe
+from okl.solvers.online.factory import LinearRecipe
+from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.online.strategies import STRATEGIES, BudgetRecipe
+from okl.solvers.options import OPTIONS
+from okl.solvers.subgradient.catalogue import CUTTING_NAMES
+from tests.solver_cases import last_state
+from tests.solvers.factory.cases import ONLINE, SCHEMAS, SMALL, defined, re_escaped, settings_of
+
+
+def test_every_strategy_is_a_solver() -> None:
+    assert get_args(SolverName) == tuple(dict.fromkeys(get_args(SolverName)))
+    named = {"fogd", "nogd", *STRATEGIES, *MODEL_NAMES, *CUTTING_NAMES, "pegasos", "ridge"}
+    assert set(get_args(SolverName)) == named == set(OPTIONS)
+
+
+CASES = [(solver, task) for solver in (*ONLINE, "ridge") for task in defined(solver)]
+
+
+@pytest.mark.parametrize(("solver", "task"), CASES)
+def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
+    solver: str, task: Task, data: dict[Task, Dataset], tmp_path: Path
+) -> None:
+    several = {"passes": 2, "order": "stored"} if solver in ONLINE else {}
+    learning = make_solver(settings_of(solver, **several), data[task])
+    with open_execution() as execution:
+        state = last_state(learning, data[task], execution)
+    predictor, schema = learning.predictor(state), data[task].schema
+    save_model(Model(schema, predictor), tmp_path / "model")
+    stored = load_model(tmp_path / "model")
+    inputs = sample_rows(data[task], "test", 100, 0, "float32").inputs
+    scores = predictor.scores(inputs)
+    np.testing.assert_array_equal(stored.predictor.scores(inputs), scores)
+    assert scores.shape == ((len(inputs), 3) if task == "multiclass" else (len(inputs),))
+    assert np.isfinite(scores).all()
+    assert np.ptp(scores) > 0
+    assert stored.precision == predictor.precision == ("float64" if solver == "ridge" else "float32")
+    if isinstance(learning, OnlineSolver):
+        standing = learning.standing(state)
+        assert standing.error < 1.7 * standing.baseline_error
+
+
+@pytest.mark.parametrize("solver", ["nogd", "rbp", "perceptron"])
+def test_precision_reaches_the_model(solver: str, data: dict[Task, Dataset]) -> None:
+    task = defined(solver)[-1]
+    learning = make_online_solver(settings_of(solver, precision="float64"), data[task])
+    with open_execution() as execution:
+        assert learning.predictor(last_state(learning, data[task], execution)).precision == "float64"
+
+
+def test_experts_learn_where_neither_bandwidth_nor_step_size_is_given() -> None:
+    given: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "a bandwidth": {"bandwidth": 2.0},
+        "a step": {"step_size": 0.5},
+        "a map": {"map": "auto"},
+        "no average": {"average": False},
+    }
+    recipes = {name: make_recipe(settings_of("fogd", **values), SCHEMAS["binary"]) for name, values in given.items()}
+    assert isinstance(recipes.pop("nothing"), ExpertRecipe)
+    assert {type(recipe) for recipe in recipes.values()} == {LinearRecipe}
+
+
+@pytest.mark.parametrize("solver", STRATEGIES)
+def test_shards_of_support_vectors_are_mixed_and_gradients_not_summed(solver: str, data: dict[Task, Dataset]) -> None:
+    learning = make_online_solver(settings_of(solver, mode="mix", rounds=3), data["binary"])
+    with open_execution() as execution:
+        state = last_state(learning, data["binary"], execution)
+    held = learning.chosen(state)["support_vectors"]
+    assert 0 < held <= (SMALL["budget"] if "budget" in OPTIONS[solver] else data["binary"].rows("train"))
+    with pytest.raises(ConfigError, match=rf"but {re_escaped(solver)} learns in stream or mix only"):
+        make_online_solver(settings_of(solver, mode="sum"), data["binary"])
+    assert mode_of(settings_of(solver, workers=2)) == "mix"
+
+
+def test_a_step_size_that_changes_no_decision_is_not_raced() -> None:
+    def race(task: Task, **values: Any) -> bool:
+        recipe = make_recipe(settings_of("rbp", **values), SCHEMAS[task])
+        assert isinstance(recipe, BudgetRecipe)
+        return recipe.race
+
+    assert (race("binary"), race("multiclass"), race("regression")) == (False, False, True)
+    assert not race("regression", step_size=0.5)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("solver", ["perceptron", "rbp", "projectron", "budget-perceptron"])
+def test_no_step_size_changes_the_decisions_of_a_perceptron(solver: str, task: Task, data: dict[Task, Dataset]) -> None:
+    errors = set()
+    for step_size in (0.25, 1.0, 8.0):
+        learning = make_online_solver(settings_of(solver, step_size=step_size), data[task])
+        with open_execution() as execution:
+            errors.add(learning.standing(last_state(learning, data[task], execution)).error)
+    assert len(errors) == 1

@@ -1,0 +1,171 @@
+"""Every option changes what the solvers that take it learn, and is refused by name by the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.types import Task
+from okl.runs.plan import check, learnt_columns, make_online_solver
+from okl.solvers.factory import make_accelerated, make_ridge, make_subgradient
+from okl.solvers.options import OPTIONS, check_options
+from tests.solvers.factory.cases import ONLINE, defined, learnt_bits, settings_of
+
+CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "frequencies": {"frequencies": 31},
+    "map": {"map": "orthogonal"},
+    "budget": {"budget": 21},
+    "rank": {"rank": 7},
+    "landmarks": {"landmarks": "uniform"},
+    "degree": {"kernel": "polynomial", "degree": 2},
+    "offset": {"kernel": "polynomial", "offset": 0.5},
+    "regularisation": {"regularisation": 0.02},
+    "aggressiveness": {"aggressiveness": 0.3},
+    "step_size": {"step_size": 0.11},
+    "class_weights": {"class_weights": {"5": 3.0}},
+    "average": {"average": False},
+    "step_rule": {"step_rule": "plain", "mode": "sum"},
+    "radius": {"radius": 0.5},
+    "certify": {"certify": True},
+    "constraints": {"constraints": CONSTRAINTS},
+    "constraint_margin": {"constraint_margin": 0.005},
+    "constraint_gain": {"constraint_gain": 0.05},
+    "learn_sensitive": {"learn_sensitive": True},
+    "C": {"C": 0.1},
+    "nu": {"nu": 0.3},
+    "kappa": {"kappa": 0.01},
+    "tol": {"tol": 0.05},
+    "max_iterations": {"max_iterations": 3},
+    "fit_intercept": {"fit_intercept": False},
+    "bias": {"bias": "errors"},
+    "start": {"start": "stochastic"},
+    "lam": {"lam": 0.02},
+    "gap": {"gap": 0.2},
+    "confidence": {"confidence": 0.5},
+    "first_sample": {"first_sample": 50},
+    "bundle_size": {"bundle_size": 3},
+    "batch": {"batch": 4},
+    "project": {"project": True},
+    "track": {"track": True},
+    "n_landmarks": {"n_landmarks": 31},
+    "penalty": {"penalty": 0.01},
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "degree": {"kernel": "polynomial"},
+    "offset": {"kernel": "polynomial"},
+    "step_rule": {"mode": "sum"},
+    "confidence": {"certify": True},
+    "constraint_margin": {"constraints": CONSTRAINTS},
+    "constraint_gain": {"constraints": CONSTRAINTS},
+    "learn_sensitive": {"constraints": CONSTRAINTS},
+}
+TWO_CLASSES = ("radius", "certify", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive")
+LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
+
+
+@pytest.mark.parametrize(
+    ("solver", "option"), [(solver, option) for solver in ONLINE for option in sorted(OPTIONS[solver])]
+)
+def test_every_option_that_a_solver_takes_changes_what_it_learns(
+    solver: str, option: str, data: dict[Task, Dataset]
+) -> None:
+    values = OTHERWISE[option]
+    if values.get("kernel") and solver == "bsgd-merging":
+        with pytest.raises(ConfigError, match="kernel"):
+            check_all(settings_of(solver, **values), data["binary"])
+        return
+    task: Task = "multiclass" if "multiclass" in defined(solver) and option not in TWO_CLASSES else "binary"
+    usual = settings_of(solver, **BESIDE.get(option, {}))
+    changed = settings_of(solver, **BESIDE.get(option, {}) | values)
+    seen = [(given, learnt_columns(given, data[task])) for given in (usual, changed)]
+    before, after = (learnt_bits(make_online_solver(given, rows), rows) for given, rows in seen)
+    assert (before != after) == (option not in LOOKING_ON)
+
+
+MODELS = [
+    *(("c-svm", option) for option in sorted(OPTIONS["c-svm"])),
+    *(("dwd", "nu"), ("mm-fda", "kappa"), ("l1-logistic", "bias")),
+]
+
+
+@pytest.mark.parametrize(("solver", "option"), MODELS)
+def test_every_option_that_a_model_takes_changes_what_it_learns(
+    solver: str, option: str, data: dict[Task, Dataset]
+) -> None:
+    own: dict[str, Any] = {"kappa": 0.02} if option == "kappa" else {}
+    changed = own | ({"class_weights": {"1": 3.0}} if option == "class_weights" else OTHERWISE[option])
+    before, after = (
+        learnt_bits(make_accelerated(settings_of(solver, **values), data["binary"].schema), data["binary"])
+        for values in (own, changed)
+    )
+    assert before != after
+
+
+CUTS = [*(("scs", option) for option in sorted(OPTIONS["scs"] - {"confidence"})), ("wolfe", "lam"), ("wolfe", "gap")]
+
+
+@pytest.mark.parametrize(("solver", "option"), CUTS)
+def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, data: dict[Task, Dataset]) -> None:
+    own: dict[str, Any] = {"bias": {"bias": "regularised"}, "class_weights": {"class_weights": {"1": 3.0}}}
+    exact: dict[str, Any] = {"kernel": "polynomial", "map": "exact", "frequencies": 400}  # as if it were not given
+    plain = exact if option in ("degree", "offset") else {}
+    changed = plain | own.get(option, OTHERWISE[option])
+    before, after = (
+        learnt_bits(make_subgradient(settings_of(solver, **values), data["binary"].schema), data["binary"])
+        for values in (plain, changed)
+    )
+    assert before != after
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS["ridge"] | {"kernel", "bandwidth", "seed", "precision"}))
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_every_option_of_kernel_least_squares_changes_what_is_learnt(
+    option: str, task: Task, data: dict[Task, Dataset]
+) -> None:
+    own: dict[str, dict[str, Any]] = {
+        "landmarks": {"landmarks": "kmeans"},
+        "class_weights": {"class_weights": {str(data[task].schema.labels[1]): 3.0}},
+        "kernel": {"kernel": "laplacian"},
+        "bandwidth": {"bandwidth": 0.7},
+        "seed": {"seed": 1},
+        "precision": {"precision": "float32"},
+    }
+    plain = BESIDE.get(option, {})
+    before, after = (
+        learnt_bits(make_ridge(settings_of("ridge", **values), data[task].schema), data[task])
+        for values in (plain, plain | own.get(option, OTHERWISE.get(option, {})))
+    )
+    assert before != after
+
+
+def check_all(settings: TrainSettings, data: Dataset) -> None:
+    check(settings.model_copy(update={"data": str(data.folder)}))
+
+
+REFUSED = [(solver, option) for solver in OPTIONS for option in OTHERWISE if option not in OPTIONS[solver]]
+
+
+@pytest.mark.parametrize(("solver", "option"), REFUSED)
+def test_every_other_option_is_refused_by_name(solver: str, option: str) -> None:
+    given = settings_from(TrainSettings, {"data": "rows", "solver": solver} | OTHERWISE[option], "test")
+    with pytest.raises(ConfigError, match=f"^{option} = .* was given, but the solver .* takes no {option}: .* would"):
+        check_options(given)
+    stored = TrainSettings.model_validate(given.model_dump(mode="json"))
+    with pytest.raises(ConfigError, match=f"takes no {option}"):
+        check_options(stored)
+    check_options(settings_from(TrainSettings, {"data": "rows", "solver": solver}, "test"))
+
+
+def test_seeds_and_orders_reach_a_budget(data: dict[Task, Dataset]) -> None:
+    learning = make_online_solver(settings_of("rbp"), data["binary"])
+    same = make_online_solver(settings_of("rbp"), data["binary"])
+    others = replace(learning, seed=1), replace(learning, order="stored"), replace(learning, passes=2)
+    here = learnt_bits(learning, data["binary"])
+    assert learnt_bits(same, data["binary"]) == here
+    assert all(learnt_bits(other, data["binary"]) != here for other in others)

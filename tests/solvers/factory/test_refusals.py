@@ -1,0 +1,88 @@
+"""What cannot be learnt is refused before a row is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.types import Task
+from okl.runs.plan import check
+from okl.solvers.online.strategies import STRATEGIES
+from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"solver": "fogd", "kernel": "polynomial"}, "'polynomial' is not shift-invariant.*solver nogd"),
+        ({"solver": "nogd", "rank": 101}, "rank = 101, but a budget of 100 landmarks"),
+        ({"solver": "nogd", "budget": 100_000}, "budget = 100,000, but there are only 3.. training rows"),
+        ({"solver": "nogd", "landmarks": "kmeans", "budget": 100_000}, "budget = 100,000, .* from 3.. sampled rows"),
+        ({"solver": "rbp", "budget": 100_000}, "budget = 100,000, but there are 3.. rows to learn from"),
+        (
+            {"solver": "nogd", "kernel": "linear", "bandwidth": 2.0},
+            "bandwidth = 2.0 was given, but the kernel 'linear'",
+        ),
+        ({"solver": "nogd", "degree": 2}, "degree = 2 was given, but the kernel 'gaussian' has no degree"),
+        ({"solver": "bsgd-merging", "kernel": "linear"}, "bsgd-merging .* kernel"),
+        ({"solver": "rbp", "loss": "logistic"}, "loss = 'logistic', but rbp steps by the hinge loss"),
+        ({"solver": "fogd", "epsilon": 0.3}, "epsilon = 0.3 is for a regression, but 'y' makes this binary"),
+        ({"solver": "mm-fda", "passes": 3}, "passes = 3 was given, but mm-fda is no online learner"),
+        ({"solver": "scs", "first_sample": 500}, "first_sample = 500, but there are 3.. training rows"),
+        ({"solver": "scs", "order": "stored"}, "order = 'stored' was given, but scs is no online learner"),
+        ({"solver": "scs", "mode": "mix"}, "mode = 'mix', but scs .* its mode is sum"),
+        ({"solver": "wolfe", "bias": "errors"}, "bias = 'errors', but wolfe has none, or one that is regularised"),
+        ({"solver": "scs", "loss": "absolute"}, "loss 'absolute' is for a regression task, but 'y' makes this a bin"),
+        ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic', but cuts are made of a piecewise linear one"),
+        ({"solver": "scs", "kernel": "polynomial"}, "'polynomial' has no Fourier map: set map = 'exact'"),
+        ({"solver": "scs", "bias": "free"}, "bias = 'free', but over shards scs has none, .* c-svm, whose own bias is"),
+        ({"solver": "nu-svm", "bias": "free"}, "bias = 'free', but the bias of nu-svm is its own"),
+        ({"solver": "scs", "map": "exact", "bias": "regularised"}, "bias = 'regularised' .* map = 'exact' has none"),
+        ({"solver": "scs", "map": "exact", "frequencies": 9}, "frequencies = 9 .* with map = 'exact' there are none"),
+        ({"solver": "wolfe", "map": "exact"}, "map = 'exact' was given, but wolfe does not sum over sampled rows: scs"),
+        ({"solver": "fogd", "map": "exact"}, "map = 'exact' was given, but fogd does not sum over sampled rows: scs"),
+        ({"solver": "pegasos", "batch": 3}, "batch = 3, but in a stream it divides 256"),
+        ({"solver": "pegasos", "confidence": 0.9}, "confidence = 0.9 was given, but nothing is certified"),
+        ({"solver": "c-svm", "bias": "regularised"}, "bias = 'regularised', but the bias of c-svm is its own"),
+        (
+            {"solver": "c-svm", "bias": "errors", "fit_intercept": False},
+            "bias = 'errors' .* with fit_intercept = False",
+        ),
+        ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
+        ({"solver": "ridge", "n_landmarks": 100_000}, "n_landmarks = 100,000, but there are 3.. training rows"),
+        ({"solver": "ridge", "mode": "mix"}, "mode = 'mix', but ridge .* its mode is sum"),
+        ({"solver": "ridge", "passes": 3}, "passes = 3 was given, but ridge is no online learner"),
+        ({"solver": "ridge", "budget_seconds": 9.0}, "budget_seconds = 9.0 was given, but the solver ridge takes as"),
+        (
+            {"solver": "ridge", "validation": "blocks"},
+            "validation = 'blocks' was given, but the solver ridge is not ra",
+        ),
+        ({"solver": "fogd", "step_rule": "plain"}, "step_rule = 'plain' belongs to the mode sum; this run's is stream"),
+    ],
+)
+def test_what_cannot_be_learnt_is_refused_before_a_row_is_read(
+    values: dict[str, Any], message: str, data: dict[Task, Dataset], tmp_path: Path
+) -> None:
+    place = {"data": str(data["binary"].folder), "out": str(tmp_path / "run")}
+    with pytest.raises(ConfigError, match=message):
+        check(settings_from(TrainSettings, place | values, "test"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("solver", "task"), [(solver, task) for solver in STRATEGIES for task in TASKS])
+def test_a_strategy_is_refused_where_it_is_not_defined(
+    solver: str, task: Task, data: dict[Task, Dataset], tmp_path: Path
+) -> None:
+    settings = settings_of(solver, data=str(data[task].folder), out=str(tmp_path / "run"))
+    if task in defined(solver):
+        check(settings)
+    else:
+        with pytest.raises(
+            ConfigError, match=rf"{re_escaped(solver)} is not defined for a {task} task, but for binary"
+        ):
+            check(settings)

@@ -1,0 +1,130 @@
+"""Offline optima, against a cone solver; regret, forms of violation and exponents against their definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import clarabel
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from okl.foundation.errors import ConfigError
+from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
+from okl.solvers.oco.runs import (
+    dynamic_optima,
+    dynamic_regret,
+    growth_exponent,
+    losses_at,
+    path_length,
+    regret,
+    static_optimum,
+    static_regret,
+    violation_of,
+)
+from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex
+
+Doubles = NDArray[np.float64]
+
+
+def problems(seed: int, count: int) -> list[Problem]:
+    """Boxes, balls and simplices in two to six dimensions, with rows that some of their points violate."""
+    rng, found = np.random.default_rng(seed), []
+    for at in range(count):
+        size = 2 if at % 4 == 0 else int(rng.integers(2, 7))
+        box = Box(-rng.uniform(0.2, 1, size), rng.uniform(0.2, 1, size))
+        sets: list[ConvexSet] = [box, Ball(0.3 * rng.normal(size=size), rng.uniform(0.5, 2)), Simplex(size, 1.5)]
+        region = sets[at % 3]
+        matrix = rng.normal(size=(int(rng.integers(1, 5)), size))
+        inside = region.project(rng.normal(size=size))
+        found.append(Problem(region, LinearConstraints(matrix, matrix @ inside + rng.uniform(0.0, 0.3, len(matrix)))))
+    return found
+
+
+def by_cone_solver(problem: Problem, curvature: float, direction: Doubles) -> float:
+    """The least value of curvature ||x||^2 + <direction, x> over the feasible set."""
+    size, rows = problem.dimension, problem.linear
+    matrices, bounds, cones = [rows.matrix], [rows.bounds], [clarabel.NonnegativeConeT(rows.n_constraints)]
+    region: Any = problem.region
+    if isinstance(region, Box):
+        matrices += [np.eye(size), -np.eye(size)]
+        bounds += [region.high, -region.low]
+        cones.append(clarabel.NonnegativeConeT(2 * size))
+    elif isinstance(region, Simplex):
+        matrices += [-np.eye(size), np.ones((1, size))]
+        bounds += [np.zeros(size), np.array([region.total])]
+        cones += [clarabel.NonnegativeConeT(size), clarabel.ZeroConeT(1)]
+    else:
+        matrices += [np.zeros((1, size)), -np.eye(size)]
+        bounds += [np.array([region.radius]), -region.centre]
+        cones.append(clarabel.SecondOrderConeT(size + 1))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    quadratic = sparse.csc_matrix(2.0 * curvature * np.eye(size))
+    stacked = sparse.csc_matrix(np.vstack(matrices))
+    solver = clarabel.DefaultSolver(quadratic, direction, stacked, np.concatenate(bounds), cones, settings)
+    return float(solver.solve().obj_val)
+
+
+@pytest.mark.parametrize("curvature", [0.0, 0.7])
+def test_optima_agree_with_a_cone_solver_and_are_feasible(curvature: float) -> None:
+    rng = np.random.default_rng(1)
+    touched = 0
+    for problem in problems(0, 60):
+        losses = QuadraticLosses(curvature, rng.normal(size=(3, problem.dimension)))
+        best = np.vstack([static_optimum(problem, losses)[None, :], dynamic_optima(problem, losses)])
+        directions = np.vstack([losses.linear.mean(axis=0)[None, :], losses.linear])
+        for point, direction in zip(best, directions, strict=True):
+            value = curvature * point @ point + direction @ point
+            expected = by_cone_solver(problem, curvature, direction)
+            assert value == pytest.approx(expected, abs=2e-8)
+            assert problem.region.contains(point, 1e-8)
+            excess = problem.constraints.values(point).max()
+            assert excess <= 1e-8
+            touched += excess > -1e-8
+    assert 60 < touched < 240  # constraints bind somewhere, not everywhere
+
+
+def test_regrets_are_differences_of_cumulative_losses() -> None:
+    problem = problems(0, 1)[0]
+    rng = np.random.default_rng(2)
+    losses = QuadraticLosses(0.5, rng.normal(size=(40, 2)), rng.normal(size=40))
+    points = np.array([problem.region.project(point) for point in rng.normal(size=(40, 2))])
+    optima = dynamic_optima(problem, losses)
+    assert dynamic_regret(problem, losses, optima) == pytest.approx(0.0, abs=1e-12)
+    assert static_regret(problem, losses, points) == pytest.approx(
+        sum(losses.value(at, point) for at, point in enumerate(points))
+        - sum(losses.value(at, static_optimum(problem, losses)) for at in range(40))
+    )
+    assert dynamic_regret(problem, losses, points) >= static_regret(problem, losses, points)
+    assert regret(losses, points, points) == 0.0
+    assert losses_at(losses, points[:1]).shape == (40,)
+
+
+def test_forms_of_violation_are_their_definitions() -> None:
+    values = np.array([[3.0, -1.0], [-1.0, 4.0], [-5.0, -1.0], [0.0, 3.0]])
+    found = violation_of(values)
+    assert found.net == pytest.approx(5.0)  # the first column's 3 is made good later, the second adds up to 5
+    assert found.summed == pytest.approx(np.hypot(3.0, 7.0))
+    assert found.squared == pytest.approx(9.0 + 16.0 + 9.0)
+    assert found.cumulative == pytest.approx(3.0 + 4.0 + 3.0)
+    assert found.largest == 4.0
+    assert path_length(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [3.0, 5.0]])) == 6.0
+
+
+def test_growth_exponent_is_that_of_a_power() -> None:
+    sizes = [100.0, 1000.0, 20000.0]
+    assert growth_exponent(sizes, [3.0 * size**0.25 for size in sizes]) == pytest.approx(0.25)
+    with pytest.raises(ConfigError, match="all above 0"):
+        growth_exponent(sizes, [1.0, 0.0, 2.0])
+
+
+def test_what_has_no_least_value_is_refused() -> None:
+    open_box = Box(np.array([-np.inf, 0.0]), np.array([np.inf, 1.0]))
+    problem = Problem(open_box, LinearConstraints(np.array([[0.0, 1.0]]), np.array([1.0])))
+    with pytest.raises(ConfigError, match="finite bounds"):
+        static_optimum(problem, QuadraticLosses(0.0, np.array([[1.0, 0.0]])))
+    with pytest.raises(ConfigError, match="coordinates"):
+        static_optimum(problem, QuadraticLosses(0.0, np.ones((2, 3))))

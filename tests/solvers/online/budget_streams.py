@@ -1,0 +1,58 @@
+"""Streams of rows that try learners with a budget: duplicates, far rows, zero rows, a class that is rare."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.foundation.types import FloatArray, Task
+from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
+
+TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
+N_OUTPUTS: dict[Task, int] = {"binary": 1, "multiclass": 4, "regression": 1}
+
+
+class Stream(NamedTuple):
+    """inputs (rows, n_inputs) float64, targets (rows,), and a kernel that suits them."""
+
+    inputs: FloatArray
+    targets: NDArray[np.float64]
+    kernel: Kernel
+    task: Task
+
+
+def hard_stream(task: Task, seed: int = 0, n_rows: int = 300, n_inputs: int = 3) -> Stream:
+    """Every tenth row equals an earlier one, every thirtieth is so far away that all its kernel values are 0."""
+    rng = np.random.default_rng([seed, TASKS.index(task)])
+    inputs = rng.standard_normal((n_rows, n_inputs))
+    inputs[10::10] = inputs[rng.integers(0, 10, len(inputs[10::10]))]
+    inputs[29::30] = 1e3 * (1 + np.arange(len(inputs[29::30])))[:, None]
+    signal = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * np.cos(inputs[:, 2]) + 0.3 * rng.standard_normal(n_rows)
+    return Stream(inputs, _targets(signal, task), Gaussian(0.7), task)
+
+
+def plain_stream(task: Task, kernel: Kernel, seed: int = 0, n_rows: int = 300) -> Stream:
+    """Duplicates, and rows of zeros for the linear kernel: their kernel values are 0, with themselves too."""
+    rng = np.random.default_rng([seed, TASKS.index(task), 1])
+    inputs = 0.5 * rng.standard_normal((n_rows, 4))
+    inputs[15::15] = inputs[3]
+    if isinstance(kernel, Linear):
+        inputs[20::40] = 0.0
+    signal = inputs[:, 0] + inputs[:, 1] * inputs[:, 2] + 0.3 * rng.standard_normal(n_rows)
+    return Stream(inputs, _targets(signal, task), kernel, task)
+
+
+def streams(task: Task) -> list[Stream]:
+    """One of each kind of kernel that takes another way through the compiled code."""
+    kernels: list[Kernel] = [Laplacian(2.0), Polynomial(2, 1.0, 1.0), Linear()]
+    return [hard_stream(task), hard_stream(task, 1), *(plain_stream(task, kernel) for kernel in kernels)]
+
+
+def _targets(signal: FloatArray, task: Task) -> NDArray[np.float64]:
+    if task == "binary":
+        return np.where(signal > 0.1, 1.0, -1.0)
+    if task == "multiclass":
+        return np.digitize(signal, [-1.0, 0.2, 1.2]).astype(np.float64)
+    return signal.astype(np.float64)

@@ -1,0 +1,30 @@
+"""A small data set of several shards with columns to constrain: one an input, one a key of text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.foundation.settings import IngestSettings
+from tests.rows import curved, write
+
+
+def sensitive_table(n_rows: int = 1600) -> pa.Table:
+    """Column c leans on the sign of s, so that what is learnt from c alone differs between the two."""
+    content = curved(n_rows)
+    draw = np.random.default_rng(8)
+    sensitive = (content.column("b").to_numpy() ** 2 + draw.normal(size=n_rows) > 0.8).astype(np.float32)
+    words = np.where(sensitive > 0, "often", np.where(draw.random(n_rows) < 0.5, "never", "seldom"))
+    assert 0.2 < sensitive.mean() < 0.8
+    return content.append_column("s", pa.array(sensitive)).append_column("how", pa.array(words.tolist()))
+
+
+def sensitive_data(folder: Path) -> Dataset:
+    """Ingested in five shards or so of two row groups each."""
+    source = write(folder, sensitive_table())
+    settings = IngestSettings(keys=("how",), rows_per_shard=256, rows_per_group=128)
+    return ingest(source, folder / "data", settings).dataset

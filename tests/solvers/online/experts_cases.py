@@ -1,0 +1,54 @@
+"""Learners and rows that the tests of experts share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from okl.data.executor import Rows
+from okl.foundation.types import Precision
+from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
+from okl.solvers.online.experts import Candidates, ExpertLearner, Experts, Round, draw_candidates
+
+ROWS, N_INPUTS, N_CLASSES = 1600, 5, 4
+LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
+SPREADS = np.array([1.0, 1.0, 30.0, 0.1, 1.0])
+ROUNDS = (Round(96, 100, 100), Round(320, 4, 2), Round(800, 2, 1), Round(None, 1, 1))
+
+
+def make_rows(loss: Loss, precision: Precision = "float32", rows: int = ROWS) -> Rows:
+    """Columns of mixed scales, of which the signal is in two small ones."""
+    rng = np.random.default_rng(9)
+    inputs = rng.standard_normal((rows, N_INPUTS))
+    signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] ** 2 - 1 + 0.2 * rng.standard_normal(rows)
+    targets = {
+        "binary": np.where(signal > 0.1, 1.0, -1.0),
+        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
+        "regression": signal,
+    }[loss.task]
+    return Rows((inputs * SPREADS).astype(precision), targets)
+
+
+def make_candidates(precision: Precision = "float32", seed: int = 3) -> Candidates:
+    sample = np.random.default_rng(1).standard_normal((300, N_INPUTS)) * SPREADS
+    return draw_candidates(sample.astype(precision), 40, seed, precision)
+
+
+def make_learner(loss: Loss, precision: Precision = "float32", **options: Any) -> ExpertLearner:
+    settings: dict[str, Any] = {"rounds": ROUNDS} | options
+    n_outputs = N_CLASSES if loss.task == "multiclass" else 1
+    return ExpertLearner(make_candidates(precision), loss, n_outputs, **settings)
+
+
+def part(rows: Rows, first: int, last: int) -> Rows:
+    return Rows(rows.inputs[first:last], rows.targets[first:last])
+
+
+def bits(state: Experts) -> tuple[Any, ...]:
+    groups = [
+        (group.kind, group.candidates, group.steps.tobytes(), group.weights.tobytes(), group.pulls.tobytes())
+        for group in state.groups
+    ]
+    numbers = state.losses.tobytes(), state.recent.tobytes(), state.numbers.tobytes()
+    return state.round, groups, numbers, state.progress

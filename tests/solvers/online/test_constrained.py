@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.distributed.local import LocalExecution
+from okl.features.predictors import LinearPredictor
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import TrainSettings, settings_from
+from okl.runs.plan import check, learnt_columns, make_online_solver
+from okl.solvers.online.constrained import ConstrainedLearner
+from okl.solvers.online.solver import OnlineSolver
+from tests.solvers.online.constraints_cases import sensitive_data
+
+BOUND = 0.01
+TEXTS = (f"abs(covariance(s)) <= {BOUND}", "difference(how=often, how=never) <= 0.2", "norm <= 8")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return sensitive_data(tmp_path_factory.mktemp("constrained"))
+
+
+def settings_of(data: Dataset, **values: Any) -> TrainSettings:
+    given = {
+        "data": str(data.folder),
+        "frequencies": 40,
+        "constraints": TEXTS,
+        "out": str(data.folder / "run"),
+    } | values
+    return settings_from(TrainSettings, given, "test")
+
+
+def learn(data: Dataset, threads: int = 1, **values: Any) -> tuple[OnlineSolver, Any]:
+    settings = settings_of(data, **values)
+    seen = learnt_columns(settings, data)
+    solver = make_online_solver(settings, seen)
+    with LocalExecution(threads) as execution:
+        state = solver.start(seen, execution)
+        while solver.finished(state) is None:
+            state = solver.advance(state, seen, execution)
+    return solver, state
+
+
+@pytest.mark.parametrize("mode", ["stream", "mix"])
+def test_predicting_weights_keep_to_all_limits(data: Dataset, mode: str) -> None:
+    solver, state = learn(data, mode=mode)
+    learner, predictor = state.learner, solver.predictor(state)
+    assert isinstance(learner, ConstrainedLearner)
+    assert isinstance(predictor, LinearPredictor)
+    assert predictor.n_inputs == 3  # the sensitive column is none of them
+    weights = predictor.weights[0]
+    assert not learner.kept.excess(weights).any()
+    assert np.linalg.norm(weights) <= 8 * (1 + 1e-6)
+    free_solver, free = learn(data, constraints=(), radius=8.0, step_size="auto", mode="stream")
+    standing = solver.standing(state)
+    assert standing.violation is not None
+    assert standing.violation > 0
+    assert free_solver.standing(free).violation is None
+    assert standing.error < 0.9 * standing.baseline_error
+
+
+def test_threads_and_segments_change_no_bit(data: Dataset) -> None:
+    solver, one = learn(data)
+    _, two = learn(data, threads=2)
+    np.testing.assert_array_equal(solver.predictor(one).weights, solver.predictor(two).weights)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(one.learned.exceeded, two.learned.exceeded)
+
+
+def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
+    solver, state = learn(data, learn_sensitive=True)
+    assert solver.predictor(state).n_inputs == 4
+    assert not state.learner.kept.excess(solver.predictor(state).weights[0]).any()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("values", "part"),
+    [
+        ({"constraints": ("abs(covariance(s)) <= 0.1",)}, "--radius 10"),
+        ({"constraints": ("norm <= 3",), "constraint_margin": 0.1}, "no constraint of a column"),
+        ({"solver": "nogd", "frequencies": 400}, "takes no constraints"),
+        ({"mode": "sum"}, "stream or mix only"),
+        ({"constraints": ("covariance(s) <= 0.1 ???", "norm <= 1")}, "left over"),
+        ({"track": True}, "track"),
+    ],
+)
+def test_what_cannot_be_constrained_is_refused(data: Dataset, values: dict[str, Any], part: str) -> None:
+    with pytest.raises(ConfigError, match=part):
+        check(settings_of(data, **values))
+
+
+def test_limits_that_no_weights_keep_to_are_named_before_learning(data: Dataset) -> None:
+    texts = ("mean(s=1) >= 0.5", "mean(how=often) <= 5", "mean(s=1) <= 0.4", "norm <= 8")
+    with pytest.raises(ConfigError, match=r"mean\(s=1\) >= 0.5.* and .*mean\(s=1\) <= 0.4"):
+        learn(data, constraints=texts)
+    with pytest.raises(ConfigError, match=r"norm 8 at most keep to 'mean\(s=1\) >= 50'"):
+        learn(data, constraints=("mean(s=1) >= 50", "norm <= 8"))
+
+
+def test_settings_go_through_json(data: Dataset) -> None:
+    settings = settings_of(data)
+    assert settings_from(TrainSettings, json.loads(settings.model_dump_json()), "test") == settings
+    assert Path(settings.data) == data.folder

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
+from okl.data.reading import read_rows
+from okl.distributed.local import LocalExecution
+from okl.features.fourier import draw_fourier_map
+from okl.features.predictors import LinearPredictor
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.settings import IngestSettings
+from okl.kernels import Gaussian
+from okl.lifecycle.inbox import union
+from okl.solvers.online.constraints import (
+    Constraint,
+    Covariance,
+    Group,
+    GroupMean,
+    LinearLimits,
+    MeanDifference,
+    NormBound,
+    check_columns,
+    estimate_rows,
+    measure_constraints,
+    members,
+    numbers,
+    parse_constraint,
+    parse_constraints,
+    read_side,
+    sample_side,
+    values_of,
+    without_features,
+)
+from tests.naive.constrained import step
+from tests.solvers.online.constraints_cases import sensitive_data
+
+# tests.online.constraints.test_grammar
+
+DIFFERENCE = MeanDifference(Group("f71", "1"), Group("job title", "night shift"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("abs(covariance(f71)) <= 0.01", Constraint(Covariance("f71"), -0.01, 0.01)),
+        ("covariance('a (b)')>=-1e-3", Constraint(Covariance("a (b)"), low=-1e-3)),
+        ("mean(sex=Male) <= .2", Constraint(GroupMean(Group("sex", "Male")), high=0.2)),
+        ('-1 <= difference(f71=1, "job title"="night shift") <= 2', Constraint(DIFFERENCE, -1.0, 2.0)),
+        (" norm<=10 ", NormBound(10.0)),
+    ],
+)
+def test_text_means_its_constraint_and_back(text: str, expected: Constraint | NormBound) -> None:
+    assert parse_constraint(text) == expected
+    assert parse_constraint(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "no quantity"),
+        ("covariance(f71)", "'<=' or '>=' is expected"),
+        ("covariance(f71) <= ten", "'ten' is no finite number"),
+        ("abs(covariance(f71)) <= -1", "never at most -1"),
+        ("rate(f71=1) <= 0.1", "no quantity"),
+        ("mean(f71) <= 0.1", "'=' is expected where ')' stands"),
+        ("abs(mean(f71=1)) >= 0.1", "'<=' is expected"),
+        ("norm <= 0", "norm = 0.0"),
+        ("mean(f71=1) <= 0.1 0.2", "'0.2' is left over"),
+        ('mean("f71=1) <= 1', "cannot be read"),
+        ("3 <= mean(f71=1) <= 1", "not below it"),
+    ],
+)
+def test_bad_grammar_is_told_where_it_goes_wrong(text: str, part: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_constraint(text)
+    assert part in str(error.value)
+
+
+def test_smallest_norm_bound_counts_and_a_constraint_comes_once() -> None:
+    constraints, radius = parse_constraints(["norm <= 10", "mean(a=1) <= 1", "norm <= 3"])
+    assert (len(constraints), radius) == (1, 3.0)
+    assert parse_constraints(["mean(a=1) <= 1"])[1] is None
+    with pytest.raises(ConfigError, match="twice"):
+        parse_constraints(["mean(a=1) <= 1", "mean(a=1)<=1.0"])
+
+
+def test_a_constraint_has_a_limit() -> None:
+    with pytest.raises(ConfigError, match="takes a lower limit"):
+        Constraint(Covariance("a"))
+    with pytest.raises(ConfigError, match="takes a lower limit"):
+        Constraint(Covariance("a"), low=math.nan)
+
+
+# tests.online.constraints.test_limits
+
+NAMES = ("mean(a=1) >= 0.5", "mean(a=1) <= 0.2", "covariance(b) <= 0")
+
+
+def limits(low: list[float], high: list[float], radius: float = 10.0, rows: int = 3) -> LinearLimits:
+    matrix = np.random.default_rng(4).standard_normal((rows, 12))
+    matrix[1] = matrix[0]
+    return LinearLimits(matrix, np.array(low), np.array(high), NAMES[:rows], radius)
+
+
+def test_nearest_weights_are_those_of_a_cone_solver() -> None:
+    kept = limits([0.1, -np.inf, -np.inf], [np.inf, 0.3, 0.0], radius=2.0)
+    point = np.random.default_rng(1).standard_normal(12)
+    nearest = kept.nearest(point)
+    free = np.full(3, 1e4)
+    expected = step(point, kept.rows, kept.low + kept.margins, kept.high - kept.margins, free, free, 2.0)
+    np.testing.assert_allclose(nearest, expected, atol=1e-4)
+    assert not kept.excess(nearest).any()
+    assert kept.excess(point).any()
+    np.testing.assert_allclose(kept.nearest(nearest), nearest, atol=1e-9)
+
+
+def test_limits_in_conflict_are_named_and_no_others() -> None:
+    with pytest.raises(ConfigError) as error:
+        limits([0.5, -np.inf, -np.inf], [np.inf, 0.2, 0.0])
+    assert NAMES[0] in str(error.value)
+    assert NAMES[1] in str(error.value)
+    assert NAMES[2] not in str(error.value)
+
+
+def test_a_limit_beyond_the_ball_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"norm 0\.01 at most"):
+        limits([0.5, -np.inf, -np.inf], [np.inf, 2.0, 0.0], radius=0.01)
+
+
+def test_equality_has_no_room_for_a_margin() -> None:
+    matrix = np.random.default_rng(2).standard_normal((1, 6))
+    kept = LinearLimits(matrix, np.zeros(1), np.zeros(1), NAMES[:1], 1.0, margin=0.1)
+    assert kept.margins[0] == 0.0
+    assert abs(kept.values(kept.nearest(np.ones(6)))[0]) < 1e-9
+
+
+# tests.online.constraints.test_measuring
+
+TEXTS = (
+    "abs(covariance(s)) <= 0.001",
+    "difference(how=often, how=never) <= 9",
+    "mean(s=1) >= -9",
+    "covariance(c) <= 9",
+)
+
+
+def test_scores_and_decisions_are_measured_as_defined(tmp_path: Path) -> None:
+    data = without_features(sensitive_data(tmp_path), ("s", "c"))
+    constraints, _ = parse_constraints(TEXTS)
+    weights = np.random.default_rng(3).standard_normal((1, 20)).astype(np.float32)
+    predictor = LinearPredictor(draw_fourier_map(Gaussian(1.0), 2, 10, 0), weights)
+    with LocalExecution(2) as execution:
+        found = measure_constraints(data, data.split("test"), constraints, predictor, "float32", execution)
+    groups = [(shard, group) for shard in data.split("test") for group in range(len(shard.row_groups))]
+    scores = np.concatenate(
+        [predictor.scores(read_rows(data, shard, (group,), "float32").inputs) for shard, group in groups]
+    ).astype(np.float64)
+    side = [read_side(data, *one, ("s", "how", "c")) for one in groups]
+    s, how, c = (np.concatenate([columns[name] for columns in side]) for name in ("s", "how", "c"))
+    s, c = s.astype(np.float64), c.astype(np.float64)  # inputs are stored as float32
+    named = (scores >= 0).astype(float)
+    products = (scores - scores.mean()) * (s - s.mean())
+    assert found[0]["value"] == pytest.approx(products.mean(), abs=1e-12)
+    assert found[0]["standard_error"] == pytest.approx(products.std() / np.sqrt(len(s)), rel=1e-9)
+    assert found[0]["excess"] == pytest.approx(abs(products.mean()) - 0.001, abs=1e-12)
+    assert found[0]["positive_rate_difference"] == pytest.approx(named[s == 1].mean() - named[s == 0].mean())
+    often, never = how == "often", how == "never"
+    assert found[1]["value"] == pytest.approx(scores[often].mean() - scores[never].mean())
+    errors = [scores[group].std() / np.sqrt(group.sum()) for group in (often, never)]
+    assert found[1]["standard_error"] == pytest.approx(np.hypot(*errors))
+    assert found[1]["positive_rate_difference"] == pytest.approx(named[often].mean() - named[never].mean())
+    assert found[2]["positive_rate"] == pytest.approx(named[s == 1].mean())
+    assert found[3]["decision_covariance"] == pytest.approx(np.cov(named, c, bias=True)[0, 1])
+    assert abs(found[0]["positive_rate_difference"]) > 0.01
+
+
+# tests.online.constraints.test_rows
+
+ROW_TEXTS = ("abs(covariance(s)) <= 0.01", "difference(how=often, how=never) <= 0", "mean(s=0) >= -1", "norm <= 5")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return sensitive_data(tmp_path_factory.mktemp("constraints"))
+
+
+def test_rows_are_the_quantities_of_all_training_rows(data: Dataset) -> None:
+    constraints, _ = parse_constraints(ROW_TEXTS)
+    projected = without_features(data, ("s",))
+    assert projected.schema.features == ("a", "b", "c")
+    feature_map = draw_fourier_map(Gaussian(1.0), 3, 20, 0)
+    with LocalExecution(2) as execution:
+        rows, sums = estimate_rows(projected, constraints, feature_map, execution)
+    assert len(data.split("train")) > 3
+    groups = [(shard, group) for shard in projected.split("train") for group in range(len(shard.row_groups))]
+    inputs = np.concatenate([read_rows(projected, *one[:1], one[1:], "float32").inputs for one in groups])
+    side = [read_side(projected, *one, ("s", "how")) for one in groups]
+    s, how = (np.concatenate([columns[name] for columns in side]) for name in ("s", "how"))
+    weights = np.random.default_rng(0).standard_normal(40)
+    scores = feature_map.transform(inputs).astype(np.float64) @ weights
+    expected = [
+        np.cov(scores, s, bias=True)[0, 1],
+        scores[how == "often"].mean() - scores[how == "never"].mean(),
+        scores[s == 0].mean(),
+    ]
+    np.testing.assert_allclose(rows @ weights, expected, atol=1e-10)
+    assert sums.counts[0] == projected.rows("train")
+    assert abs(expected[0]) > 1e-3
+
+
+def test_column_that_is_not_there_is_told_with_its_neighbours(data: Dataset) -> None:
+    constraints, _ = parse_constraints(["covariance(hwo) <= 1"])
+    with pytest.raises(DataError, match="Did you mean 'how'"):
+        check_columns(data.schema, constraints, "data")
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("mean(how=daily) <= 1", "no training rows; column 'how' holds never, often, seldom"),
+     ("mean(s=2) <= 1", "column 's' holds 0, 1")],
+)  # fmt: skip
+def test_group_without_rows_is_refused(data: Dataset, text: str, part: str) -> None:
+    constraints, _ = parse_constraints([text])
+    with LocalExecution(1) as execution, pytest.raises(ConfigError, match=part):
+        estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)
+
+
+def test_covariance_takes_no_text(data: Dataset) -> None:
+    constraints, _ = parse_constraints(["covariance(how) <= 1"])
+    with LocalExecution(1) as execution, pytest.raises(DataError, match="holds text"):
+        estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)
+
+
+def test_some_input_is_left_to_learn_from(data: Dataset) -> None:
+    with pytest.raises(ConfigError, match="none is left"):
+        without_features(data, ("a", "b", "c", "s"))
+    assert without_features(data, ("how",)) is data
+    assert replace(data).schema.keys == ("how",)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        (pa.array([20240103, 20240104, 20240105]), "20240103", [1, 0, 0]),
+        (pa.array([20240103.5, 20240104.0, None]), "20240103.5", [1, 0, 0]),
+        (pa.array([0.1, 0.2, float("nan")], pa.float32()), "0.1", [1, 0, 0]),
+        (pa.array([0.1, 0.2, 0.1]), "0.1", [1, 0, 1]),
+        (pa.array([True, None, False]), "true", [1, 0, 0]),
+        (pa.array(["07", None, "7", "17", "seven"]), "7", [1, 0, 1, 0, 0]),
+        (pa.array(["07", None, "x"]), "x", [0, 0, 1]),
+    ],
+)
+def test_a_group_has_the_rows_of_its_value_and_no_others(column: pa.Array, value: str, expected: list[int]) -> None:
+    columns = {"day": values_of(pa.chunked_array([column]), "day")}
+    np.testing.assert_array_equal(members(Group("day", value), columns), expected)
+
+
+def test_values_that_cannot_be_told_apart_are_refused() -> None:
+    with pytest.raises(DataError, match=r"'day'.* holds whole numbers beyond 2\^53"):
+        values_of(pa.chunked_array([pa.array([2**53 + 1])]), "day")
+    rounded = {"day": values_of(pa.chunked_array([pa.array([20240104.0], pa.float32())]), "day")}
+    with pytest.raises(DataError, match=r"day=20240103: column 'day' is stored as float32.* --key day"):
+        members(Group("day", "20240103"), rounded)
+
+
+def test_a_covariance_takes_numbers_that_are_written_with_zeros() -> None:
+    quantity = Covariance("hour")
+    columns = {"hour": values_of(pa.chunked_array([pa.array(["07", "10", "7"])]), "hour")}
+    np.testing.assert_array_equal(numbers(quantity, columns, "data"), [7.0, 10.0, 7.0])
+    columns = {"hour": values_of(pa.chunked_array([pa.array(["07", None])]), "hour")}
+    with pytest.raises(DataError, match="misses a value"):
+        numbers(quantity, columns, "data")
+
+
+def test_a_sample_of_shards_that_write_a_key_otherwise_has_one_group(tmp_path: Path) -> None:
+    parts: list[Dataset] = []
+    for zero in ("", "0"):
+        file = tmp_path / f"written{zero}.csv"
+        file.write_text("x,y,hour\n" + "".join(f"{i}.5,{i % 2},{zero}{i % 5 + 1}\n" for i in range(40)))
+        reference = parts[0].schema if parts else None
+        settings = IngestSettings(target="y", keys=("hour",), scale="none", holdout=None)
+        parts.append(ingest(file, tmp_path / f"data{zero}", settings, reference=reference).dataset)
+    columns = sample_side(union(tmp_path, parts), "train", 1000, 0, ("hour",))
+    assert len(columns["hour"]) == 80
+    assert members(Group("hour", "3"), columns).sum() == 16

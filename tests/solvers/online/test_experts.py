@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.features.bandwidth import median_distance
+from okl.foundation.errors import ConfigError, DataError
+from okl.losses import Hinge
+from okl.solvers.online.experts import (
+    N_OCTAVES,
+    Candidates,
+    Round,
+    after_round,
+    check_schedule,
+    draw_candidates,
+    narrowed,
+    race_schedule,
+)
+from tests.solvers.online.experts_cases import SPREADS, make_candidates, make_learner, make_rows
+
+# tests.online.experts.test_candidates
+
+SAMPLE = np.random.default_rng(2).standard_normal((200, 5)).astype(np.float32)
+
+
+def test_bandwidths_lie_around_the_median_distance() -> None:
+    candidates = draw_candidates(SAMPLE, 30, 0)
+    median = median_distance(SAMPLE)
+    bandwidths = [vars(candidates.fourier(0, octave).kernel)["bandwidth"] for octave in range(N_OCTAVES)]
+    np.testing.assert_allclose(bandwidths, median * 2.0 ** np.arange(1, 1 - N_OCTAVES, -1))
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "matern32"])
+def test_inner_products_approximate_the_kernel_of_each_octave(kernel: str) -> None:
+    candidates = draw_candidates(SAMPLE, 4000, 0, "float64", kernel)
+    inputs = SAMPLE[:20].astype(np.float64)
+    for octave in (0, 1, 3):
+        drawn = candidates.fourier(0, octave)
+        features = drawn.transform(inputs)
+        np.testing.assert_allclose(features @ features.T, drawn.kernel.matrix(inputs, inputs), atol=0.08)
+
+
+def test_standardising_frequencies_is_standardising_inputs() -> None:
+    candidates = make_candidates("float64")
+    inputs = SAMPLE[:20].astype(np.float64) * SPREADS
+    deviations = (np.random.default_rng(1).standard_normal((300, 5)) * SPREADS).std(axis=0)
+    scaled = candidates.fourier(1, 2)
+    features = scaled.transform(inputs)
+    shifted = scaled.transform(inputs + 7.0)
+    np.testing.assert_allclose(shifted @ shifted.T, features @ features.T, atol=1e-9)
+    kernel = scaled.kernel.matrix(inputs / deviations, inputs / deviations)
+    assert np.abs(features @ features.T - kernel).mean() < 0.15
+    np.testing.assert_array_equal(narrowed(candidates.bases[1], 2).frequencies, 4 * candidates.bases[1].frequencies)
+
+
+def test_inputs_of_like_spread_get_one_scaling_and_constant_columns_none() -> None:
+    alike = SAMPLE / SAMPLE.std(axis=0)
+    assert len(draw_candidates(alike, 10, 0).bases) == 1
+    assert len(draw_candidates(alike * SPREADS, 10, 0).bases) == 2
+    constant = np.column_stack([SAMPLE * SPREADS, np.full(200, 3.1)]).astype(np.float32)
+    candidates = draw_candidates(constant, 10, 0)
+    assert not candidates.bases[1].frequencies[5].any()
+    assert candidates.linear is not None
+    assert candidates.linear.factor[5] == 0
+    nothing = draw_candidates(np.full((50, 2), 3.0, dtype=np.float32), 10, 0)
+    assert len(nothing.bases) == 1
+    assert np.isfinite(nothing.bases[0].frequencies).all()
+
+
+def test_a_given_bandwidth_is_the_only_one() -> None:
+    candidates = draw_candidates(SAMPLE, 10, 0, bandwidth=2.5)
+    assert (len(candidates.bases), candidates.n_octaves) == (1, 1)
+    assert vars(candidates.bases[0].kernel)["bandwidth"] == 2.5
+
+
+def test_what_does_not_fit_is_named() -> None:
+    with pytest.raises(ConfigError, match="grid of experts is empty"):
+        Candidates(())
+    with pytest.raises(ConfigError, match="'polynomial' has no bandwidth"):
+        draw_candidates(SAMPLE, 10, 0, kernel="polynomial")
+    with pytest.raises(ConfigError, match="one shape and precision"):
+        Candidates((*make_candidates().bases[:1], *draw_candidates(SAMPLE[:, :3], 40, 0).bases))
+    with pytest.raises(ConfigError, match="n_octaves = 0"):
+        Candidates(make_candidates().bases, 0)
+    with pytest.raises(DataError, match="sampled rows"):
+        draw_candidates(SAMPLE[:0], 10, 0)
+
+
+# tests.online.experts.test_schedule
+
+
+@pytest.mark.parametrize("n_rows", [1, 300, 799, 800, 1599, 1600, 20_640, 50_000, 10**7])
+def test_races_get_smaller_and_end(n_rows: int) -> None:
+    rounds = race_schedule(n_rows)
+    check_schedule(rounds)
+    assert [entry.maps for entry in rounds] == sorted((entry.maps for entry in rounds), reverse=True)
+    ends = [entry.last_row for entry in rounds[:-1] if entry.last_row is not None]
+    assert ends[-1] <= max(0.25 * n_rows, 96)
+    assert all(end % 32 == 0 for end in ends)
+    assert ends[-1] <= 7520
+    assert rounds[-1] == Round(None, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "message"),
+    [
+        ((), "last_row = None for the last one only"),
+        ((Round(100, 2, 2),), "last_row = None for the last one only"),
+        ((Round(None, 2, 2), Round(None, 1, 1)), "last_row = None for the last one only"),
+        ((Round(100, 2, 2), Round(100, 1, 1), Round(None, 1, 1)), "ends at row 100, but the one before it at 100"),
+        ((Round(100, 0, 2), Round(None, 1, 1)), "maps of round 0 = 0"),
+        ((Round(0, 1, 2), Round(None, 1, 1)), "last_row of round 0 = 0"),
+    ],
+)
+def test_schedules_that_make_no_sense_are_refused(rounds: tuple[Round, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_schedule(rounds)
+    with pytest.raises(ConfigError, match=message):
+        make_learner(Hinge(), rounds=rounds)
+    with pytest.raises(ConfigError, match="n_rows = 0"):
+        race_schedule(0)
+
+
+def test_those_that_lost_least_of_late_go_on_with_all_that_is_theirs() -> None:
+    learner = make_learner(Hinge(), rounds=(Round(None, 100, 100),))
+    state = learner.learn(learner.start(), make_rows(Hinge()))
+    pruned = after_round(state, Round(None, 3, 1), 1)
+    assert (pruned.n_maps, pruned.round, len(pruned.losses)) == (3, 1, 6)
+    before, after = state.per_learner(state.recent), pruned.per_learner(pruned.recent)
+    every = np.sort(np.concatenate([values.min(axis=(1, 2)) for values in before]))
+    left = np.sort(np.concatenate([values.min(axis=(1, 2)) for values in after]))
+    np.testing.assert_allclose(left, 0.3 * every[:3])
+    for group, recent, losses in zip(pruned.groups, after, pruned.per_learner(pruned.losses), strict=True):
+        whole = [old.kind for old in state.groups].index(group.kind)
+        for m, candidate in enumerate(group.candidates):
+            old_m = state.groups[whole].candidates.index(candidate)
+            old_t = state.groups[whole].steps[old_m].tolist().index(group.steps[m, 0])
+            np.testing.assert_array_equal(group.weights[m, 0], state.groups[whole].weights[old_m, old_t])
+            np.testing.assert_array_equal(group.pulls[m, 0], state.groups[whole].pulls[old_m, old_t])
+            np.testing.assert_array_equal(losses[m, 0], state.per_learner(state.losses)[whole][old_m, old_t])
+            np.testing.assert_allclose(recent[m, 0], 0.3 * before[whole][old_m, old_t])
+
+
+def test_a_tie_is_won_by_the_earlier_and_the_diverged_go_first() -> None:
+    learner = make_learner(Hinge())
+    state = learner.start()
+    assert after_round(state, Round(None, 1, 1), 1).groups[0].candidates == ((0, 0),)
+    state.recent[:] = np.inf
+    state.recent[-1] = 5.0
+    (group,) = after_round(state, Round(None, 1, 1), 1).groups
+    assert (group.kind, group.steps.tolist()) == ("linear-adagrad", [[1.0]])

@@ -1,0 +1,272 @@
+"""What is particular to the three modes of the online learner: which rows they see when, and what one step is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution, Rows
+from okl.data.order import Order, plan_windows
+from okl.data.reading import load_window, read_rows
+from okl.distributed.local import LocalExecution
+from okl.features.predictors import Predictor
+from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.types import Task
+from okl.losses import make_loss
+from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.solvers.online.experts import ExpertLearner, ExpertRecipe, Round, draw_candidates
+from okl.solvers.online.factory import LinearRecipe, Mode, Situation, balanced_class_weights
+from okl.solvers.online.linear import LinearLearner, round_rows
+from okl.solvers.online.maps import FourierChoice, LinearChoice
+from okl.solvers.online.solver import OnlineSolver, OnlineState
+from tests.conftest import make_learnable
+from tests.solver_cases import LOSSES, MODES, PASSES, ROUNDS, last_state, online, states
+from tests.solvers.online.conftest import SMALL_WINDOW
+
+MODE = pytest.mark.parametrize("mode", MODES)
+LOSS = pytest.mark.parametrize("loss", list(LOSSES))
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Execution]:
+    with LocalExecution(2) as execution:
+        yield execution
+
+
+def all_rows(data: Dataset) -> Rows:
+    """The training rows as stored."""
+    parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
+    return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
+
+
+def same_weights(state: OnlineState, learner: LinearLearner, parts: list[Rows]) -> bool:
+    """Whether a state's weights are, to the bit, what the learner makes of parts in memory, one after the other."""
+    weights = learner.start()
+    for part in parts:
+        weights = learner.learn(weights, part)
+    mine = state.learned
+    return (mine.last.tobytes(), mine.summed.tobytes(), mine.n_sampled, mine.progress) == (
+        weights.last.tobytes(),
+        weights.summed.tobytes(),
+        weights.n_sampled,
+        weights.progress,
+    )
+
+
+@pytest.mark.usefixtures("small_windows")
+@MODE
+@LOSS
+def test_every_row_is_visited_exactly_once_a_pass(
+    mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    solver, n_rows = online(loss, mode), data.rows("train")
+    over = [state for state in states(solver, data, here) if state.pass_index and state.step == 0]
+    assert [state.pass_index for state in over] == list(range(1, PASSES + 1))
+    for state in over:
+        progress = state.learned.progress
+        assert progress.rows == state.pass_index * n_rows
+        if data.schema.task == "regression":
+            assert progress.target_sum == pytest.approx(state.pass_index * all_rows(data).targets.sum(), abs=1e-6)
+        else:
+            assert progress.class_counts == tuple(state.pass_index * count for count in data.schema.class_counts)
+    if mode == "stream":
+        assert len(over[-1].windows) == 4 * PASSES
+        assert over[-1].steps_per_pass > 4  # segments: progress within a window
+    else:
+        assert over[-1].steps_per_pass == ROUNDS
+
+
+@LOSS
+def test_stream_in_stored_order_equals_learning_the_same_rows_in_memory(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    state = last_state(online(loss, "stream", order="stored"), data, here)
+    assert same_weights(state, state.learner, [all_rows(data)] * PASSES)
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("order", ["stored", "shuffle"])
+def test_stream_learns_window_after_window_in_the_planned_order(
+    order: Order, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable["multiclass"]
+    state = last_state(online("multiclass-hinge", "stream", order=order), data, here)
+    parts = [
+        load_window(data, window, "float32")
+        for pass_index in range(PASSES)
+        for window in plan_windows(data.split("train"), 4, order, (3, pass_index), SMALL_WINDOW)
+    ]
+    assert len(parts) == 2 * 4
+    assert same_weights(state, state.learner, parts)
+
+
+@LOSS
+def test_mix_of_one_shard_in_one_round_equals_learning_its_rows(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    shard = data.split("train")[0]
+    alone = replace(data, shards=(shard, *data.split("test")))
+    state = last_state(online(loss, "mix", rounds=1, passes=1), alone, here)
+    assert same_weights(state, state.learner, [round_rows(data, shard, "shuffle", (3, 0), (0, 1), "float32")])
+
+
+@LOSS
+def test_mix_averages_by_rows_what_shards_learn_from_the_same_weights(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    solver = online(loss, "mix", rounds=1, passes=1)
+    start = solver.start(data, here)
+    shards = data.split("train")
+    parts = [round_rows(data, shard, "shuffle", (3, 0), (0, 1), "float32") for shard in shards]
+    alone = [start.learner.learn(start.learned, part).last for part in parts]
+    expected = np.average(alone, axis=0, weights=[shard.rows for shard in shards])
+    mixed = solver.advance(start, data, here).learned.last
+    np.testing.assert_allclose(mixed, expected, atol=1e-6)
+    assert np.abs(mixed - alone[0]).max() > 1e-3
+
+
+@LOSS
+def test_plain_sum_in_one_round_is_one_step_along_the_mean_subgradient_of_all_rows(
+    loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    solver = online(loss, "sum", rounds=1, passes=1, adaptive=False, step_size=0.5, precision="float64")
+    state = last_state(solver, data, here)
+    rows, learner = all_rows(data), state.learner
+    features = learner.feature_map.transform(rows.inputs)
+    scores = features @ learner.start().last.T
+    slopes = learner.loss.derivative(scores if scores.shape[1] > 1 else scores[:, 0], rows.targets)
+    gradient = slopes.reshape(len(features), -1).T @ features / len(features)
+    np.testing.assert_allclose(state.learned.last, -0.5 * gradient, atol=1e-7)
+    assert state.optimiser is None
+
+
+@MODE
+def test_stored_order_visits_rows_as_they_lie_and_shuffling_does_not(
+    mode: Mode, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable["binary"]
+    learnt = {
+        (order, seed): last_state(online("hinge", mode, order=order, seed=seed, passes=1), data, here).learned
+        for order in ("stored", "shuffle")
+        for seed in (3, 4)
+    }
+    assert len({weights.last.tobytes() for weights in learnt.values()}) == 4  # the map differs by the seed, too
+    mistakes = {key: weights.progress.mistakes for key, weights in learnt.items()}
+    assert mistakes["stored", 3] != mistakes["shuffle", 3]
+
+
+def share_of_constant_error(solver: OnlineSolver, data: Dataset, execution: Execution) -> float:
+    """Test error of what a solver learns, over that of the majority class or the mean."""
+    predictors: dict[str, Predictor] = {
+        "learnt": solver.predictor(last_state(solver, data, execution)),
+        "constant": ConstantPredictor(data.schema),
+    }
+    tallies = predictor_tallies(data, data.split("test"), predictors, "float32", execution)
+    metric = "mse" if data.schema.task == "regression" else "mistake_rate"
+    return float(tallies["learnt"].report()[metric] / tallies["constant"].report()[metric])
+
+
+@pytest.mark.parametrize("mode", ["stream", "sum"])
+@LOSS
+def test_rows_sorted_by_target_are_learnt_all_the_same(mode: Mode, loss: str, here: Execution, tmp_path: Path) -> None:
+    data = make_learnable(tmp_path, LOSSES[loss], by_target=True)
+    assert share_of_constant_error(online(loss, mode, passes=3, rounds=40), data, here) < 0.75
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e4])
+@MODE
+def test_regression_targets_of_any_unit_are_learnt_as_they_are(
+    mode: Mode, unit: float, here: Execution, tmp_path: Path
+) -> None:
+    data = make_learnable(tmp_path, "regression", unit=unit)
+    assert data.schema.target_shift_and_factor == (0.0, 1.0)
+    loss = make_loss("thresholded-half-squared", epsilon=0.0)
+    solver = OnlineSolver(LinearRecipe(FourierChoice(n_frequencies=60), loss), 5, seed=3, mode=mode, rounds=40)
+    assert share_of_constant_error(solver, data, here) < 0.75
+
+
+@MODE
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "multiclass-hinge"])
+def test_class_weights_favour_their_class(
+    mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution
+) -> None:
+    data = learnable[LOSSES[loss]]
+    counts = data.schema.class_counts
+    balanced = balanced_class_weights(data.schema)
+    assert np.dot(balanced, counts) == pytest.approx(sum(counts))
+    assert np.ptp(np.multiply(balanced, counts)) == pytest.approx(0)
+    shares = []
+    for factor in (0.1, 1.0, 10.0):
+        weights = (1.0,) * (len(counts) - 1) + (factor,)
+        solver = online(loss, mode, class_weights=weights, step_size=0.5, rounds=20)
+        scores = solver.predictor(last_state(solver, data, here)).scores(all_rows(data).inputs)
+        shares.append(float(np.mean(scores >= 0 if scores.ndim == 1 else scores.argmax(axis=1) == len(counts) - 1)))
+    assert shares[0] < shares[1] < shares[2]
+
+
+def test_what_was_chosen_is_told(learnable: dict[Task, Dataset], here: Execution) -> None:
+    data = learnable["binary"]
+    chosen = {mode: online("hinge", mode).start(data, here).chosen for mode in MODES}
+    assert chosen["stream"]["mixing_share"] == 1.0
+    assert "median distance of 2," in chosen["stream"]["bandwidth_reason"]
+    assert "2,257 sampled rows" in chosen["stream"]["step_size_reason"]
+    given = OnlineSolver(LinearRecipe(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3), order="stored")
+    told = given.start(data, here).chosen
+    assert (told["bandwidth"], told["step_size"], told["mixing_share"]) == (2.0, 0.3, 0.0)
+    assert told["bandwidth_reason"] == told["step_size_reason"] == "as given"
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_mixing_share_is_that_of_the_largest_window(learnable: dict[Task, Dataset], here: Execution) -> None:
+    share = online("hinge", "stream").start(learnable["binary"], here).chosen["mixing_share"]
+    assert 0.25 < share < 0.35
+
+
+@MODE
+def test_linear_map_takes_the_place_of_the_kernel(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+    data = learnable["regression"]
+    recipe = LinearRecipe(LinearChoice(), make_loss("thresholded-half-squared"))
+    solver = replace(online("thresholded-half-squared", mode, rounds=20), recipe=recipe)
+    state = last_state(solver, data, here)
+    assert solver.predictor(state).describe()["map"]["kind"] == "standardised-linear"
+    assert np.isfinite(state.learned.progress.error)
+
+
+@MODE
+def test_step_that_diverges_ends_in_a_clear_error(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+    solver = online("thresholded-half-squared", mode, step_size=60.0, adaptive=False, rounds=100, passes=3)
+    with pytest.raises(DivergedError, match=r"(?i)rows.*no longer finite.*step_size = 60.*such as 6\."):
+        last_state(solver, learnable["regression"], here)
+
+
+@MODE
+def test_loss_of_another_task_is_refused(mode: Mode, learnable: dict[Task, Dataset], here: Execution) -> None:
+    with pytest.raises(ConfigError, match=r"'multiclass-hinge' is for a multiclass task, but 'y' makes this a binary"):
+        online("multiclass-hinge", mode).start(learnable["binary"], here)
+
+
+@pytest.mark.parametrize("mode", ["mix", "sum"])
+def test_shards_learn_in_the_map_that_leads_after_all_of_the_sample(mode: Mode, learnable: dict[Task, Dataset]) -> None:
+    data, loss = learnable["binary"], make_loss("hinge")
+    sample = all_rows(data)
+    situation = Situation(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
+    settled = ExpertRecipe(loss, n_frequencies=16).settle(situation)
+    everyone = Round(None, 100, 100)
+    experts = ExpertLearner(draw_candidates(sample.inputs, 16, 3), loss, rounds=(everyone,))
+    learnt = experts.learn(experts.start(), sample)
+    assert learnt.n_maps > 6  # nobody left
+    feature_map, _, _ = experts.leader(learnt)
+    assert isinstance(settled.learner, LinearLearner)
+    mine = settled.learner.feature_map
+    assert type(mine) is type(feature_map)
+    assert all(np.array_equal(mine.arrays()[name], array) for name, array in feature_map.arrays().items())

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from okl.runs.train import train
+from tests.rows import train_settings, write
+from tests.solvers.online.constraints_cases import sensitive_table
+
+BOUND = 0.01
+TEXTS = (
+    f"abs(covariance(s)) <= {BOUND}",
+    "abs(difference(how=often, how=never)) <= 0.1",
+    "mean(s=1) <= 0.3",
+    "norm <= 5",
+)
+
+
+def test_a_certified_run_keeps_its_constraints_and_tells_of_them(tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    ingest = {"keys": ("how",), "rows_per_shard": 400}
+    settings = train_settings(source, tmp_path / "run", ingest, constraints=TEXTS, certify=True)
+    result = train(settings)
+    told = result["constraints"]
+    assert told["met"]
+    assert told["violation_a_row"] > 0
+    assert [one["constraint"] for one in told["limits"]] == list(TEXTS[:3])
+    covariance = told["limits"][0]
+    assert abs(covariance["train"]["value"]) <= BOUND
+    assert 0 < covariance["train"]["standard_error"] < covariance["test"]["standard_error"] < 0.2
+    assert abs(covariance["train"]["positive_rate_difference"]) < 1
+    assert "Theorem 2" in told["theorem"]
+    assert result["dataset"]["features"] == 3
+    proof = result["certificate"]
+    comparator = proof["comparator"]
+    assert comparator["excess"] == 0.0
+    assert comparator["relative_gap"] < 0.02
+    assert proof["regret"] <= proof["regret_at_most"] <= proof["bound"] + comparator["relative_gap"] * proof["loss"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<h3>Constraints</h3>" in page
+    assert "Violation while learning" in page
+    stored = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert stored["constraints"]["curve"][-1][0] == result["rows"]
+
+
+def test_shards_average_within_limits_and_claim_no_theorem(tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    ingest = {"keys": ("how",), "rows_per_shard": 400}
+    settings = train_settings(source, tmp_path / "run", ingest, constraints=TEXTS, mode="mix", rounds=8)
+    told = train(settings)["constraints"]
+    assert told["met"]
+    assert "no theorem" in told["theorem"]
+    assert np.isfinite(told["violation_as_learnt"])
+    with pytest.raises(KeyError):
+        _ = train(train_settings(source, tmp_path / "free", ingest, radius=5.0))["constraints"]
+
+
+def test_a_gain_beyond_its_range_is_allowed_and_nothing_is_claimed(tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    ingest = {"keys": ("how",), "rows_per_shard": 400}
+    untold = {"constraints": TEXTS[:1] + TEXTS[3:], "frequencies": 30, "bandwidth": 1.0}
+    result = train(train_settings(source, tmp_path / "run", ingest, constraint_gain=3.0, certify=True, **untold))
+    told = result["constraints"]
+    assert told["gain"] == 3.0 > told["largest_gain"] > 0.5
+    assert told["met"]
+    assert "no bound is claimed" in told["theorem"]
+    assert result["certificate"]["bound"] is None
+    assert result["certificate"]["regret"] > 0
+    assert "No bound is claimed" in (tmp_path / "run" / "report.html").read_text()
+    within = train(train_settings(source, tmp_path / "less", ingest, constraint_gain=0.1, step_size=0.5, **untold))
+    assert "Lemma 1" in within["constraints"]["theorem"]

@@ -1,0 +1,249 @@
+"""Laws of the twin vector machine: against its slow twin, against duality, and how shards and twins are joined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.compiled.budget import LABEL, NUMBER
+from okl.compiled.budget_maintenance import KERNEL, NEGATIVE, POSITIVE, SCORES, SOLUTION, best_coefficient, solve_twins
+from okl.compiled.kernels import LANES
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import FloatArray, Precision
+from okl.kernels import Gaussian, Kernel, Linear
+from okl.solvers.online.budget import BudgetLearner, BudgetState
+from okl.solvers.online.strategies import TwinVectors
+from tests.naive.tvm import Twins, staircase
+from tests.solvers.online.budget_cases import bits, budget_learner, rows_of
+from tests.solvers.online.budget_streams import Stream, hard_stream, streams
+
+BUDGET = 12
+
+
+def learner_of(stream: Stream, budget: int = BUDGET, precision: Precision = "float64", **numbers: Any) -> BudgetLearner:
+    return budget_learner(TwinVectors(**numbers), stream, budget, precision)
+
+
+def learn(learner: BudgetLearner, stream: Stream) -> BudgetState:
+    return learner.learn(learner.start(), rows_of(stream))
+
+
+def counts_of(state: BudgetState) -> FloatArray:
+    """(2, n_supports)."""
+    return state.memory[:2, : state.n_supports]
+
+
+def gap_of(learner: BudgetLearner, state: BudgetState) -> tuple[float, float]:
+    """Primal and dual objective of f on the twins."""
+    penalty = learner.strategy.aggressiveness  # type: ignore[attr-defined]
+    a, (high, low) = state.scaled_coefficients[0], penalty * counts_of(state)
+    assert (a <= high * (1 + 1e-6)).all()
+    assert (-a <= low * (1 + 1e-6)).all()
+    f = learner.kernel.matrix(state.rows, state.rows).astype(np.float64) @ a
+    primal = 0.5 * a @ f + high @ np.maximum(0, 1 - f) + low @ np.maximum(0, 1 + f)
+    # two coefficients a twin whose difference is a, as large as they can be
+    pairs = np.where(a >= high - low, 2 * high - a, 2 * low + a)
+    return float(primal), float(pairs.sum() - 0.5 * a @ f)
+
+
+@pytest.mark.parametrize("numbers", [{}, {"aggressiveness": 5.0, "unlike": 1.0, "tolerance": 1e-3, "sweeps": 4}])
+def test_learner_matches_naive(numbers: dict[str, Any]) -> None:
+    for stream in streams("binary"):
+        learner = learner_of(stream, **numbers)
+        twins = Twins(stream.kernel, "binary", 1, BUDGET)
+        judged = twins.learn(stream.inputs, stream.targets, **numbers)
+        state = learn(learner, stream)
+        mistakes = sum(seen.mistake for seen in judged)
+        assert (state.progress.rows, state.progress.mistakes) == (len(judged), mistakes)
+        assert 0.05 < mistakes / len(judged) < 0.5
+        assert state.n_supports == len(twins.supports) == BUDGET
+        assert state.progress.updates > 5 * BUDGET
+        np.testing.assert_array_equal(counts_of(state).T, twins.counts)
+        np.testing.assert_allclose(state.rows, twins.supports, rtol=0, atol=1e-10 * np.abs(state.rows).max())
+        expected = np.stack([twins.scores(x) for x in stream.inputs])[:, 0]
+        scores = learner.predictor(state).scores(stream.inputs)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1 + np.abs(expected).max()))
+
+
+def test_streams_try_every_way_to_make_room() -> None:
+    learnt = [learn(learner_of(stream), stream) for stream in streams("binary")]
+    mixed = [(counts_of(state) > 0).all(axis=0).sum() for state in learnt]
+    kept = [counts_of(state).sum() for state in learnt]
+    assert max(mixed) > 0
+    assert min(mixed) == 0
+    # rows that removed twins stood for are gone, those of merged ones are not
+    assert any(BUDGET < rows < state.progress.updates for rows, state in zip(kept, learnt, strict=True))
+
+
+def test_coefficient_of_a_twin_agrees_with_the_score_it_leads_to() -> None:
+    rng = np.random.default_rng(0)
+    for others, own, low, high in rng.uniform([-4, 0.1, -3, 0], [4, 2, 0, 3], (300, 4)):
+        a = staircase(others, own, low, high)
+        assert best_coefficient(others, own, low, high) == pytest.approx(a, rel=1e-12, abs=1e-12)
+        f = others + own * a
+        least, most = (low, low) if f > 1 + 1e-9 else (low, low + high) if f > 1 - 1e-9 else (low + high,) * 2
+        if f < -1 + 1e-9:
+            least, most = (low + high, high) if f > -1 - 1e-9 else (high, high)
+        assert least - 1e-9 <= a <= most + 1e-9
+
+
+@pytest.mark.parametrize("own", [0.01, 100.0])
+def test_descent_ends_when_scores_stand_still_whatever_the_size_of_kernel_values(own: float) -> None:
+    tolerance, memory = 1e-3, np.zeros((KERNEL + LANES, LANES))
+    memory[KERNEL : KERNEL + 3, :3] = own * (0.9 + 0.1 * np.eye(3))
+    memory[POSITIVE, :3], memory[NEGATIVE, :3] = [4.0, 0.0, 2.0], [1.0, 3.0, 0.0]
+    penalty = 10.0 / own
+    solve_twins(memory, np.array([penalty, tolerance, 10_000.0]), 3)
+    a, scores = memory[SOLUTION, :3].copy(), memory[SCORES, :3].copy()
+    np.testing.assert_allclose(scores, memory[KERNEL : KERNEL + 3, :3] @ a, rtol=1e-9, atol=1e-12)
+    assert np.abs(a).max() > 0.0
+    for i in range(3):
+        low, high = -penalty * memory[NEGATIVE, i], penalty * memory[POSITIVE, i]
+        assert own * abs(staircase(scores[i] - own * a[i], own, low, high) - a[i]) <= 2 * tolerance
+
+
+@pytest.mark.parametrize("aggressiveness", [0.3, 3.0])
+def test_f_is_optimal_on_its_twins(aggressiveness: float) -> None:
+    for stream in streams("binary"):
+        exact = learner_of(stream, aggressiveness=aggressiveness, tolerance=1e-9, sweeps=3000)
+        primal, dual = gap_of(exact, learn(exact, stream))
+        assert primal == pytest.approx(dual, rel=1e-6)
+        rough = learner_of(stream, aggressiveness=aggressiveness)
+        primal, dual = gap_of(rough, learn(rough, stream))
+        assert -1e-9 * primal <= primal - dual < 0.25 * primal
+
+
+def test_a_row_that_is_there_already_joins_its_twin() -> None:
+    inputs = np.repeat(np.eye(3), 20, axis=0)
+    targets = np.tile([1.0, 1.0, 1.0, -1.0], 15)
+    stream = Stream(inputs, targets, Gaussian(0.5), "binary")
+    # each place falls short of the margin for ever: its rows disagree
+    state = learn(learner_of(stream, 3, aggressiveness=0.01), stream)
+    assert state.progress.updates == 60
+    np.testing.assert_array_equal(np.sort(state.rows, axis=0), np.sort(np.eye(3), axis=0))
+    np.testing.assert_array_equal(counts_of(state), [[15.0] * 3, [5.0] * 3])
+    assert set(state.marks[LABEL, :3].tolist()) == {1}
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(1.0), Linear()])
+def test_rows_that_are_all_alike_are_fine(kernel: Kernel) -> None:
+    stream = hard_stream("binary")
+    same = stream._replace(inputs=np.zeros_like(stream.inputs), kernel=kernel)
+    state = learn(learner_of(same), same)
+    assert np.isfinite(state.memory).all()
+    assert state.n_supports == (BUDGET if isinstance(kernel, Gaussian) else 0)
+
+
+def test_twins_that_meet_at_zero_are_fine() -> None:
+    # x and -x have the mean 0, whose linear kernel values are all 0
+    inputs = np.array([[1.0], [-1.0]] * 20)
+    stream = Stream(inputs, np.ones(40), Linear(), "binary")
+    state = learn(learner_of(stream, 1), stream)
+    assert counts_of(state).sum() == state.progress.updates > 20
+    assert np.isfinite(state.coefficients).all()
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(precision: Precision) -> None:
+    stream = hard_stream("binary")
+    learner = learner_of(stream, precision=precision)
+    state = learner.start()
+    for first, last in ((0, 1), (1, 37), (37, 37), (37, 38), (38, 300)):
+        before = bits(state)
+        after = learner.learn(state, rows_of(stream, first, last), 2)
+        assert bits(state) == before
+        state = after
+    assert bits(state) == bits(learn(learner, stream))
+
+
+def test_float32_is_close_to_float64() -> None:
+    stream = hard_stream("binary", seed=2, n_rows=600)
+    errors = [learn(learner_of(stream, precision=precision), stream).progress.error for precision in PRECISIONS]
+    assert errors[0] == pytest.approx(errors[1], rel=0.05)
+
+
+PRECISIONS: tuple[Precision, Precision] = ("float32", "float64")
+
+
+def test_budget_is_met_and_unused_columns_are_zero() -> None:
+    stream = hard_stream("binary")
+    for budget in (1, 2, 16, 17, 1000):
+        learner = learner_of(stream, budget)
+        state = learn(learner, stream)
+        n = state.n_supports
+        assert n == min(budget, state.progress.updates)
+        assert not state.supports[:, n:].any()
+        assert not state.coefficients[:, n:].any()
+        assert not state.memory[:3, n:].any()
+        kernel = state.memory[5:]
+        expected = stream.kernel.matrix(state.rows, state.rows)  # of far rows by norms: not as exact
+        np.testing.assert_allclose(kernel[:n, :n], expected, rtol=0, atol=1e-7)
+        assert not kernel[n:].any()
+        assert not kernel[:, n:].any()
+        assert len(set(state.marks[NUMBER, :n].tolist())) == n
+
+
+@pytest.mark.parametrize("budget", [BUDGET, 400])
+def test_joined_shards_stand_for_the_rows_of_all(budget: int) -> None:
+    stream = hard_stream("binary")
+    learner = learner_of(stream, budget, tolerance=1e-6, sweeps=2000)
+    base = learner.learn(learner.start(), rows_of(stream, 0, 60))
+    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in ((60, 150), (150, 300))]
+    before = [bits(state) for state in (base, *parts)]
+    joined = learner.join(base, parts)
+    assert [bits(state) for state in (base, *parts)] == before
+    assert bits(joined) == bits(learner.join(base, parts))
+    assert (joined.supports.shape, joined.memory.shape) == (base.supports.shape, base.memory.shape)
+    assert joined.progress.rows == 300
+    primal, dual = gap_of(learner, joined)
+    assert primal == pytest.approx(dual, rel=1e-4)
+    sums = [counts_of(state).sum(axis=1) for state in (base, *parts, joined)]
+    if budget == 400:
+        assert joined.n_supports == sum(part.n_supports for part in parts) - base.n_supports
+        np.testing.assert_array_equal(sums[3], sums[1] + sums[2] - sums[0])
+    else:
+        assert joined.n_supports == budget
+        assert (sums[3] <= np.maximum(sums[1] + sums[2] - sums[0], np.maximum(sums[1], sums[2])) + 1e-9).all()
+    after = learner.learn(joined, rows_of(stream))
+    assert after.progress.rows == 600
+    assert after.progress.error < 0.4
+
+
+def test_joining_one_shard_changes_nothing_but_how_far_f_is_solved_for() -> None:
+    stream = hard_stream("binary")
+    learner = learner_of(stream)
+    base = learner.learn(learner.start(), rows_of(stream, 0, 60))
+    part = learner.learn(base, rows_of(stream, 60, 300))
+    joined = learner.join(base, [part])
+    order = np.argsort(part.marks[NUMBER, :BUDGET])
+    np.testing.assert_array_equal(joined.rows, part.rows[order])
+    np.testing.assert_array_equal(counts_of(joined), counts_of(part)[:, order])
+    assert gap_of(learner, joined)[1] >= gap_of(learner, part)[1]
+
+
+def test_counts_do_not_pile_up_over_rounds() -> None:
+    # what base stands for is in each of four shards: it is counted once
+    stream = hard_stream("binary", n_rows=600)
+    learner = learner_of(stream)
+    state = learner.start()
+    for start in range(0, 600, 40):
+        pieces = [rows_of(stream, first, first + 10) for first in range(start, start + 40, 10)]
+        state = learner.join(state, [learner.learn(state, piece) for piece in pieces])
+    assert BUDGET < counts_of(state).sum() <= state.progress.updates
+    assert state.progress.error < 0.4
+
+
+def test_what_it_does_not_take_is_named() -> None:
+    for task in ("multiclass", "regression"):
+        with pytest.raises(ConfigError, match=f"tvm is not defined for a {task} task"):
+            budget_learner(TwinVectors(), hard_stream(task))
+    for name in ("aggressiveness", "unlike", "tolerance"):
+        for value in (0.0, -1.0, float("nan")):
+            with pytest.raises(ConfigError, match=name):
+                TwinVectors(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"in \(0, 1\)"):
+        TwinVectors(tolerance=1.0)
+    with pytest.raises(ConfigError, match="sweeps = 0"):
+        TwinVectors(sweeps=0)

@@ -1,0 +1,308 @@
+"""Kernel least squares over shards: the same as of rows in memory, wherever the shards are cut, and when it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Rows
+from okl.data.ingest.run import ingest
+from okl.data.reading import sample_rows
+from okl.distributed import open_execution
+from okl.distributed.rpc import pack
+from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.types import Task
+from okl.kernels import Gaussian
+from okl.models.inputs import predictions
+from okl.runs.checkpoint import PutTogether, TakenApart
+from okl.solvers.ridge import solver as ridge_solver
+from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, stretches_of
+from okl.solvers.ridge.path import fit_rows
+from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
+from tests.data.sources import settings as ingest_settings
+from tests.solver_cases import bits, last_state, states
+from tests.solvers.ridge.conftest import curved_rows
+
+# Kernel least squares over shards: the same as of rows in memory, wherever the shards are cut, and when it goes on.
+
+ROWS = 9 * BLOCK + 300
+SOLVER = RidgeSolver(n_landmarks=30, penalty=1e-4, seed=2)
+AUTO = RidgeSolver(n_landmarks=30, seed=2)
+
+
+def made(folder: Path, name: str, shard_rows: int, task: Task = "binary") -> Dataset:
+    rows = curved_rows(task, ROWS)
+    table = pa.table({"a": rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
+    pq.write_table(table, folder / "rows.parquet")
+    options = ingest_settings(task=task, scale="standard", rows_per_shard=shard_rows, rows_per_group=BLOCK)
+    return ingest(folder / "rows.parquet", folder / name, options).dataset
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """More stretches than are summed between two checkpoints."""
+    found = made(tmp_path_factory.mktemp("rows"), "set", 4 * BLOCK)
+    assert STRETCHES_AT_ONCE < len(stretches_of(found)) <= MOST_STRETCHES
+    return found
+
+
+def test_shards_give_the_solution_of_all_rows_in_memory(data: Dataset) -> None:
+    with open_execution() as execution:
+        state = last_state(AUTO, data, execution)
+    rows = sample_rows(data, "train", ROWS, 0, "float64")
+    assert len(rows.targets) == ROWS
+    assert state.solution is not None
+    whole = fit_rows(state.basis, rows, AUTO._outputs(data.schema), state.solution.penalty)
+    scores = [np.asarray(one.predictor(state.basis).scores(rows.inputs)) for one in (state.solution, whole)]
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
+    assert state.solution.proof.objective == pytest.approx(whole.proof.objective, rel=1e-4)
+    assert AUTO.certificate(state)["relative_gap"] < 1e-2
+    assert AUTO.chosen(state)["penalty"] == state.solution.penalty
+
+
+def test_where_shards_end_does_not_change_bits_while_row_groups_are_the_same(data: Dataset, tmp_path: Path) -> None:
+    # the sums depend on the blocks of a row group, and these on nothing else; shards are files of whole row groups
+    other = made(tmp_path, "other", 2 * BLOCK)
+    assert len(other.split("train")) > len(data.split("train"))
+    with open_execution(threads=2) as execution:
+        one, cut = (last_state(SOLVER, rows, execution) for rows in (data, other))
+    assert bits(SOLVER, one) == bits(SOLVER, cut)
+
+
+def test_blocks_of_another_size_change_sums_by_rounding_alone(data: Dataset) -> None:
+    rows = sample_rows(data, "train", 4 * BLOCK, 0, "float32")
+    basis, outputs = LandmarkBasis(Gaussian(0.8), rows.inputs[:30].copy()), Outputs("binary", 1, (1.0, 3.0))
+    blocks = [Rows(rows.inputs[k : k + 999], rows.targets[k : k + 999]) for k in range(0, 4 * BLOCK, 999)]
+    one, cut = (gram_of(basis, outputs, of) for of in ((rows,), blocks))
+    for field in fields(Gram):
+        np.testing.assert_allclose(getattr(one, field.name), getattr(cut, field.name), rtol=1e-9, atol=1e-9)
+    assert one.products.tobytes() != cut.products.tobytes()
+    np.testing.assert_array_equal(one.products, one.products.T)
+
+
+@pytest.mark.parametrize(("solver", "samples"), [(SOLVER, 1), (AUTO, 2)])
+def test_a_sample_is_read_again_only_where_a_penalty_is_sought(
+    solver: RidgeSolver, samples: int, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+
+    def reading(*asked: Any) -> Rows:
+        read.append(asked)
+        return sample_rows(*asked)
+
+    monkeypatch.setattr(ridge_solver, "sample_rows", reading)
+    with open_execution() as execution:
+        last_state(solver, data, execution)
+    assert len(read) == samples
+
+
+def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
+    with open_execution() as execution:
+        *_, whole = states(SOLVER, data, execution)
+        middle = SOLVER.advance(SOLVER.start(data, execution), data, execution)
+        assert middle.gram is not None
+        assert 0 < middle.done < len(stretches_of(data))
+        assert SOLVER.standing(middle).relative_gap == 1.0
+        apart = TakenApart(middle, {"data": data})
+        again = PutTogether(apart.tree, apart.arrays, {"data": data}).value
+        resumed = SOLVER.advance(again, data, execution)
+    assert bits(SOLVER, resumed) == bits(SOLVER, whole)
+
+
+def test_work_is_sent_without_what_is_packed_for_compiled_code(data: Dataset) -> None:
+    with open_execution() as execution:
+        basis = SOLVER.start(data, execution).basis
+    work = GramWork(data, basis, SOLVER._outputs(data.schema), "float32")
+    before = len(pack(work).content)
+    list(map(work, stretches_of(data)[:1]))
+    assert len(pack(work).content) == before < 30 * 2 * 4 + 6000
+
+
+def test_what_cannot_be_learnt_is_refused(data: Dataset) -> None:
+    refused = {"n_landmarks": 0, "penalty": 0.0, "bandwidth": -1.0, "landmarks": "corners", "kernel": "tanh"}
+    for name, value in refused.items():
+        with pytest.raises(ConfigError, match=name):
+            RidgeSolver(**{name: value})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"n_landmarks = 50,000, but there are 18,732 training rows"):
+        RidgeSolver(n_landmarks=50_000).check(data.schema, ROWS)
+    schema = replace(data.schema, class_counts=(ROWS, 0))
+    with pytest.raises(DataError, match=r"No training row has the label"):
+        SOLVER.check(schema, ROWS)
+
+
+@pytest.mark.parametrize("solver", [RidgeSolver(n_landmarks=8, kernel="laplacian"), RidgeSolver(kernel="linear")])
+def test_a_class_of_a_single_row_is_learnt(solver: RidgeSolver, tmp_path: Path) -> None:
+    rows = curved_rows("binary", 60)
+    labels = np.where(rows.targets > 0, 1, 0)
+    labels[7] = 2
+    pq.write_table(pa.table({"a": rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": labels}), tmp_path / "rows.parquet")
+    few = ingest(tmp_path / "rows.parquet", tmp_path / "set", ingest_settings(task="multiclass")).dataset
+    assert few.schema.class_counts[2] == 1
+    with open_execution() as execution:
+        predictor = solver.predictor(last_state(solver, few, execution))
+    scores = predictor.scores(sample_rows(few, "train", 60, 0, "float32").inputs)
+    assert scores.shape == (60, 3)
+    assert np.isfinite(scores).all()
+    assert (scores.argmax(axis=1) == labels).mean() > 0.6
+
+
+def test_columns_that_leave_rounding_alone_are_no_model(tmp_path: Path) -> None:
+    rows = curved_rows("regression", 600)
+    table = pa.table({"a": 1e5 + rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    wide = ingest(tmp_path / "rows.parquet", tmp_path / "set", ingest_settings(task="regression")).dataset
+    solver = RidgeSolver(kernel="polynomial", n_landmarks=64, bandwidth=1.5)
+    with open_execution() as execution:
+        outcome = solver.finished(last_state(solver, wide, execution))
+    assert outcome is not None
+    assert outcome.kind == "diverged"
+    assert "64 columns of such size leave rounding alone" in outcome.reason
+    estimator = KernelRidgeRegressor(kernel="polynomial", n_landmarks=64, bandwidth=1.5, random_state=0)
+    inputs = rows.inputs + np.array([1e5, 0.0])
+    with pytest.raises(DivergedError, match="Put a StandardScaler before it"):
+        estimator.fit(inputs, rows.targets)
+    near = inputs - inputs.mean(axis=0)
+    assert estimator.fit(near, rows.targets).score(near, rows.targets) > 0.6
+
+
+# Linear least squares of sparse rows: the same solution as of dense ones, and what is refused.
+
+SPARSE_ROWS = 9000  # more than one stretch
+
+
+def sparse_rows(dtype: str = "float64") -> tuple[Any, NDArray[np.float64]]:
+    """Rows of which one value in eight is not zero, and a linear target with noise."""
+    random = np.random.default_rng(3)
+    rows = sparse.random_array((SPARSE_ROWS, 24), density=0.125, format="csr", dtype=dtype, random_state=random)
+    return rows, rows @ random.normal(size=24) + 0.1 * random.normal(size=SPARSE_ROWS)
+
+
+@pytest.mark.parametrize("penalty", [1e-3, "auto"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_regression_is_that_of_dense_rows(penalty: Any, fit_intercept: bool) -> None:
+    rows, targets = sparse_rows()
+    options: dict[str, Any] = {"kernel": "linear", "penalty": penalty, "fit_intercept": fit_intercept}
+    found, dense = (KernelRidgeRegressor(**options, random_state=0) for _ in range(2))
+    found.fit(rows, targets)
+    dense.fit(rows.toarray(), targets)
+    assert found.penalty_ == dense.penalty_
+    np.testing.assert_allclose(found.predict(rows), dense.predict(rows.toarray()), atol=1e-10)
+    np.testing.assert_allclose(found.predict(rows.toarray()), dense.predict(rows.toarray()), atol=1e-10)
+    assert found.certificate_.objective == pytest.approx(dense.certificate_.objective)
+    assert found.score(rows, targets) > 0.8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_with_weights_are_those_of_dense_rows(n_classes: int, dtype: Any) -> None:
+    rows, targets = sparse_rows(dtype)
+    labels = np.digitize(targets, np.quantile(targets, np.arange(1, n_classes) / n_classes))
+    options: dict[str, Any] = {"kernel": "linear", "penalty": 1e-3, "class_weight": {0: 2.0, 1: 1.0, 2: 0.5}}
+    found, dense = (KernelRidgeClassifier(**options, precision=dtype) for _ in range(2))
+    scores = found.fit(rows, labels).decision_function(rows)
+    expected = dense.fit(rows.toarray(), labels).decision_function(rows.toarray())
+    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "float32" else 1e-10)
+    assert scores.shape == ((SPARSE_ROWS,) if n_classes == 2 else (SPARSE_ROWS, 3))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_column_far_from_zero_is_learnt_like_one_near_it(fit_intercept: bool) -> None:
+    rows, targets = sparse_rows()
+    full = np.random.default_rng(4).normal(size=(SPARSE_ROWS, 1))
+    near = sparse.csr_array(sparse.hstack([rows, full]))
+    far = sparse.csr_array(sparse.hstack([rows, full + (1e8 if fit_intercept else 0.0)]))
+    weights = {0: 1.0, 1: 3.0}
+    models = [
+        KernelRidgeClassifier(kernel="linear", penalty=1e-3, class_weight=weights, fit_intercept=fit_intercept)
+        for _ in range(3)
+    ]
+    labels = (targets + full[:, 0] > 0).astype(int)
+    scores = [
+        model.fit(inputs, labels).decision_function(inputs)
+        for model, inputs in zip(models, (near, far, near.toarray()), strict=True)
+    ]
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-6)
+    np.testing.assert_allclose(scores[2], scores[0], atol=1e-9)
+    assert models[1].certificate_.objective == pytest.approx(models[0].certificate_.objective, rel=1e-6)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads() -> None:
+    rows, targets = sparse_rows()
+    found = [KernelRidgeRegressor(kernel="linear", penalty=1e-3, n_jobs=n).fit(rows, targets) for n in (1, 2, 3)]
+    scores = [one.predict(rows).tobytes() for one in found]
+    assert scores[0] == scores[1] == scores[2]
+
+
+def test_values_of_one_place_are_added_and_the_rows_given_stay() -> None:
+    rows, targets = sparse_rows()
+    twice = sparse.coo_array(
+        (np.concatenate([rows.data, rows.data]), (np.tile(rows.nonzero()[0], 2), np.tile(rows.nonzero()[1], 2))),
+        shape=rows.shape,
+    )
+    loose = sparse.csr_array(
+        (twice.data[order := np.argsort(twice.row, kind="stable")], twice.col[order], 2 * rows.indptr), rows.shape
+    )
+    assert not loose.has_canonical_format
+    given = loose.data.copy()
+    found = KernelRidgeRegressor(kernel="linear", penalty=1e-3).fit(loose, targets)
+    expected = KernelRidgeRegressor(kernel="linear", penalty=1e-3).fit(2.0 * rows, targets)
+    np.testing.assert_allclose(found.predict(rows), expected.predict(rows), atol=1e-12)
+    assert np.array_equal(loose.data, given)
+
+
+def test_what_it_cannot_take_is_refused() -> None:
+    wide = sparse.csr_array((3, MOST_COLUMNS + 1))
+    with pytest.raises(ConfigError, match=r"8,193 columns came.*L2SVMClassifier"):
+        KernelRidgeClassifier(kernel="linear").fit(wide, [0, 1, 1])
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        KernelRidgeClassifier(kernel="gaussian").fit(*_few())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"bandwidth": -1}, 'bandwidth = -1, but it takes a finite number above 0, or "auto"'),
+        ({"bandwidth": 2}, "bandwidth = 2 was given, but the kernel 'linear' has none"),
+        ({"n_landmarks": 0}, "n_landmarks = 0"),
+        ({"landmarks": "nearest"}, "landmarks = 'nearest'"),
+    ],
+)
+def test_parameters_of_other_kernels_are_looked_at_beside_the_linear_one(
+    parameters: dict[str, Any], message: str
+) -> None:
+    rows, labels = _few()
+    for given in (rows, rows.toarray()):
+        with pytest.raises(ConfigError, match=message):
+            KernelRidgeClassifier(kernel="linear", **parameters).fit(given, labels)
+
+
+def test_a_score_of_zero_is_the_second_class_as_everywhere() -> None:
+    rows, labels = _few()
+    found = KernelRidgeClassifier(kernel="linear", penalty=1e-3, fit_intercept=False).fit(rows, labels)
+    nothing = np.zeros((1, rows.shape[1]))
+    assert found.decision_function(nothing).tolist() == [0.0]
+    schema = Schema(("x",), "y", "binary", (0, 1))
+    said = predictions(schema, np.zeros(1)).tolist()
+    assert said == found.predict(nothing).tolist() == Outputs("binary", 1).classes(np.zeros((1, 1))).tolist() == [1]
+
+
+def _few() -> tuple[Any, NDArray[np.int64]]:
+    rows, targets = sparse_rows()
+    return rows[:50], (targets[:50] > 0).astype(int)
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
+def test_class_weights_that_are_no_weights_are_named(weight: float) -> None:
+    rows, targets = sparse_rows()
+    with pytest.raises(ConfigError, match="weight of a class is a finite number above 0"):
+        KernelRidgeClassifier(kernel="linear", class_weight={0: weight, 1: 1.0}).fit(rows, (targets > 0).astype(int))

@@ -1,0 +1,92 @@
+"""Samples of shards with the kernel itself: the optimum of one memory, certified, the same bits wherever rows lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.distributed import open_execution
+from okl.features.predictors import KernelExpansion
+from okl.foundation.errors import ConfigError
+from okl.foundation.types import Task
+from okl.solvers.subgradient import sampling
+from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
+from okl.solvers.subgradient.solver import SubgradientSolver
+from okl.solvers.subgradient.spaces import ExactChoice, KernelRows, KernelValues
+from tests.solvers.subgradient.sharded_cases import bits, in_memory, last_state, sharded, solver, states
+
+TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    return {task: sharded(tmp_path_factory.mktemp(task), task) for task in TASKS}
+
+
+def exact(task: Task = "binary", **values: Any) -> SubgradientSolver:
+    return solver(task, **{"maps": ExactChoice(), "gap": 0.01} | values)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_shards_reach_the_optimum_of_one_memory(task: Task, data: dict[Task, Dataset]) -> None:
+    learning = exact(task)
+    with open_execution(0, threads=2) as execution:
+        state = last_state(learning, data[task], execution)
+    certificate, predictor = learning.certificate(state), learning.predictor(state)
+    assert isinstance(predictor, KernelExpansion)
+    assert predictor.precision == "float32"
+    inputs, targets = in_memory(state, data[task])
+    space = KernelRows(KernelValues(predictor.kernel, inputs), len(targets), data[task].schema.n_outputs)
+    best = solve_sample(space, targets, Scs(lam=learning.lam, loss=learning.loss, gap=1e-3))
+    scores = predictor.scores(inputs).astype(np.float64)
+    supports, coefficients = predictor.supports, predictor.coefficients.astype(np.float64)
+    matrix = predictor.kernel.matrix(supports.astype(np.float64), supports.astype(np.float64))
+    here = 0.5 * learning.lam * float(np.einsum("ci,ij,cj->", coefficients, matrix, coefficients))
+    here += float(learning.loss.value(scores, targets).mean())
+    assert best.lower_bound <= here + 1e-6
+    assert here - best.objective <= certificate["gap"] <= 0.01
+    assert len(state.samples) > 1
+    assert learning.chosen(state)["support_vectors"] == predictor.n_supports > 10
+
+
+def test_a_sample_of_the_kernel_is_certified_by_fresh_ones(data: dict[Task, Dataset]) -> None:
+    learning = exact(gap=0.15, lam=0.03, replicates=4)
+    with open_execution(0) as execution:
+        visited = states(learning, data["binary"], execution)
+    with open_execution(0, threads=2) as execution:
+        again = bits(learning, last_state(learning, data["binary"], execution))
+    certificate = learning.certificate(visited[-1])
+    assert not certificate["exact"]
+    assert certificate["gap"] <= 0.15
+    assert visited[-1].descent.n_rows < 2600
+    assert again == bits(learning, visited[-1])
+    inputs, targets = in_memory(visited[-1], data["binary"])
+    expansion: Any = learning.predictor(visited[-1])
+    best = solve_sample(
+        KernelRows(KernelValues(expansion.kernel, inputs), len(targets)), targets, Scs(lam=0.03, gap=1e-3)
+    )
+    at = visited[-1].descent
+    assert isinstance(at, KernelDescent)
+    here = 0.015 * at.squared_length + learning.loss.value(expansion.scores(inputs) * 1.0, targets).mean()
+    assert 0.0 <= here - best.lower_bound <= certificate["gap"] + 1e-3
+
+
+def test_what_does_not_fit_ends_with_the_gap_that_was_proved(
+    data: dict[Task, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "MEMORY_BYTES", 8 * 900**2)
+    learning = exact(gap=1e-3, replicates=3)
+    with open_execution(0) as execution:
+        state = last_state(learning, data["binary"], execution)
+    outcome, certificate = learning.finished(state), learning.certificate(state)
+    assert outcome is not None
+    assert outcome.kind == "out of budget"
+    assert "a map would do" in outcome.reason
+    assert certificate["gap"] > 1e-3
+    assert not certificate["exact"]
+    assert state.descent.n_rows <= 900
+    with pytest.raises(ConfigError, match=r"first_sample = 2,000, but kernel values .* 900 do"):
+        exact(first_sample=2000)

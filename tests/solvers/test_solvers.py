@@ -1,0 +1,149 @@
+"""One contract suite for every solver, in this process and on Dask workers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Execution
+from okl.data.reading import read_rows
+from okl.distributed.local import LocalExecution
+from okl.features.predictors import predictor_from_stored
+from okl.foundation.types import Task
+from okl.runs.evaluate import ConstantPredictor, predictor_tallies
+from okl.solvers.base import Solver, Standing
+from tests.solver_cases import PASSES, SOLVERS, Make, bits, last_state, states
+
+
+@pytest.fixture(params=list(SOLVERS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(name: str) -> Make:
+    return SOLVERS[name][0]
+
+
+@pytest.fixture
+def data(name: str, learnable: dict[Task, Dataset]) -> Dataset:
+    return learnable[SOLVERS[name][1]]
+
+
+@pytest.fixture(scope="module")
+def here() -> Any:
+    with LocalExecution(2) as execution:
+        yield execution
+
+
+def test_configuration_is_frozen(make: Make) -> None:
+    solver = make()
+    with pytest.raises(FrozenInstanceError):
+        setattr(solver, fields(solver)[0].name, None)  # type: ignore[arg-type]
+
+
+def test_advance_leaves_its_input_state_unchanged_and_depends_on_it_alone(
+    make: Make, data: Dataset, here: Execution
+) -> None:
+    solver = make()
+    visited = list(states(solver, data, here))
+    assert len(visited) > 2
+    for before, after in pairwise(visited):
+        stored = pickle.dumps(before)
+        again = solver.advance(before, data, here)
+        assert pickle.dumps(before) == stored
+        assert bits(solver, again) == bits(solver, after) != bits(solver, before)
+
+
+def test_pickled_state_goes_on_to_the_same_bits(make: Make, data: Dataset, here: Execution) -> None:
+    solver, resumed = make(), pickle.loads(pickle.dumps(make()))
+    state = resumed.start(data, here)
+    while resumed.finished(state) is None:
+        with LocalExecution(1) as fresh:  # as in another process: nothing is left of the steps before
+            state = pickle.loads(pickle.dumps(resumed.advance(state, data, fresh)))
+    assert bits(resumed, state) == bits(solver, last_state(solver, data, here))
+
+
+def test_same_configuration_gives_the_same_bits_and_another_seed_gives_others(
+    make: Make, data: Dataset, here: Execution
+) -> None:
+    solver, other = make(), make(seed=4)
+    first = bits(solver, last_state(solver, data, here))
+    assert bits(solver, last_state(make(), data, here)) == first
+    assert bits(other, last_state(other, data, here))[0] != first[0]
+
+
+def test_one_and_two_threads_give_the_same_bits(make: Make, data: Dataset, here: Execution) -> None:
+    solver = make()
+    with LocalExecution(1) as alone:
+        assert bits(solver, last_state(solver, data, alone)) == bits(solver, last_state(solver, data, here))
+
+
+def test_dask_workers_give_the_same_bits_as_this_process(
+    make: Make, data: Dataset, here: Execution, two_workers: Execution
+) -> None:
+    solver = make()
+    assert bits(solver, last_state(solver, data, two_workers)) == bits(solver, last_state(solver, data, here))
+
+
+def standing_of(solver: Solver[Any], state: Any) -> Standing:
+    standing = solver.standing(state)
+    assert isinstance(standing, Standing)
+    return standing
+
+
+def test_finished_says_nothing_until_all_passes_are_over(make: Make, data: Dataset, here: Execution) -> None:
+    solver = make()
+    visited = list(states(solver, data, here))
+    done = [standing_of(solver, state).done_rows for state in visited]
+    assert [solver.finished(state) for state in visited[:-1]] == [None] * (len(visited) - 1)
+    outcome = solver.finished(visited[-1])
+    assert outcome is not None
+    assert outcome.kind == "done"
+    assert done[0] == 0
+    assert (np.diff(done) > 0).all()
+    assert done[-1] == standing_of(solver, visited[-1]).total_rows == PASSES * data.rows("train")
+
+
+def test_learns_better_than_the_majority_or_the_mean(make: Make, data: Dataset, here: Execution) -> None:
+    solver = make(passes=3, rounds=40)
+    state = last_state(solver, data, here)
+    standing = standing_of(solver, state)
+    assert standing.error < standing.baseline_error
+    predictors = {"learnt": solver.predictor(state), "constant": ConstantPredictor(data.schema)}
+    tallies = predictor_tallies(data, data.split("test"), predictors, "float32", here)
+    reports = {which: tally.report() for which, tally in tallies.items()}
+    metric = "mse" if data.schema.task == "regression" else "mistake_rate"
+    assert 0 < reports["learnt"][metric] < 0.75 * reports["constant"][metric]
+
+
+def test_predictor_fits_the_schema_and_is_the_same_when_stored(make: Make, data: Dataset, here: Execution) -> None:
+    solver = make()
+    predictor = solver.predictor(last_state(solver, data, here))
+    assert (predictor.n_inputs, predictor.n_outputs) == (data.schema.n_features, data.schema.n_outputs)
+    rows = read_rows(data, data.split("test")[0], (0, 1), "float32")
+    scores = predictor.scores(rows.inputs)
+    assert scores.shape == ((len(rows.targets), predictor.n_outputs) if predictor.n_outputs > 1 else (300,))
+    assert np.isfinite(scores).all()
+    assert len(np.unique(scores)) > 250
+    description = json.loads(json.dumps(predictor.describe()))
+    again = predictor_from_stored(description, dict(predictor.arrays()), "here")
+    assert again.scores(rows.inputs).tobytes() == scores.tobytes()
+
+
+def test_what_start_chose_is_plain_json_with_reasons(make: Make, data: Dataset, here: Execution) -> None:
+    solver = make()
+    chosen = solver.chosen(solver.start(data, here))
+    assert json.loads(json.dumps(chosen)) == chosen
+    reasons = {name.removesuffix("_reason"): why for name, why in chosen.items() if name.endswith("_reason")}
+    assert "bandwidth" in reasons
+    for choice, why in reasons.items():
+        assert isinstance(chosen[choice], str) or chosen[choice] > 0 or "so far" in why
+        assert why

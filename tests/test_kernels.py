@@ -1,0 +1,136 @@
+"""Kernels against their formulas, and spectral densities against their kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.compiled.kernels import KernelRule
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import FloatArray
+from okl.kernels import (
+    KERNELS,
+    CustomKernel,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern32,
+    Matern52,
+    Polynomial,
+    RadialKernel,
+    ShiftInvariantKernel,
+    describe_kernel,
+    kernel_from_description,
+    make_kernel,
+    shift_invariant,
+)
+
+ALL: list[Kernel] = [Gaussian(1.5), Laplacian(2.5), Matern32(1.5), Matern52(1.5), Polynomial(3, 0.5, 1.0), Linear()]
+INVARIANT = [kernel for kernel in ALL if isinstance(kernel, ShiftInvariantKernel)]
+RADIAL = [kernel for kernel in ALL if isinstance(kernel, RadialKernel)]
+
+
+def some_rows(rows: int, n_inputs: int = 3, seed: int = 0) -> FloatArray:
+    return np.random.default_rng(seed).standard_normal((rows, n_inputs))
+
+
+def by_formula(rule: KernelRule, x: FloatArray, y: FloatArray) -> float:
+    """The six formulas that okl.compiled.kernels states."""
+    r, scale = float(np.linalg.norm(x - y)), rule.scale
+    values = (
+        np.exp(-scale * r**2),
+        np.exp(-scale * np.abs(x - y).sum()),
+        (1 + scale * r) * np.exp(-scale * r),
+        (1 + scale * r + (scale * r) ** 2 / 3) * np.exp(-scale * r),
+        (scale * (x @ y) + rule.offset) ** rule.degree,
+        x @ y,
+    )
+    return float(values[rule.code])
+
+
+def test_every_kernel_is_of_a_known_sort() -> None:
+    assert [kernel.name for kernel in ALL] == list(KERNELS)
+    assert [kernel.name for kernel in INVARIANT] == ["gaussian", "laplacian", "matern32", "matern52"]
+    assert [kernel.name for kernel in RADIAL] == ["gaussian", "matern32", "matern52"]
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel.name)
+def test_values_match_the_rule_that_compiled_code_is_given(kernel: Kernel) -> None:
+    left, right = some_rows(7), some_rows(9, seed=1)
+    assert kernel.rule is not None
+    expected = [[by_formula(kernel.rule, x, y) for y in right] for x in left]
+    assert np.ptp(expected) > 0.3
+    np.testing.assert_allclose(kernel.matrix(left, right), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel.name)
+def test_kernel_matrices_are_positive_semidefinite(kernel: Kernel) -> None:
+    eigenvalues = np.linalg.eigvalsh(kernel.matrix(some_rows(60), some_rows(60)))
+    assert eigenvalues[-1] > 1.0
+    assert eigenvalues[0] > -1e-12 * eigenvalues[-1]
+
+
+def mean_cosine(frequencies: FloatArray, difference: FloatArray) -> float:
+    return float(np.cos(difference @ frequencies).mean())
+
+
+@pytest.mark.parametrize("kernel", INVARIANT, ids=lambda kernel: kernel.name)
+def test_mean_cosine_of_drawn_frequencies_is_the_kernel(kernel: ShiftInvariantKernel) -> None:
+    n = 200_000
+    drawn = kernel.draw_frequencies(3, n, np.random.default_rng(0))
+    placed = kernel.frequencies_at(np.random.default_rng(1).random((n, kernel.n_uniforms(3))))
+    assert drawn.shape == placed.shape == (3, n)
+    for difference in some_rows(5):
+        expected = kernel.matrix(difference[None, :], np.zeros((1, 3)))[0, 0]
+        assert 0.05 < expected < 0.95
+        # five standard deviations of a mean of n numbers of variance 1/2 at most
+        assert abs(mean_cosine(drawn, difference) - expected) < 5 * (2 * n) ** -0.5
+        assert abs(mean_cosine(placed, difference) - expected) < 5 * (2 * n) ** -0.5
+
+
+@pytest.mark.parametrize("kernel", RADIAL, ids=lambda kernel: kernel.name)
+def test_radii_have_the_law_of_the_lengths_of_frequencies(kernel: RadialKernel) -> None:
+    lengths = np.linalg.norm(kernel.draw_frequencies(5, 100_000, np.random.default_rng(0)), axis=0)
+    radii = kernel.draw_radii(5, (100, 1000), np.random.default_rng(1))
+    assert radii.shape == (100, 1000)
+    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    np.testing.assert_allclose(np.quantile(radii, levels), np.quantile(lengths, levels), rtol=0.02)
+
+
+@pytest.mark.parametrize("kernel", ALL, ids=lambda kernel: kernel.name)
+def test_described_kernel_is_the_same_kernel(kernel: Kernel) -> None:
+    assert kernel_from_description(describe_kernel(kernel)) == kernel
+
+
+def test_what_does_not_fit_is_named() -> None:
+    with pytest.raises(ConfigError, match="kernel = 'sinc', but it takes one of gaussian, laplacian"):
+        make_kernel("sinc", {})
+    with pytest.raises(ConfigError, match="'gaussian' was given degree, but it takes bandwidth"):
+        make_kernel("gaussian", {"degree": 2})
+    with pytest.raises(ConfigError, match="'linear' was given bandwidth, but it takes no parameters"):
+        make_kernel("linear", {"bandwidth": 2.0})
+    with pytest.raises(ConfigError, match="'matern32' takes bandwidth"):
+        make_kernel("matern32", {})
+    with pytest.raises(ConfigError, match="bandwidth = -1"):
+        make_kernel("laplacian", {"bandwidth": -1.0})
+    with pytest.raises(ConfigError, match="offset = -1"):
+        Polynomial(2, offset=-1.0)
+    with pytest.raises(
+        ConfigError, match=r"'polynomial' is not shift-invariant.*Nystrom.*gaussian, laplacian, matern32"
+    ):
+        shift_invariant(Polynomial(), "a Fourier map")
+
+
+def test_a_kernel_of_ones_own_is_used_but_never_stored() -> None:
+    kernel = CustomKernel("min", lambda left, right: np.minimum(left[:, 0][:, None], right[:, 0][None, :]))
+    np.testing.assert_array_equal(kernel.matrix(np.array([[1.0], [3.0]]), np.array([[2.0]])), [[1.0], [2.0]])
+    assert kernel.rule is None
+    with pytest.raises(ConfigError, match="'min' is a function of your own, which a model file cannot hold"):
+        describe_kernel(kernel)
+    with pytest.raises(DataError, match=r"'wrong' returned values of shape \(2, 2\) for 2 and 1 rows"):
+        CustomKernel("wrong", lambda left, right: left @ left.T).matrix(np.ones((2, 1)), np.ones((1, 1)))
+    with pytest.raises(DataError, match="'wrong' returned values that are not finite"):
+        CustomKernel("wrong", lambda left, right: np.full((2, 1), np.nan)).matrix(np.ones((2, 1)), np.ones((1, 1)))
+    with pytest.raises(ConfigError, match="'wrong' was given 3"):
+        CustomKernel("wrong", 3)  # type: ignore[arg-type]
