@@ -417,7 +417,7 @@ KERNELS: dict[str, type[KnownKernel]] = {
 
 
 def kernel_parameters(name: str) -> tuple[str, ...]:
-    """What a kernel of KERNELS takes, such as ("bandwidth",), or ConfigError for an unknown one."""
+    """Return what a kernel of KERNELS takes, such as ("bandwidth",), or ConfigError for an unknown one."""
     kind = KERNELS[check_choice("kernel", name, KERNELS)]
     return tuple(field.name for field in fields(kind) if field.name != "name")
 

@@ -18,7 +18,7 @@ from okl.foundation.types import FloatArray, IntArray, Task
 
 
 class Loss(Protocol):
-    """What a solver may ask of a loss."""
+    """Interface of a loss."""
 
     @property
     def name(self) -> str: ...
@@ -189,7 +189,7 @@ class MulticlassHinge:
 
 @dataclass(frozen=True)
 class OwnLoss:
-    """What an extension declares: two scalar functions of (score, target), for two classes (-1, +1) or a regression."""
+    """Loss of an extension: two scalar functions of (score, target), for two classes (-1, +1) or a regression."""
 
     task: Task
     value: Scalar
@@ -209,12 +209,12 @@ class ExtensionLoss:
 
     @property
     def code(self) -> int:
-        """That of all extensions' losses of the task."""
+        """Return the code of all extensions' losses of the task."""
         return OWN_REGRESSION if self.task == "regression" else OWN_BINARY
 
     @property
     def address(self) -> int:
-        """Of its machine code in this process."""
+        """Return the address of its machine code in this process."""
         return compiled_loss(self.name, self.origin).address
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:

@@ -29,7 +29,7 @@ from okl.solvers.subgradient.solver import Prover
 
 @dataclass(frozen=True)
 class Proof:
-    """What is proved about a run, as its result has it.
+    """Certificate of a run, as its result stores it.
 
     kind : of what; figures : by name, as JSON; reason : why they mean nothing and are not shown, "" where they are
     """
@@ -44,7 +44,7 @@ class Proof:
 
 
 def gap_proof(solver: Certified, state: Any) -> Proof:
-    """How far above the optimum a solution is at most, as the solver says of a state that has finished.
+    """Return the proved gap of a finished state.
 
     Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.
     """
@@ -57,7 +57,7 @@ def gap_proof(solver: Certified, state: Any) -> Proof:
 def excess_proof(
     solver: OnlineSolver, state: OnlineState, data: Dataset, confidence: float, execution: Execution
 ) -> Proof:
-    """How far above the optimum over all rows the model of Pegasos is at most, exactly or at a confidence.
+    """Return the largest possible gap of a Pegasos model over all rows, exactly or at a confidence level.
 
     Source: as in okl.solvers.subgradient.certificate.
     """

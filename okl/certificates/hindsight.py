@@ -65,7 +65,7 @@ class BallNorm:
         return EuclideanNorm(self.width)
 
     def value(self, squared_norm: float) -> float:
-        """That of the unit ball, radius times."""
+        """Return radius times the value of the unit ball."""
         return self.radius * self._unit.value(squared_norm)
 
     def slope(self, squared_norm: float) -> float:
@@ -73,7 +73,7 @@ class BallNorm:
         return self.radius * self._unit.slope(squared_norm)
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
-        """That of the unit ball, radius times."""
+        """Return radius times the excess of the unit ball."""
         return self.radius * self._unit.excess(squared_norm, at_squared_norm, squared_gap)
 
     def regulariser(self, squared_norm: float) -> float:
@@ -85,7 +85,7 @@ class BallNorm:
         return self.radius * self._unit.exact(squared_norm)
 
     def floor(self, squared_norm: float) -> float:
-        """What smoothing adds to the gap."""
+        """Return what smoothing adds to the gap."""
         return self.radius * self._unit.floor(squared_norm)
 
 
@@ -184,7 +184,7 @@ def _margins(rows: RowOperator, near: Hindsight | None) -> FloatArray:
 
 
 def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
-    """What the dual point would be if margins were optimal: minus the loss's slope, the hinge's kink made wide."""
+    """Return the dual point for optimal margins: minus the loss's slope, with the hinge's kink widened."""
     if loss == "hinge":
         guess: FloatArray = np.clip(0.5 + (1.0 - margins) / _KINK, 0.0, 1.0)
         return guess
@@ -214,7 +214,7 @@ class RowsAndSides:
 
     @property
     def signs(self) -> FloatArray:
-        """Of the data's rows, and 1 for limits, (m + k,)."""
+        """Return the signs of the data's rows, and 1 for limits, (m + k,)."""
         return np.concatenate([self.data.signs, np.ones(len(self.sides))])
 
     @property
@@ -441,7 +441,7 @@ class HeldRows:
 
 @dataclass
 class Told:
-    """What whoever watches has been told: rows that were read once more, then the rows of each horizon as it is solved.
+    """Progress reported so far: rows read again, then the rows of each horizon when it is solved.
 
     observer : who watches; total : rows to read and rows of all horizons together; done : of these
     """
@@ -547,6 +547,6 @@ def _nearest(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def _horizons(standings: Sequence[Standing], labels: NDArray[np.float64]) -> list[Standing]:
-    """Of the nearest only those that saw both classes."""
+    """Return the nearest horizons at which both classes have been seen."""
     both = int(np.argmax(labels != labels[0]))
     return [one for one in _nearest(standings) if one.done_rows > both]

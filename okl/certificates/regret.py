@@ -41,7 +41,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Played:
-    """What a learner did on its first rows.
+    """Losses of a learner on its first rows.
 
     rows : T >= 1; loss : sum of the losses; squared_gradients, stepped_gradients : sums of ||g_t||^2, eta_t ||g_t||^2
     """
@@ -53,7 +53,7 @@ class Played:
 
 
 def map_space_bound(played: Played, steps: Steps, radius: float, comparator_norm: float) -> float:
-    """What the regret against weights u of the ball cannot exceed.
+    """Return the upper bound of the regret against weights u of the ball.
 
     Constant steps:  ||u||^2 / (2 eta) + eta / 2 sum ||g_t||^2
     decaying steps:  ||u||^2 / (2 eta_1) + (radius + ||u||)^2 / 2 (1 / eta_T - 1 / eta_1) + 1/2 sum eta_t ||g_t||^2
@@ -97,7 +97,7 @@ def growth_exponent(rows: NDArray[np.float64], regrets: NDArray[np.float64]) -> 
 
 @dataclass(frozen=True)
 class KernelSetting:
-    """What the bound in the space of the kernel depends on, beside the steps.
+    """Constants of the bound in the space of the kernel, other than the steps.
 
     n_inputs : d; n_frequencies : D; diameter : of a ball that holds the data, in units of the inputs
     second_moment : sigma_p^2 = E ||u||^2 of the spectral density, infinite where it has none
@@ -180,13 +180,13 @@ class Horizon:
 
     @classmethod
     def of(cls, standing: Standing, learner: LinearLearner, hindsight: Hindsight) -> Horizon:
-        """Where the learner stands, and the best weights over the same rows."""
+        """Return the loss of the learner and of the best weights over the same rows."""
         sums = standing.surrogate, standing.squared_gradients, standing.stepped_gradients
         return cls(Played(standing.done_rows, *sums), learner, hindsight)
 
     @property
     def regret(self) -> float:
-        """What was lost more than by the weights found in hindsight."""
+        """Return the loss in excess of that of the weights found in hindsight."""
         return self.played.loss - self.hindsight.certificate.primal
 
     @property
@@ -196,12 +196,12 @@ class Horizon:
 
     @property
     def radius(self) -> float:
-        """Of the ball."""
+        """Return the radius of the ball."""
         assert self.learner.radius is not None
         return self.learner.radius
 
     def _bound(self, norm: float) -> float | None:
-        """What theory puts on the regret against weights of a norm, None where it claims nothing."""
+        """Return the theoretical bound of the regret against weights of a norm, None where no theorem applies."""
         if not isinstance(self.learner, ConstrainedLearner):
             return map_space_bound(self.played, self.steps, self.radius, norm)
         return constrained_bound(self.played, self.steps, self.radius, norm) if self.learner.covered else None
@@ -219,7 +219,7 @@ class Horizon:
         }
 
     def comparator(self) -> dict[str, Any]:
-        """What the weights found in hindsight lose, and how far from the best ones they are at most."""
+        """Return the loss of the best weights found in hindsight, and their distance from the optimum."""
         proof = self.hindsight.certificate
         return {
             "objective": proof.primal,
@@ -232,7 +232,7 @@ class Horizon:
         } | self._limits()
 
     def _limits(self) -> dict[str, Any]:
-        """What the quantities of constraints come to for the comparator; nothing without constraints."""
+        """Return the constrained quantities of the comparator; empty without constraints."""
         if not isinstance(self.learner, ConstrainedLearner):
             return {}
         kept = self.learner.kept
@@ -270,7 +270,7 @@ class Horizon:
 
 
 def _diameter(schema: Schema) -> float:
-    """Of the box that holds the training rows' inputs."""
+    """Return the diameter of the box that holds the training rows' inputs."""
     _, factors = schema.shift_and_factor
     sides = np.array([column.maximum - column.minimum for column in schema.feature_statistics]) * factors
     return float(np.linalg.norm(sides))
@@ -432,7 +432,7 @@ def _places(begin: NDArray[np.int64], k: int, n: int) -> list[int]:
 
 
 def _floors_anywhere(floors: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """What no weights that change at any k rows fall below, k = 0 .. n - 1: a window with a change counts for nothing.
+    """Return lower bounds for weights that change at any k rows, k = 0 .. n - 1: a window with a change counts 0.
 
     best(k, j) bounds the loss in the windows before j, with k changes within them.
     """

@@ -494,7 +494,7 @@ def shrink_for_oldest(
 
 @compiled_row
 def _step_there(seen: Seen, step: float, output: int, value: float) -> float:
-    """What a step adds to an output at a support whose kernel value with the row is value."""
+    """Return what a step adds to an output at a support whose kernel value with the row is value."""
     if output == seen.output:
         return step * value
     return -step * value if output == seen.wrong else 0.0
@@ -802,7 +802,7 @@ class Grown(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """How a row is learnt: kind, one of the three; loss code and epsilon; and the numbers of the kind.
+    """Update rule of a row: kind, one of the three; loss code and epsilon; and the numbers of the kind.
 
     decay : factor of f a row, 1 for none; share : NORMA's nu, negative for a margin that stays
     """

@@ -396,7 +396,7 @@ def _limit(total: float, curvature: float, longest: float) -> float:
 
 @compiled_row
 def _next_line(scores: FloatArray, along: FloatArray, true: int, at: int) -> tuple[float, int]:
-    """Where a steeper line first overtakes line `at`, and which; class -1 if none does."""
+    """Return where a steeper line first overtakes line `at`, and which; class -1 if none does."""
     top, following, steepest = math.inf, -1, along[at]
     value = scores[at] - scores[true] + (0.0 if at == true else 1.0)
     for c in range(scores.shape[0]):
@@ -544,7 +544,7 @@ Doubles = NDArray[np.float64]
 
 
 class Box(NamedTuple):
-    """What bounds the coefficients.
+    """Bounds of the coefficients.
 
     targets, lower, upper : (m,) float64; squares : (m,) float64, q
     epsilon : e >= 0; scale : lam m

@@ -65,7 +65,7 @@ class Small(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a step overwrites: multipliers l (m,) and values C y (m,); room (m + 4, m) is scratch."""
+    """Arrays that a step overwrites: multipliers l (m,) and values C y (m,); room (m + 4, m) is scratch."""
 
     multipliers: Vector
     values: Vector
@@ -277,7 +277,7 @@ class Limits(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What learning under limits changes in place, beside Learnt.
+    """State that learning under limits changes in place, in addition to Learnt.
 
     queues : (2, m) float64, of the lower and the upper limits; values : (m,), C w
     exceeded : (m + 1,), sums over rows of what each value was outside its limits, in its unit, before the row was
@@ -319,7 +319,7 @@ def _watch(watched: Watched, limits: Limits, found_caps: NDArray[np.float64], no
 
 @compiled
 def _within(small: Small, squared: float) -> bool:
-    """Whether the point u needs no correction: it is in the ball, and inside the limits that have a price."""
+    """Return whether the point u needs no correction: it is in the ball, and inside the limits that have a price."""
     if squared > small.radius * small.radius:
         return False
     for i in range(small.reach.shape[0]):

@@ -31,7 +31,7 @@ _AGE_UNIT = 2.0**-20  # rows in millions: the fourth power of a billion rows sti
 
 
 class Team(NamedTuple):
-    """What learns in one map, changed in place: (T, K, H, n_columns / H) each.
+    """Weights of the experts in one map, changed in place: (T, K, H, n_columns / H) each.
 
     H : halves of a block: 2 or, if the second is empty, 1
     weights : after the last row; pulls : see above; squares : of AdaGrad, (0, 0, 0, 0) for steps of fixed size
@@ -45,7 +45,7 @@ class Team(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What experts said of rows before they learnt them, overwritten.
+    """Scores of the experts for rows before they learn them, overwritten.
 
     words : (rows, T, 2) float64, at LAST and AVERAGED: scores, or the class for several; NaN for a score that is not
     finite; stepped : (rows,) uint8, whether any weights changed
@@ -208,7 +208,7 @@ def add_four(
 
 @compiled_row
 def move_of(moves: NDArray[np.float64], outputs: NDArray[np.int64], e: int, k: int) -> float:
-    """What the e-th of four rows adds to output k, in features."""
+    """Return what the e-th of four rows adds to output k, in features."""
     move: float = moves[e]
     if outputs[e, 0] == k:
         return move
@@ -504,7 +504,7 @@ class Teams(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """What `mix_rows` changes; complete : whether one team is all there is, so that its words can be mixed at once."""
+    """Arrays that `mix_rows` changes; complete : whether there is only one team, whose scores are mixed at once."""
 
     counted: Counted
     hedge: Hedge

@@ -34,7 +34,7 @@ GAP, LOWEST, HIGHEST = 0, 1, 2
 
 
 class Hedge(NamedTuple):
-    """What the mixture remembers, changed in place, float64.
+    """State of AdaHedge, changed in place, float64.
 
     losses, recent : (E,), cumulative losses, infinite for experts that diverged; those of late
     numbers : (3,), at GAP, LOWEST and HIGHEST: the range of the targets so far, 0 included
@@ -66,7 +66,7 @@ def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> No
 
 @compiled_row
 def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float) -> float:
-    """What the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
+    """Return what the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
     mean, least = 0.0, math.inf
     for e in range(p.shape[0]):
         mean += p[e] * loss[e]
@@ -89,7 +89,7 @@ SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; 
 
 
 class Memo(NamedTuple):
-    """What the mixture keeps from row to row, however rows are cut, changed in place.
+    """State of the mixture between rows, independent of how rows are cut into blocks, changed in place.
 
     p, loss, together : (E,); votes : (n_classes,); numbers : (2,), at ETA, and at UNEQUAL whether weights are to change
     """
@@ -307,7 +307,7 @@ LOWEST_TARGET, HIGHEST_TARGET = 0, 1
 
 
 class Shares(NamedTuple):
-    """What the mixture remembers, changed in place, float64.
+    """State of Fixed Share, changed in place, float64.
 
     p : (E,), weights, which sum to 1; mistakes : (E,), sums of losses, infinite once an expert diverged
     numbers : (2,), at LOWEST and HIGHEST: the range of the targets of a regression so far, 0 included

@@ -589,7 +589,7 @@ def _rise(work: Work, shifted: Vector, rows: Rows, region: Region) -> bool:
 
 @compiled_row
 def _open(work: Work, limit: float, i: int) -> bool:
-    """Whether row i's multiplier may move: inside its bounds, or on one that its excess points away from."""
+    """Return whether row i's multiplier may move: inside its bounds, or on one that its excess points away from."""
     multiplier, excess = work.multipliers[i], work.excess[i]
     return limit > 0.0 and (multiplier > 0.0 or excess > 0.0) and (multiplier < limit or excess < 0.0)
 

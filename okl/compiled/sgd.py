@@ -112,7 +112,7 @@ def loss_value(code: int, epsilon: float, f: float, y: float) -> float:
 
 @compiled
 def is_regression(code: int) -> bool:
-    """Whether squared errors are counted with a loss, not mistakes."""
+    """Return whether squared errors are counted with a loss, not mistakes."""
     return code in (THRESHOLDED_HALF_SQUARED, OWN_REGRESSION)
 
 
@@ -185,7 +185,7 @@ def count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f:
 
 
 class Rule(NamedTuple):
-    """How a row changes the weights.
+    """Update rule of a linear learner.
 
     code, epsilon : the loss of okl.losses; step_size : on the map's scale
     class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
@@ -563,7 +563,7 @@ _LEAST_SCALE = 0.5
 
 
 class Steps(NamedTuple):
-    """How a step is taken.
+    """Parameters of a step.
 
     lam : > 0; batch : rows a step, >= 1; project : whether steps end in the ball; average : NO_AVERAGE, UNIFORM, or
     LATER_MORE: step t counts t times
@@ -650,7 +650,7 @@ def _violation(carried: Carried, wrongs: Integers, scores: FloatArray, y: float,
 
 @compiled_row
 def _weights_factor(numbers: Doubles, lam: float) -> float:
-    """What x is to be multiplied by for the weights, 0 before the first step."""
+    """Return what x is to be multiplied by for the weights, 0 before the first step."""
     return numbers[SCALE] / (lam * numbers[STEPS]) if numbers[STEPS] > 0.0 else 0.0
 
 

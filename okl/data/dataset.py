@@ -20,7 +20,7 @@ EncodingKind = Literal["number", "category", "date", "timestamp"]
 
 @dataclass(frozen=True)
 class Encoding:
-    """What is made of one source column; the same record serves ingest, prediction and retraining.
+    """Encoding of one source column; the same record serves ingest, prediction and retraining.
 
     column : name of the source column
     kind : "category": one input for each value, 1 where the row has it, else 0; "date" and "timestamp": see
@@ -46,7 +46,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class SvmlightColumns:
-    """How the indices of svmlight text are columns.
+    """Columns that the indices of svmlight text stand for.
 
     first_index : 0 or 1, that of the first column
     hashed : columns that all indices are folded into, see `okl.data.ingest.svmlight.fold`; 0: each has its own
@@ -109,7 +109,7 @@ class ColumnStatistics:
 
     @property
     def constant(self) -> bool:
-        """Whether the column never changes."""
+        """Return whether the column never changes."""
         return self.minimum == self.maximum
 
 

@@ -69,7 +69,7 @@ def describe_text(data: Dataset) -> str:
 
 
 def _origins(schema: Schema) -> list[str]:
-    """Where inputs come from that are no columns of numbers of the source."""
+    """Describe the inputs that are not plain numeric columns of the source."""
     lines = []
     if schema.svmlight is not None:
         fold = f", folded into {schema.svmlight.hashed} columns" if schema.svmlight.hashed else ""
@@ -84,7 +84,7 @@ def _origins(schema: Schema) -> list[str]:
 
 
 def _told(encoding: Encoding) -> str:
-    """What a column is made into; "" for numbers that never missed a value."""
+    """Describe the inputs made from a column; "" for numbers without missing values."""
     missing = ["missing"] if encoding.missing else []
     if encoding.kind == "category":
         n = len(encoding.categories)

@@ -224,7 +224,7 @@ def _as_text(values: pa.Array) -> pa.Array:
 
 
 def _codes(encoding: Encoding, words: pa.Array) -> Codes:
-    """Which input is 1 for each word, -1 for none of them."""
+    """Return the input that is 1 for each word, -1 for none of them."""
     n = len(encoding.categories)
     other, absent = n if encoding.other else -1, len(encoding.inputs) - 1 if encoding.missing else -1
     found = pc.index_in(words, value_set=pa.array(encoding.categories, pa.string()))
@@ -280,7 +280,7 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
 
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
-    """What a source column should hold instead of values of a type; "" if it may hold them."""
+    """Return what a source column should hold instead of values of a type; "" if the type is valid."""
     return _unfit(next((one for one in schema.encodings if one.column == column), None), kind)
 
 

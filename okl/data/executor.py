@@ -50,7 +50,7 @@ class Traffic:
 
 
 class Execution(Protocol):
-    """Where work runs: in this process, or on Dask workers. A context manager: leaving it frees workers and threads."""
+    """Executor of work in this process or on Dask workers. A context manager: leaving it frees workers and threads."""
 
     @property
     def n_workers(self) -> int:
@@ -64,7 +64,7 @@ class Execution(Protocol):
 
     @property
     def memory_limit_bytes(self) -> int | None:
-        """That each process which works may use; None if nobody limits them."""
+        """Return the memory limit of each working process in bytes; None without a limit."""
         ...
 
     def hold(self, limit_bytes: int) -> None:
@@ -107,7 +107,7 @@ class Execution(Protocol):
         ...
 
     def performance_page(self) -> str | None:
-        """What the cluster itself reports of the work so far, as an HTML page; None in one process, or without it."""
+        """Return the performance report of the cluster as an HTML page; None in one process, or if there is none."""
         ...
 
     def close(self) -> None:

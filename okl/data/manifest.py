@@ -47,7 +47,7 @@ class Manifest:
 
 
 def is_dataset(path: str | Place) -> bool:
-    """Whether a path or URL is a folder with a manifest."""
+    """Return whether a path or URL is a folder with a manifest."""
     return (place_of(path) / MANIFEST).is_file()
 
 
@@ -274,7 +274,7 @@ RECORDED = ("okl", "numpy", "numba", "scipy", "pyarrow")
 
 
 def provenance(data: Dataset, seed: int) -> dict[str, Any]:
-    """What is kept with a model, as JSON; the same bits are promised for one kind of processor only."""
+    """Return the provenance stored with a model, as JSON; equal bits are promised for one kind of processor only."""
     return {
         "data_sha256": data.sha256,
         "source_sha256": data.source_sha256,
@@ -304,7 +304,7 @@ def peak_memory_bytes() -> int:
 
 
 def memory_bytes() -> int:
-    """Of the machine, or of the control group that this process is in, if that is less."""
+    """Return the memory of the machine, or of the control group of this process if that is less."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
@@ -312,7 +312,7 @@ def memory_bytes() -> int:
 
 
 def version_of(name: str) -> str:
-    """Of an installed package, or "unknown"."""
+    """Return the version of an installed package, or "unknown"."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -93,6 +93,6 @@ def plan_windows(
 
 
 def mixing_share(windows: Sequence[Window]) -> float:
-    """How far from uniform a shuffle is: rows of the largest window over all rows, 1.0 for a uniform permutation."""
+    """Return how far from uniform a shuffle is: rows of the largest window over all rows, 1.0 if uniform."""
     total = sum(window.rows for window in windows)
     return max((window.rows for window in windows), default=0) / total if total else 1.0

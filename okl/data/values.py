@@ -28,14 +28,14 @@ def value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type can be inputs: numbers of any kind, bools, and columns that are all null."""
+    """Return whether values of a type can be inputs: numbers of any kind, bools, and columns that are all null."""
     kind, test = value_type(kind), pa.types
     tests = (test.is_integer, test.is_floating, test.is_boolean, test.is_decimal, test.is_null)
     return any(holds(kind) for holds in tests)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether values of a type are text."""
+    """Return whether values of a type are text."""
     kind = value_type(kind)
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
@@ -58,7 +58,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
 
 
 def codes_of(column: pa.DictionaryArray) -> Codes:
-    """Which entry of its dictionary each row holds, (rows,); -1 for none."""
+    """Return the dictionary entry of each row, (rows,); -1 for none."""
     signed = column.indices.cast(pa.int64())  # other libraries count without a sign
     codes: Codes = pc.fill_null(signed, -1).to_numpy(zero_copy_only=False)
     return codes
@@ -95,7 +95,7 @@ def settle_inputs(inputs: FloatArray, names: Sequence[str], missing: Missing, fi
 
 
 def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: int) -> str:
-    """What to say about missing inputs, with the share of each column that misses some.
+    """Return the message about missing inputs, with the share of missing values of each such column.
 
     names : of the columns that the inputs come from, some of them several times; absent (n_features, rows) : at least
         one is; first_row : number of the first of these rows in the file
@@ -118,7 +118,9 @@ def _percent(share: float) -> str:
 
 
 def missing_target(file: str, name: str, absent: Mask, first_row: int) -> str:
-    """What to say about missing targets; absent (rows,) : at least one is; first_row : number of the first of them."""
+    """Return the message about missing targets; absent (rows,) : at least one is; first_row : number of the first
+    one.
+    """
     row, share = first_row + int(absent.argmax()), float(absent.mean())
     return (
         f"{file}: column {name!r} has no value (null or NaN) in row {row} (counted from 0), but it is the target; of "
@@ -143,12 +145,12 @@ YEAR_DAYS = 365.2425  # on average, in the Gregorian calendar
 
 
 def is_date(kind: pa.DataType) -> bool:
-    """Whether values of a type are dates or timestamps."""
+    """Return whether values of a type are dates or timestamps."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def has_time(kind: pa.DataType) -> bool:
-    """Whether values of a type have a time of day, too."""
+    """Return whether values of a type have a time of day, too."""
     return bool(pa.types.is_timestamp(kind))
 
 

@@ -16,7 +16,7 @@ PATIENCE_VARIABLE, PATIENCE_SECONDS = "OKL_PATIENCE_SECONDS", 60.0
 
 
 class Where(Protocol):
-    """What settings say of where work runs; see `open_execution`."""
+    """Location of work as the settings state it; see `open_execution`."""
 
     @property
     def workers(self) -> int: ...

@@ -37,7 +37,7 @@ _FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one fo
 
 
 def security_from(folder: str | Path | None) -> Any:
-    """What Dask needs for mutual TLS from a folder as infra/tls/make.py writes it; None: Dask's own configuration.
+    """Return Dask's settings for mutual TLS from a folder that infra/tls/make.py wrote; None: Dask's own ones.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def check_encrypted(address: str, security: Any, folder: str | Path | None) -> N
 
 
 def refusal(address: str, folder: str | Path | None) -> str:
-    """What to do when a scheduler hung up, for the end of a sentence."""
+    """Return advice for a scheduler that closed the connection, for the end of a sentence."""
     if address.startswith("tls://"):
         return f"Check that the certificate in {folder} is of the scheduler's own authority and has not expired."
     return "Check the address, and that the scheduler runs."
@@ -129,7 +129,7 @@ def check_versions(theirs: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def complaint_about(address: str, found: Mapping[str, str]) -> str:
-    """What to say of a worker with these versions; nothing if they are those here."""
+    """Return the message about a worker with other versions; empty if they equal those here."""
     ours = versions(plugins.packages())
     other = {name: found.get(name, "none") for name in ours if found.get(name, "none") != ours[name]}
     if not other:
@@ -170,7 +170,7 @@ class HeldRows(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self.limit_bytes = limit_bytes
 
     def setup(self, worker: Any) -> None:
-        """Of a worker that is there, or has come."""
+        """Set up a worker that is connected or has just connected."""
         from okl.distributed.cache import process_cache
 
         cache = process_cache()
@@ -240,7 +240,7 @@ def silenced() -> Iterator[None]:
 
 
 def why(error: BaseException) -> str:
-    """What an error says, for the middle of a sentence."""
+    """Return the reason of an error, for the middle of a sentence."""
     return str(error).rstrip(".") or type(error).__name__
 
 

@@ -50,7 +50,7 @@ class ExtensionFiles(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self.sent = dict(sent)
 
     def setup(self, worker: Any) -> None:
-        """Of a worker that is there, or has come."""
+        """Set up a worker that is connected or has just connected."""
         adopt(self.sent)
 
 
@@ -153,7 +153,7 @@ class DaskExecution:
 
     @property
     def memory_limit_bytes(self) -> int | None:
-        """Of the worker with the least; None if they have none."""
+        """Return the limit of the worker with the least memory; None without limits."""
         return memory_limit(self._client, list(self._courier.slots))
 
     def hold(self, limit_bytes: int) -> None:

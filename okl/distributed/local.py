@@ -279,7 +279,7 @@ class LocalExecution:
 
     @property
     def memory_limit_bytes(self) -> int | None:
-        """What the machine has, or the control group of this process may use."""
+        """Return the memory of the machine, or the limit of the control group of this process."""
         return memory_bytes()
 
     def hold(self, limit_bytes: int) -> None:

@@ -33,7 +33,7 @@ EXTRAS = {
 
 @dataclass(frozen=True)
 class ClusterFile:
-    """What a cluster file says: the class by its module and name, workers to ask for, and keyword arguments.
+    """Content of a cluster file: the class by its module and name, the number of workers, keyword arguments.
 
     Options may be secrets: they are not shown, and go nowhere but to the class.
     """

@@ -24,7 +24,7 @@ _KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 2**20, 32 * 2**20
 
 
 def importing_main() -> bool:
-    """Whether this is a new worker process that just imports the script of its parent, one without a main guard."""
+    """Return whether this is a new worker process that only imports its parent's script, one without a main guard."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 

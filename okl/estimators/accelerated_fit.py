@@ -107,7 +107,7 @@ def _keys(inputs: Any) -> NDArray[np.float64]:
 
 
 def _equal(inputs: Any, left: IntArray, right: IntArray) -> NDArray[np.bool_]:
-    """Whether rows of two lists are equal, pair by pair."""
+    """Return whether rows of two lists are equal, pair by pair."""
     if sparse.issparse(inputs):
         same = np.asarray(abs(inputs[left] - inputs[right]).sum(axis=1)).ravel() == 0.0
     else:
@@ -123,7 +123,7 @@ _CHUNK_ROWS = 16 * MOST_ROWS  # mapped and scored at once
 
 
 class Space(Protocol):
-    """How rows become an operator to learn from, and how they are scored later."""
+    """Space of the weights: how rows become an operator, and how they are scored later."""
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
         """Rows with labels (rows,) of -1 and +1; others may be set to it, and share what was computed."""
@@ -277,7 +277,7 @@ class Labelled:
 
     @property
     def precision(self) -> Precision:
-        """Of the inputs."""
+        """Return the precision of the inputs."""
         return "float32" if self.inputs.dtype == np.float32 else "float64"
 
     def part(self, numbers: IntArray) -> Labelled:
@@ -388,7 +388,7 @@ class ClassFit:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How two classes are told apart.
+    """Solution that separates two classes.
 
     Parameters
     ----------
@@ -490,7 +490,7 @@ class Calibration:
 
 
 def of_log_odds(n_scores: int) -> Calibration:
-    """What takes each score for the logarithm of the odds of its class, as a model of the logistic loss means it."""
+    """Return probabilities that read each score as the log-odds of its class, as logistic models mean it."""
     return Calibration((LOG_ODDS,) * n_scores)
 
 
@@ -535,7 +535,7 @@ MapGiven = str | FeatureMap | FourierChoice | NystromChoice | LinearChoice | Non
 
 @dataclass(frozen=True)
 class SpaceChoice:
-    """What was asked for: a kernel and a map, either of which may be none; parameters as in UnifiedClassifier."""
+    """Requested kernel and map, either of which may be none; parameters as in UnifiedClassifier."""
 
     kernel: str | Kernel
     bandwidth: float | None
@@ -547,12 +547,12 @@ class SpaceChoice:
 
     @property
     def is_plain(self) -> bool:
-        """Whether inputs stay as they are, which may then be sparse."""
+        """Return whether inputs stay as they are, which may then be sparse."""
         return isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
 
     @property
     def is_exact_kernel(self) -> bool:
-        """Whether rows are known by a kernel matrix alone."""
+        """Return whether rows are known by a kernel matrix alone."""
         return self.feature_map is None and not self.is_plain
 
     def settle(

@@ -133,7 +133,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _first(self) -> bool:
-        """Whether nothing has been learnt yet."""
+        """Return whether nothing has been learnt yet."""
         return not hasattr(self, "learner_")
 
     def _begin(
@@ -182,7 +182,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _refused_if_too_large() -> np.errstate:
-    """What is too large for float32 becomes infinite without a warning: scikit-learn then refuses it."""
+    """Let scikit-learn refuse values too large for float32, which become infinite without a warning."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
@@ -270,7 +270,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @property
     def _scores_are_log_odds(self) -> bool:
-        """Whether scores of two classes are the logarithm of the odds, and no more than that was made of them."""
+        """Return whether scores of two classes are log-odds and nothing more was derived from them."""
         return False
 
     def _settle_classes(self, labels: Labels) -> None:

@@ -552,7 +552,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
 
     @property
     def claims_theorem_(self) -> bool:
-        """Whether constraints stayed and rows came once."""
+        """Return whether constraints stayed and rows came once."""
         return self._learner.fixed and self.passes == 1
 
     @property

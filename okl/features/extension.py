@@ -22,7 +22,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class OwnMap:
-    """What an extension declares.
+    """Feature map as an extension declares it.
 
     draw : of (kernel, n_inputs, n_columns, random generator), the arrays that make the map, by name
     transform : of (arrays, inputs (rows, n_inputs)), the features (rows, n_columns), each row by its own input only
@@ -136,7 +136,7 @@ def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, 
 
 
 def _called(name: str, origin: str, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function of an extension returns, or ConfigError with its own words."""
+    """Return what a function of an extension returns, or ConfigError with its own words."""
     try:
         return function(*given)
     except OklError:

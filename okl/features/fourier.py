@@ -69,7 +69,7 @@ class FourierFeatures:
 
     @property
     def precision(self) -> Precision:
-        """Of frequencies and features."""
+        """Return the precision of frequencies and features."""
         return precision_of(self.frequencies)
 
     @cached_property
@@ -300,7 +300,7 @@ class StructuredFeatures:
 
     @property
     def precision(self) -> Precision:
-        """Of the features."""
+        """Return the precision of the features."""
         return precision_of(self.radii)
 
     def transform(self, inputs: FloatArray) -> FloatArray:

@@ -71,7 +71,7 @@ class StandardisedLinear:
 
     @property
     def precision(self) -> Precision:
-        """Of the features."""
+        """Return the precision of the features."""
         return precision_of(self.factor)
 
     def transform(self, inputs: FloatArray) -> FloatArray:

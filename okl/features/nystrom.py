@@ -72,7 +72,7 @@ class NystromFeatures:
 
     @property
     def precision(self) -> Precision:
-        """Of landmarks and features."""
+        """Return the precision of landmarks and features."""
         return precision_of(self.projection)
 
     def transform(self, inputs: FloatArray) -> FloatArray:

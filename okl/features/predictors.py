@@ -187,7 +187,7 @@ class KernelExpansion:
 
     @property
     def precision(self) -> Precision:
-        """Of its supports, and so of its inputs."""
+        """Return the precision of its supports, and so of its inputs."""
         return "float32" if self.supports.dtype == np.float32 else "float64"
 
     @property
@@ -325,7 +325,7 @@ class LinearPredictor:
 
     @property
     def precision(self) -> Precision:
-        """Of its weights, and so of its inputs."""
+        """Return the precision of its weights, and so of its inputs."""
         return precision_of(self.weights)
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:

@@ -80,7 +80,7 @@ class RunFolder:
 
     @property
     def resumable(self) -> bool:
-        """Whether it holds a checkpoint, and so stays."""
+        """Return whether it holds a checkpoint, and so stays."""
         return resumable(self.beside)
 
     def discard(self) -> None:
@@ -173,7 +173,7 @@ def resumable_in(parent: Path) -> list[Path]:
 
 
 def resumable(folder: Path) -> bool:
-    """Whether a folder is an unfinished one that holds a checkpoint."""
+    """Return whether a folder is an unfinished one that holds a checkpoint."""
     return UNFINISHED_RUN.fullmatch(folder.name) is not None and bool(checkpoints_in(folder))
 
 
@@ -249,12 +249,12 @@ class PublishedFolder:
 
     @property
     def beside(self) -> Path:
-        """Where it is written on this machine."""
+        """Return the local folder in which the content is written."""
         return self._local.beside
 
     @property
     def resumable(self) -> bool:
-        """Whether what is on this machine holds a checkpoint, and so stays there."""
+        """Return whether what is on this machine holds a checkpoint, and so stays there."""
         return not self._complete and self._local.resumable
 
     def open(self) -> None:
@@ -330,7 +330,7 @@ def run_place(folder: Place) -> RunFolder | PublishedFolder:
 
 
 def local_folder(folder: Place) -> Path:
-    """Where the folder of a run is written on this machine: at its place, or in okl's home if that is remote."""
+    """Return where the folder of a run is written on this machine: in place, or in okl's home if that is remote."""
     if isinstance(folder, Path):
         return folder
     return okl_home() / "sent" / f"{folder.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
@@ -345,7 +345,7 @@ def check_published(folder: Place) -> None:
 
 
 def is_leftover(folder: RemotePath) -> bool:
-    """Whether a place holds what a process began to send, and did not finish."""
+    """Return whether a place holds what a process began to send, and did not finish."""
     return (folder / UNFINISHED).is_file()
 
 

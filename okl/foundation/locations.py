@@ -106,7 +106,7 @@ SECRETS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=://)[^/@\s]+@(?!\w+\.dfs\.
 
 
 def persistently(ask: Callable[[], Answer], failing: str) -> Answer:
-    """What a call returns, made again with longer and longer waits while its failures are such that may pass.
+    """Call a function, repeating it with growing waits while its failures may pass; return its result.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def persistently(ask: Callable[[], Answer], failing: str) -> Answer:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether asking again may help, by the error's kind, its number, or the HTTP status that it or its cause holds."""
+    """Return whether a retry may help, by the error's kind, its number, or the HTTP status of it or its cause."""
     for one in _chain(error):
         if isinstance(one, FINAL) or "Credential" in type(one).__name__:
             return False
@@ -323,7 +323,7 @@ def file_sha256(path: Path) -> str:
 
 
 def changed(place: object) -> DataError:
-    """What is said of a shard whose bytes are not what they were."""
+    """Return the message about a shard whose bytes have changed."""
     return DataError(
         f"{place} is damaged, or has changed since it was ingested: its SHA-256 is not that of manifest.json. "
         "Ingest the source again."
@@ -381,7 +381,7 @@ class RemotePath:
 
     @property
     def parent(self) -> RemotePath:
-        """What it lies in."""
+        """Return the parent folder."""
         return RemotePath(self.url.rpartition("/")[0])
 
     def absolute(self) -> RemotePath:
@@ -389,19 +389,19 @@ class RemotePath:
         return self
 
     def exists(self) -> bool:
-        """Whether a file or a folder with files is there."""
+        """Return whether a file or a folder with files is there."""
         return self.info() is not None
 
     def is_file(self) -> bool:
-        """Whether a file is there."""
+        """Return whether a file is there."""
         return (self.info() or {}).get("type") == "file"
 
     def is_dir(self) -> bool:
-        """Whether a folder with files is there."""
+        """Return whether a folder with files is there."""
         return (self.info() or {}).get("type") == "directory"
 
     def info(self) -> dict[str, Any] | None:
-        """What the store tells of a file or folder: type, size and more; None if nothing is there."""
+        """Return the store's information about a file or folder: type, size and more; None if nothing is there."""
         return self._ask(lambda fs, path: _told(fs, path), "cannot be looked at")
 
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
@@ -624,7 +624,7 @@ class RemoteReader(io.RawIOBase):
         self._copy, self._at = copy, 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Open a file for Arrow, as long as the context lasts."""
         return True
 
     def seekable(self) -> bool:
@@ -637,7 +637,7 @@ class RemoteReader(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """Where it is."""
+        """Return the position in the file."""
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
@@ -745,7 +745,7 @@ def open_binary(place: Place) -> io.RawIOBase:
 
 @contextmanager
 def readable(place: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[str | RemoteReader]:
-    """What Arrow can read a file from, as long as the context lasts.
+    """Open a file for Arrow, as long as the context lasts.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ Kind = Literal["loss", "solver", "map"]
 
 @dataclass(frozen=True)
 class Declared:
-    """What an extension adds under a name.
+    """Object that an extension registered under a name.
 
     thing : of okl.extensions; origin : file or package that it is from, and its digest or version
     extension : module of that file, or of the package's entry point; module : that defines the thing
@@ -130,12 +130,12 @@ def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
 
 
 def latest(kind: Kind, name: str) -> Declared | None:
-    """What has been declared last under a name."""
+    """Return the latest registration under a name."""
     return _latest.get((kind, name))
 
 
 def of_origin(kind: Kind, name: str, origin: str) -> Declared | None:
-    """What has been declared under a name by a file in this state, or a package in this version."""
+    """Return the registration under a name by a file in this state, or by a package in this version."""
     return _exact.get((kind, name, origin))
 
 
@@ -145,7 +145,7 @@ def declared_names(kind: Kind) -> tuple[str, ...]:
 
 
 def everything() -> dict[tuple[Kind, str, str], Declared]:
-    """What has been declared so far, by kind, name and origin."""
+    """Return all registrations, by kind, name and origin."""
     return dict(_exact)
 
 
@@ -157,13 +157,13 @@ def withdraw_since(before: dict[tuple[Kind, str, str], Declared], extension: str
 
 
 def origins(*wanted: str) -> dict[str, str]:
-    """Of those of these names that extensions have declared, where each comes from: what decides bits beside okl."""
+    """Return the origin of each of these names that extensions registered: it decides bits as okl's version does."""
     with lock:
         return {name: one.origin for (_, name), one in sorted(_latest.items()) if name in wanted}
 
 
 def elsewhere(*wanted: str) -> str:
-    """What to see to before these names mean anything in processes that others start; nothing if there is nothing."""
+    """Return the condition under which these names exist in processes started by others; empty if there is none."""
     with lock:
         named = [name for (_, name), one in sorted(_latest.items()) if name in wanted and one.extension in KNOWN]
     if not named:
@@ -213,7 +213,7 @@ def _origin_of(extension: str) -> str:
 
 
 def _name_in(origin: str) -> str:
-    """Of a file or package, without its digest or version."""
+    """Return the name in an origin, without the digest of the file or the version of the package."""
     return origin.rpartition(" ")[0] or origin
 
 
@@ -259,7 +259,7 @@ def offer(path: str) -> None:
 
 
 def find(kind: Kind, name: str) -> Declared | None:
-    """What an extension has declared under a name, or None; looks at all extensions that are offered."""
+    """Return the registration under a name, or None; loads all offered extensions."""
     with lock:
         _look()
         return latest(kind, name)

@@ -21,7 +21,9 @@ class Observer(Protocol):
         """A stage begins, such as `learn`; the one before it is over."""
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Of `total` rows of this stage (0: not known), `done` are done; `metrics` so far, such as `mistake_rate`."""
+        """Report progress: `done` of `total` rows of this stage (0: unknown), and `metrics` so far, such as
+        `mistake_rate`.
+        """
 
     def finish(self) -> None:
         """The run is over, well or badly; nothing more will come. A second call does nothing."""
@@ -34,7 +36,9 @@ class NullObserver:
         """Ignore the stage."""
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Ignore the progress."""
+        """Report progress: `done` of `total` rows of this stage (0: unknown), and `metrics` so far, such as
+        `mistake_rate`.
+        """
 
     def finish(self) -> None:
         """Ignore the end."""
@@ -76,7 +80,7 @@ Told = list[tuple[int, str]]
 
 
 class _Here(threading.local):
-    """Of a thread: the call and the shard that it works on, and where its warnings are collected, if anywhere."""
+    """State of a thread: its call and shard, and the list that collects its warnings, if any."""
 
     def __init__(self) -> None:
         self.call = ""
@@ -305,7 +309,7 @@ def _rest_of(lane: str, stage: str) -> str:
 
 
 class _OpenSpans(threading.local):
-    """Of a thread: seconds of the spans inside the one that is open, and where its spans are summed, if anywhere."""
+    """State of a thread: seconds of the spans inside the open one, and where its spans are summed, if anywhere."""
 
     def __init__(self) -> None:
         self.inner = 0.0

@@ -39,7 +39,7 @@ MOST_WAITING = 5 * MOST_KEYS
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What the metrics of a set of rows need; small, picklable, and never written into.
+    """Mergeable counts from which the metrics of a set of rows are computed; picklable, never written into.
 
     confusion : (K, K) int64, rows of true class i predicted as class j; None for regression
     ranking : rows by score, columns (negative, positive); None unless the task is binary

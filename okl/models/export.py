@@ -92,7 +92,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
 
 
 def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
-    """Of scores of the same rows, as a share of the largest of ours, or of 1."""
+    """Return the largest difference of scores, relative to the largest of ours or to 1."""
     apart = np.abs(np.asarray(theirs, dtype=np.float64).reshape(ours.shape) - ours)
     return float(apart.max() / max(1.0, float(np.abs(ours).max())))
 

@@ -70,7 +70,7 @@ def _schemas() -> TypeAdapter[Schema]:
 
 
 def _faults(schema: Schema) -> Iterator[str]:
-    """What does not fit together."""
+    """Return the inconsistencies of a schema."""
     n_labels = len(schema.labels)
     if not schema.features or len(set(schema.features)) < schema.n_features:
         yield f"it names {schema.n_features} features, {len(set(schema.features))} of them different"
@@ -122,7 +122,7 @@ class Model:
 
     @property
     def precision(self) -> Precision:
-        """Of its weights, and so of its scores."""
+        """Return the precision of its weights, and so of its scores."""
         return self.predictor.precision
 
     def prepare(self, values: RawValues) -> FloatArray:
@@ -232,7 +232,7 @@ def weights_digest(folder: Place) -> str:
 
 
 def _advice(folder: Place) -> str:
-    """What to give in place of a folder where no model is: perhaps its name is that of a run."""
+    """Return advice for a folder without a model: perhaps the name is that of a run."""
     if not folder.exists():
         runs = runs_named(folder.name)
         if not runs:
@@ -277,7 +277,7 @@ def _read_description(folder: Place) -> dict[str, Any]:
 
 
 def _renders_to(description: dict[str, Any], stored: bytes) -> bool:
-    """Whether a description is stored in these bytes; one that holds infinities or half a character never is."""
+    """Return whether a description is stored in these bytes; one with infinities or lone surrogates never is."""
     try:
         return _render(description) == stored
     except (ValueError, RecursionError):

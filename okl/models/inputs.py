@@ -276,7 +276,7 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
 
 
 def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:
-    """What scores say: labels (a score of 0 is the second of two classes), or targets with their scaling undone."""
+    """Return labels (a score of 0 means the second of two classes), or targets in their own unit."""
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         return np.asarray(scores, dtype=np.float64) / (factor or 1.0) + shift

@@ -113,7 +113,7 @@ def made_up(schema: Schema, n_rows: int, seed: int = 0) -> pa.RecordBatch:
 
 
 def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
-    """What a graph of `input_nodes` takes, of raw rows: a matrix, or a tensor for each column or part of a date."""
+    """Return the inputs of a graph of `input_nodes`: a matrix, or a tensor for each column or part of a date."""
     if not schema.encodings:
         columns = [_numbers(batch.column(name)) for name in schema.features]
         return {MATRIX: np.stack(columns, axis=1)}
@@ -380,7 +380,7 @@ _TERMS = (
 
 
 def date_formulas(schema: Schema) -> dict[str, str]:
-    """How each input that is a part of a date is computed, by its name; {} for models without dates."""
+    """Return the formula of each input that is a part of a date, by its name; {} for models without dates."""
     of_dates = [encoding for encoding in schema.encodings if encoding.kind in _DATES]
     return {
         name: PART_FORMULAS[part] for encoding in of_dates for name, part in zip(encoding.inputs, PARTS, strict=False)
@@ -388,7 +388,7 @@ def date_formulas(schema: Schema) -> dict[str, str]:
 
 
 def input_sentences(schema: Schema) -> str:
-    """What stands for a missing value and what becomes of it, and what parts of dates are."""
+    """Describe the marks of missing values, their treatment, and the parts of dates."""
     kinds = {encoding.kind for encoding in schema.encodings}
     filled = {"mean": "the mean of the training rows", "zero": "0"}.get(schema.missing)
     numbers = "number or part of a date" if kinds.intersection(_DATES) else "number"
@@ -561,7 +561,7 @@ def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
 
 
 def _said(graph: Graph, schema: Schema, scores: str) -> Any:
-    """What scores say, as `okl.models.file.predictions` has it."""
+    """Return the graph outputs derived from scores, as `okl.models.file.predictions` defines them."""
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         wide = graph.cast(scores, np.float64)

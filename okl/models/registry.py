@@ -52,7 +52,7 @@ def seal(content: Mapping[str, Any]) -> bytes:
 
 
 def read_sealed(place: Place, advice: str) -> dict[str, Any]:
-    """What a sealed file holds, its digest included.
+    """Read a sealed file, its digest included.
 
     advice : what to do if it is missing or damaged: a sentence
 
@@ -198,7 +198,7 @@ WINDOW_ROWS = "window_rows"  # in the environment of what was solved anew: rows 
 
 
 def is_of_retraining(result: Mapping[str, Any]) -> bool:
-    """Whether a result.json beside a model is a retraining's: its names mean other things than a run's.
+    """Return whether a result.json next to a model was written by a retraining: its keys differ from a run's.
 
     Its `progressive` is a list of shards, and its `metrics` are those of champion and challenger on reserved rows.
     """
@@ -207,7 +207,7 @@ def is_of_retraining(result: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Lineage:
-    """Of one version; that of its ancestors stands with them. All of it is kept as JSON, and outlasts pruning.
+    """Lineage of one version; ancestors have their own. It is stored as JSON and outlasts pruning.
 
     parent : number of the version that it went on from; None: it began anew
     shards : what this version learnt and its parent had not, in order: sha256, name, rows and what else is known
@@ -233,7 +233,7 @@ class Lineage:
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> Lineage:
-        """Of what `as_json` gave."""
+        """Build the record from stored JSON; raise KeyError or TypeError if a field is missing."""
         return cls(**stored)
 
     def as_json(self) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class Lineage:
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
-        """The digest of what decides a version: its parent, its shards in their order, its settings.
+        """Return the identity of a version to be published; raise RegistryError if its parent is missing.
 
         Code, packages and figures are left out: a window that was learnt is not learnt again after an upgrade.
         """
@@ -273,7 +273,7 @@ class Publication:
 
     @property
     def size_bytes(self) -> int:
-        """Of all its files."""
+        """Return the size of all files in bytes."""
         return sum(int(file["bytes"]) for file in self.files.values())
 
 
@@ -301,7 +301,7 @@ class State:
         return self.aliases.get(CHAMPION)
 
     def is_pruned(self, version: int) -> bool:
-        """Whether a version has lost its files."""
+        """Return whether a version has lost its files."""
         return version <= self.pruned_through and version not in self.kept
 
     def with_champion(self, version: int, former: tuple[int, ...]) -> State:
@@ -341,7 +341,7 @@ class Entry:
 
     @classmethod
     def from_stored(cls, content: Mapping[str, Any]) -> Entry:
-        """Of what a sealed file holds; raises KeyError or TypeError if that is no entry."""
+        """Build the record from stored JSON; raise KeyError or TypeError if a field is missing."""
         given = {name: value for name, value in content.items() if name != "format_version"}
         state, published = given.pop("state"), given.pop("published")
         if published is not None:
@@ -473,21 +473,21 @@ class Log:
         return published
 
     def publications(self, head: Entry) -> Iterator[Publication]:
-        """Of all versions, the newest first."""
+        """Return the publications of all versions, the newest first."""
         number = head.state.latest_entry
         while published := self.read(number).published:
             yield published
             number = published.former_entry
 
     def leftovers(self, before: int) -> list[Path]:
-        """What killed writers left beside entries with numbers up to one; on this machine only."""
+        """Return the files that killed writers left next to entries with numbers up to one; on this machine only."""
         if not isinstance(self.folder, Path) or not self.folder.is_dir():
             return []
         found = ((BESIDE.fullmatch(path.name), path) for path in self.folder.iterdir())
         return sorted(path for match, path in found if match and int(match[1]) <= before)
 
     def _following(self, head: Entry, proposed: Entry) -> Entry:
-        """What was proposed, with all that its place in the log decides."""
+        """Return the proposed entry with all fields that its place in the log decides."""
         number, state = head.number + 1, proposed.state
         if proposed.published is not None:
             state = replace(state, latest=proposed.published.version, latest_entry=number)
@@ -497,7 +497,7 @@ class Log:
         return replace(proposed, number=number, state=replace(state, entries=entries), before_sha256=head.sha256)
 
     def _number_of(self, version: int, head: Entry) -> int:
-        """Of the entry that published a version: numbers of versions grow along the log."""
+        """Return the number of the entry that published a version: versions grow along the log."""
         if version == head.state.latest:
             return head.state.latest_entry
         if (known := head.state.entries.get(str(version))) is not None:
@@ -645,12 +645,12 @@ class Version:
 
     @property
     def lineage(self) -> Lineage:
-        """Where it comes from."""
+        """Return where it comes from."""
         return self.published.lineage
 
     @property
     def identity(self) -> str:
-        """The digest of what decided it."""
+        """Return the identity of a version to be published; raise RegistryError if its parent is missing."""
         return self.published.identity
 
     @property
@@ -664,7 +664,7 @@ class Version:
 
     @property
     def model_folder(self) -> Place:
-        """Of the model itself; raises RegistryError if it was pruned."""
+        """Return the folder of the model itself; raise RegistryError if it was pruned."""
         return self.files / MODEL
 
     def load(self) -> Model:
@@ -784,7 +784,7 @@ class ModelLog:
         return Version(self.name, folder, published, state.is_pruned(published.version))
 
     def identity(self, lineage: Lineage, head: Entry) -> str:
-        """Of a version to be; raises RegistryError if its parent is not there."""
+        """Return the identity of a version to be published; raise RegistryError if its parent is missing."""
         return lineage.identity(None if lineage.parent is None else self.resolved(lineage.parent, head).identity)
 
     def with_identity(self, identity: str, parent: int | None, head: Entry) -> Version | None:
@@ -819,7 +819,7 @@ class ModelLog:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was removed. versions : numbers; size_bytes : of their files; leftovers : of killed writers, by name."""
+    """Result of pruning. versions : numbers; size_bytes : of their files; leftovers : of killed writers, by name."""
 
     versions: tuple[int, ...]
     size_bytes: int
@@ -1226,7 +1226,7 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
 
 
 def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
-    """What two versions differ in: both values of settings, figures and so on; shards that one of them learnt only."""
+    """Describe the differences of two versions: settings, figures, and shards that only one of them learnt."""
     found: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
     one, other = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
@@ -1246,7 +1246,7 @@ def describe_difference(model: RegisteredModel, first: Version, second: Version)
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:
-    """What happened, and the aliases after it."""
+    """Describe an entry of the log and the aliases after it."""
     return {
         "entry": entry.number,
         "kind": entry.kind,
@@ -1296,7 +1296,7 @@ Location = str | os.PathLike[str]
 
 
 def is_reference(model: Location) -> bool:
-    """Whether a model is given as NAME@WHICH, and not as a folder that has such a name.
+    """Return whether a model is given as NAME@WHICH, and not as a folder that has such a name.
 
     >>> is_reference("churn@champion"), is_reference("churn@7"), is_reference("runs/churn@7"), is_reference("churn")
     (True, True, False, False)
@@ -1351,7 +1351,7 @@ def meant(model: Location, registry: Location | None = None) -> str:
 
 
 def _is_run(place: RemotePath) -> bool:
-    """Whether the model under a URL is that of a run; where the store does not say, reading the model tells why."""
+    """Return whether the model at a URL is that of a run; if the store cannot tell, reading the model fails later."""
     try:
         return not (place / DESCRIPTION).is_file() and (place / MODEL / DESCRIPTION).is_file()
     except DataError:
@@ -1376,7 +1376,7 @@ def run_named(name: str) -> Path | None:
 
 
 def pinned(model: Location, registry: Location | None = None) -> str:
-    """What means the same model for good: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL. See `meant`."""
+    """Return a permanent reference: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL as it is. See `meant`."""
     found = meant(model, registry)
     return str(find_version(found, registry)) if is_reference(found) else found
 

@@ -94,7 +94,7 @@ HAIR = 0.02
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How much worse than the printed mean is still a match: the largest of what is given.
+    """Largest accepted difference from the printed mean: the largest of the given terms.
 
     deviations : in units of the root of both variances; absolute : in the metric's unit; relative : of the printed mean
     """
@@ -122,7 +122,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Cell:
-    """What was printed and what was measured for one algorithm on one data set (at one point of a study).
+    """Printed and measured figure of one algorithm on one data set (at one point of a study).
 
     mean, sd : over repeats orders; sd with repeats - 1 in the denominator, None for one order; None if not measured
     seconds : mean seconds of learning alone, an order; relative_seconds : of FOGD's on the same set, in the same run
@@ -201,7 +201,7 @@ def relative_to(algorithm: str, cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _is_hair(metric: str, mean: float, constant: float) -> bool:
-    """Whether an error is within 2% of that of the predictor that ignores the inputs."""
+    """Return whether an error is within 2% of that of the predictor that ignores the inputs."""
     if metric in HIGHER_IS_BETTER:
         mean, constant = 1.0 - mean, 1.0 - constant
     return abs(mean - constant) <= HAIR * constant
@@ -254,7 +254,7 @@ _held_lock = Lock()
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows of NAME.parquet take part, and how they are scaled.
+    """Rows of NAME.parquet that take part, and their scaling.
 
     split : of a file that has one; "all" takes every row
     minmax : inputs, and the target of a regression, to [0, 1]; constant columns to 0
@@ -273,15 +273,15 @@ class Folder:
     path: str
 
     def file(self, name: str) -> Path:
-        """Where a data set is, whether it is there or not."""
+        """Return where a data set is, whether it is there or not."""
         return Path(self.path) / f"{name}.parquet"
 
     def orders_file(self, name: str) -> Path:
-        """Where the authors' orders are, whether they are there or not."""
+        """Return where the authors' orders are, whether they are there or not."""
         return Path(self.path) / "perms" / f"{name}_perms.parquet"
 
     def has(self, name: str) -> bool:
-        """Whether the data set is there."""
+        """Return whether the data set is there."""
         return self.file(name).is_file()
 
     def check(self) -> None:
@@ -307,7 +307,7 @@ class Folder:
         return {}
 
     def has_split(self, name: str) -> bool:
-        """Whether a data set that is there tells training from test rows."""
+        """Return whether a data set that is there tells training from test rows."""
         with _readable(self.file(name)) as path:
             return "split" in pq.read_schema(path).names
 
@@ -348,7 +348,7 @@ class Folder:
             return _held[key]
 
     def has_orders(self, name: str) -> bool:
-        """Whether the authors' own orders are there."""
+        """Return whether the authors' own orders are there."""
         return self.orders_file(name).is_file()
 
     def order(self, name: str, n_rows: int, number: int, whose: Whose) -> NDArray[np.int64]:
@@ -554,7 +554,7 @@ def code_digest(parts: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of a table: names are checked, and in the order of the table.
+    """Request to a table: names are checked, in the order of the table.
 
     searched : candidates for every setting that has some, even where one is stated
     """
@@ -620,7 +620,7 @@ class Table(Protocol):
 
     @property
     def rule(self) -> str:
-        """When a cell is a match, in a sentence; "" where there is nothing to compare."""
+        """Return the criterion of a match as a sentence; "" where there is nothing to compare."""
         ...
 
     @property

@@ -74,7 +74,7 @@ def _telling(
 
 
 def side_row(row: Mapping[str, Any], metric: str) -> list[str]:
-    """What stands beside a data set as text, a column each of SIDE_HEADER."""
+    """Return further facts about a data set as text, a column each of SIDE_HEADER."""
     paper_rows = row.get("paper_rows")
     remark = "" if "read" in row else "not there"
     if "read" in row and row["read"] != row["dataset"]:
@@ -92,7 +92,7 @@ def side_row(row: Mapping[str, Any], metric: str) -> list[str]:
 
 
 def setting_words(setting: Mapping[str, Any]) -> str:
-    """What was set, and whether it was chosen among several."""
+    """Return the settings as text, and whether they were chosen among several."""
     if not setting:
         return "-"
     said = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in setting.items() if name not in UNSAID)
@@ -100,7 +100,7 @@ def setting_words(setting: Mapping[str, Any]) -> str:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """What the table comes to."""
+    """Return the conclusions of the table as sentences."""
     settings = result["settings"]
     data = f"with data from {settings['data']}" if settings["data"] else "with drawn data"
     said = [f"{result['title']}, {data}."]

@@ -149,7 +149,9 @@ def check(settings: ReproduceSettings) -> None:
 
 
 def request_of(settings: ReproduceSettings, table: Table) -> Request:
-    """What the settings ask of a table, names in the table's order, or ConfigError that lists the names."""
+    """Return the request that the settings mean, names in the table's order, or raise ConfigError that lists the
+    names.
+    """
     return Request(
         Folder(settings.data),
         _named("datasets", _printed(settings.datasets, table), table.datasets, table.name),
@@ -168,7 +170,7 @@ def files_of(table: Table) -> Mapping[str, str]:
 
 
 def draws_its_own(table: Table) -> bool:
-    """Whether a table reads no data, but draws what it needs."""
+    """Return whether a table generates its data instead of reading them."""
     return bool(getattr(table, "generated", False))
 
 

@@ -117,7 +117,7 @@ class Order:
     of: str = ""
 
     def holds(self, means: dict[str, float]) -> bool:
-        """Whether it is so, for means by algorithm."""
+        """Return whether the claim holds for means by algorithm."""
         if self.within:
             return abs(means[self.lower] - means[self.higher]) <= self.within * abs(means[self.of or self.lower])
         return means[self.lower] < means[self.higher]
@@ -310,7 +310,7 @@ class SimulationTable:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How the numbers came about."""
+        """Return remarks on how the figures were measured."""
         return (GENERAL, self.remark)
 
     def trials(self, request: Request) -> list[BlockItem]:

@@ -30,7 +30,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a state is, and how good what it predicted was before it learnt each row.
+    """Progress of a state, and the quality of its predictions before it learnt each row.
 
     done_rows, total_rows : rows learnt and to learn, over all passes
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
@@ -53,7 +53,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Convergence:
-    """How far a method that goes over all rows in every iteration has come; how many it will take is not known.
+    """Progress of a method that reads all rows in every iteration; the number of iterations is unknown.
 
     iterations : done, of all classes; relative_gap : of the point it stands at, over the larger objective
     objective, dual_objective : primal and dual; the optimum is between the two
@@ -81,7 +81,9 @@ class Solver(Protocol[State]):
     def predictor(self, state: State) -> Predictor: ...
 
     def chosen(self, state: State) -> dict[str, Any]:
-        """What `start` chose from the data (bandwidth, step size, ...), each with its reason: for people."""
+        """Return the values that `start` chose from the data (bandwidth, step size, ...), each with its reason, as
+        text.
+        """
         ...
 
 
@@ -109,7 +111,7 @@ class LearningCurve:
         self._last = standing
 
     def known(self) -> list[Standing]:
-        """Where the solver stood, as far as that is kept, and where it stands."""
+        """Return the previous and the current progress, as far as they are kept."""
         if self._seen and self.standings[-1:] != [self._last]:
             return [*self.standings, self._last]
         return self.standings
@@ -213,7 +215,7 @@ class Window:
 
     @property
     def fired(self) -> bool:
-        """Whether rows have changed, as far as the test tells."""
+        """Return whether the rows have changed, according to the test."""
         return self.verdict is not None and self.verdict.fired
 
 
@@ -301,7 +303,7 @@ def judge(task: Task, past: list[Window], window: Window) -> Verdict | None:
 
 
 def _of_kept(past: list[Window], window: Window) -> Verdict | None:
-    """Of the models that were kept since the first of the past windows ended, the one that differs most."""
+    """Return the drift seen by the kept model that differs most, among those kept since the first window ended."""
     verdicts = []
     for age in range(2, min(len(window.kept_wrong), len(past)) + 1):
         unseen = past[1 - age :]
@@ -314,7 +316,7 @@ def _of_kept(past: list[Window], window: Window) -> Verdict | None:
 
 
 def _of_learner(late: list[Window], window: Window) -> Verdict:
-    """Of the learner itself, beside late windows."""
+    """Return the drift seen by the learner itself over late windows."""
     totals, rows = np.array([one.total for one in late]), np.array([float(one.rows) for one in late])
     verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
     excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
@@ -325,7 +327,7 @@ def _of_learner(late: list[Window], window: Window) -> Verdict:
 
 
 def excess_spread(totals: Doubles, rows: Doubles) -> float:
-    """How many times the variance of chance alone the rates of windows one after the other vary, at least 1."""
+    """Return the variance of the error rates of successive windows over that of chance alone, at least 1."""
     rate = float(totals.sum() / rows.sum())
     by_chance = rate * (1.0 - rate) * (1.0 / rows[1:] + 1.0 / rows[:-1])
     return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0

@@ -24,7 +24,7 @@ OF_CONSTRAINTS = frozenset({"constraints", "constraint_margin", "constraint_gain
 
 
 def _of_model(name: str) -> frozenset[str]:
-    """Of one of the models; moments of a class are the same whatever each of its rows weighs."""
+    """Return the options of one of the models; class moments do not depend on sample weights."""
     parameter = parameter_of(name)
     own = {parameter} | ({"fit_intercept"} if has_own_bias(name) else set())
     return OF_MODELS | own | ({"class_weights"} if parameter != "kappa" else set())
@@ -53,7 +53,7 @@ OPTIONS: dict[str, frozenset[str]] = (
 
 
 def options_of(solver: str) -> frozenset[str]:
-    """Of the options that only some solvers take, those that one takes, okl's own or an extension's model."""
+    """Return the options a solver takes, of those that only some solvers take, okl's own or an extension's model."""
     if solver == "auto":
         return frozenset()
     return OPTIONS[solver] if solver in OPTIONS else _of_model(solver)

@@ -45,7 +45,7 @@ class Roles:
 
     @property
     def encoder(self) -> Encoder:
-        """What makes the inputs."""
+        """Return the encoder of the inputs."""
         return encoder_by(self.features, self.encodings)
 
     @property

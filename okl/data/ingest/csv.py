@@ -27,18 +27,18 @@ _QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"[^"]*(?:""[^"]*)*(?:"(?=[,;\t|]|$)|$)'
 
 
 class Dialect(NamedTuple):
-    """How the text of a CSV file is values: what separates them, and what stands before the decimals of a number."""
+    """Dialect of a CSV file: the separator of values and the decimal mark of numbers."""
 
     separator: str = ","
     decimal: str = "."
 
     def converting(self, **options: Any) -> pacsv.ConvertOptions:
-        """How Arrow is to make values of text, with further options."""
+        """Return Arrow's options for the conversion of text to values, with further options."""
         return pacsv.ConvertOptions(decimal_point=self.decimal, **options)
 
     @property
     def parsing(self) -> pacsv.ParseOptions:
-        """How Arrow is to cut lines into values."""
+        """Return Arrow's options for the division of lines into values."""
         return pacsv.ParseOptions(delimiter=self.separator)
 
 
@@ -46,11 +46,11 @@ COMMAS = Dialect()
 
 
 def separator_of(text: bytes) -> str:
-    """What separates the values of the first line: commas, unless there is none, and another mark is there instead.
+    """Return the separator of the first line: a comma, unless there is none and another mark is there instead.
 
     Marks between quotes separate nothing.
 
-    >>> [separator_of(text) for text in (b"a,b;c", b"a;b;c|d\\n1,2,3", b'"a, b"|"c;d"|e', b'a;"b, c"', b"a", b"")]
+    >>> [separator_of(text) for text in (b"a,b;c", b"a;b;c|d\n1,2,3", b'"a, b"|"c;d"|e', b'a;"b, c"', b"a", b"")]
     [',', ';', '|', ';', ',', ',']
     """
     line = (text.splitlines()[:1] or [b""])[0].decode("utf-8-sig", "replace")
@@ -60,7 +60,8 @@ def separator_of(text: bytes) -> str:
 
 
 def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
-    """Whether numbers have decimal commas, from the types that values have if decimals are written in either way.
+    """Return whether numbers have decimal commas, from the types that values have if decimals are written in either
+    way.
 
     One column must be numbers only with commas, and none only with points: of lists such as 1,2 beside numbers such
     as 1.5 nothing is made.
@@ -79,7 +80,7 @@ READING = pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)  # one th
 
 
 def of_one_block(file: Place) -> bool:
-    """Whether a look at the first block is one at the whole file; of one that is compressed nobody can say."""
+    """Return whether the first block is the complete file; unknown for compressed files."""
     return packing_of(file.name) is None and size_of(file) <= BLOCK_BYTES
 
 
@@ -102,13 +103,13 @@ def stretches(file: Place) -> list[tuple[int, int]]:
 
 
 def headless(names: list[str]) -> pacsv.ReadOptions:
-    """How a stretch without the header line is read."""
+    """Return the reading options of a block of lines without the header line."""
     return pacsv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=names)
 
 
 @contextmanager
 def bytes_of(file: Place, span: tuple[int, int] | None) -> Iterator[Any]:
-    """What Arrow reads a file, or a stretch of it, from."""
+    """Return the object from which Arrow reads a file or a block of lines."""
     if span is None and packing_of(file.name) is None:
         with readable(file) as stream:
             yield stream
@@ -195,7 +196,7 @@ def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
 
 
 def _typing(dialect: Dialect) -> dict[str, Any]:
-    """How Arrow finds types itself."""
+    """Return Arrow's own type inference options."""
     return {"parse_options": dialect.parsing, "convert_options": dialect.converting(null_values=MISSING_WORDS)}
 
 
@@ -205,7 +206,7 @@ def settled(schema: pa.Schema) -> pa.Schema:
 
 
 class Looked(NamedTuple):
-    """What a stretch holds: the types that fit all its values, by column, and its rows."""
+    """Result of a scan of a block of lines: the types that fit all values, by column, and the number of rows."""
 
     schema: pa.Schema
     rows: int

@@ -77,7 +77,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What TRAIN rows hold of one column.
+    """Statistics of one column over the TRAIN rows.
 
     rows : with a value; missing : without one; values : rows by value, None where there are more than MOST_VALUES
     sums : of the parts of a number or date, float64
@@ -92,7 +92,7 @@ class Found:
     dated: int = 0
 
     def plus(self, later: Found) -> Found:
-        """Of both, later rows last; the values of the later ones are counted in this one's counter."""
+        """Merge the statistics of later rows; the values of the later ones are counted in this one's counter."""
         values: Counter[str] | None = None
         if self.values is not None and later.values is not None:
             self.values.update(later.values)
@@ -103,7 +103,7 @@ class Found:
 
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
-    """What each input column is read as, in order."""
+    """Return how each input column is read, in order."""
     plans = []
     for name in roles.features:
         kind = schema.field(name).type
@@ -145,7 +145,7 @@ class LookAtColumns:
 
 
 def _over(found: Found) -> bool:
-    """Whether a text column has too many values to go on counting."""
+    """Return whether a text column has too many values to continue counting."""
     return found.values is None and found.sums is None
 
 
@@ -164,7 +164,7 @@ def _look(plan: ColumnPlan, column: pa.Array) -> Found:
 
 
 def count_words(column: pa.Array) -> Found:
-    """What a column holds that is taken for text."""
+    """Count the words of a column of text."""
     words, index = words_and_index(column)
     counts = np.bincount(index % len(words), minlength=len(words))  # -1 is the last one
     named = Counter[str]()
@@ -183,7 +183,7 @@ def count_words(column: pa.Array) -> Found:
 def look_at_columns(
     source: Source, roles: Roles, plans: Sequence[ColumnPlan], settings: IngestSettings, execution: Execution | None
 ) -> list[Found]:
-    """What the TRAIN rows of a source hold of some columns.
+    """Scan the TRAIN rows of a source for the content of some columns.
 
     source : one whose pieces know their rows, where workers read it
 
@@ -389,6 +389,6 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
 
 
 def _absent(column: pa.Array) -> Mask:
-    """Which values of a column of numbers or dates are missing, (rows,)."""
+    """Return which values of a column of numbers or dates are missing, (rows,)."""
     found: Mask = np.isnan(numbers(column)) if is_number(column.type) else column.is_null().to_numpy(False)
     return found

@@ -23,7 +23,7 @@ BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
 def packing_of(name: str) -> str | None:
-    """How a file of this name is compressed; None for one that is not."""
+    """Return the compression of a file of this name; None for an uncompressed one."""
     return PACKED.get(PurePath(name).suffix.lower())
 
 
@@ -162,7 +162,7 @@ EXPECTED = f"{', '.join(ENDINGS)}, or text compressed as {', '.join(PACKED)}"
 
 
 def kind_by_name(name: str) -> Kind | None:
-    """What a file of this name is, by its ending; None if that says nothing of data."""
+    """Return the kind of a file by its ending; None if the ending does not name a data format."""
     kind = ENDINGS.get(unpacked_ending(name))
     return None if kind == "parquet" and packing_of(name) else kind
 
@@ -217,7 +217,7 @@ def _local_files(path: Path) -> list[Path]:
 
 
 def kind_of(file: Place) -> Kind:
-    """What a file is, by its ending; Parquet also by its first bytes."""
+    """Return the kind of a file by its ending; Parquet also by its first bytes."""
     kind = kind_by_name(file.name)
     try:
         with open_binary(file) as stream:

@@ -81,7 +81,7 @@ def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
 
 
 def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Roles:
-    """What each column is for: as in the reference; further columns do not matter.
+    """Return the role of each column as in the reference; further columns are ignored.
 
     Raises
     ------
@@ -141,5 +141,5 @@ def schema_by(reference: Schema, classes: Classes) -> Schema:
 
 
 def text_labels(schema: Schema) -> bool:
-    """Whether the labels are text."""
+    """Return whether the labels are text."""
     return bool(schema.labels) and isinstance(schema.labels[0], str)

@@ -148,7 +148,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SvmlightReading:
-    """How indices of svmlight text are to be read: see `okl.data.ingest.svmlight.plan_columns`.
+    """Reading of the indices of svmlight text: see `okl.data.ingest.svmlight.plan_columns`.
 
     n_columns : the least number of columns (the text leaves zeros out, so the last ones may not show)
     first_index : of the first column; None: 0 if it occurs in a file, else 1

@@ -57,12 +57,12 @@ class TargetReader:
 
     @property
     def text(self) -> bool:
-        """Whether the labels are text."""
+        """Return whether the labels are text."""
         return is_text(self.kind)
 
     @property
     def counting(self) -> bool:
-        """Whether the values may still be classes."""
+        """Return whether the values may still be classes."""
         return self.task != "regression" and len(self.counts) <= MAX_LABELS
 
     def values(self, rows: SourceBatch) -> Targets:
@@ -230,7 +230,7 @@ def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> NDArra
 
 
 def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask | None:
-    """Which rows of a batch are test rows, (rows,); None if the source has none.
+    """Return which rows of a batch are test rows, (rows,); None if the source has none.
 
     first_row : number of the batch's first row in the whole source, which the hash goes by
 

@@ -122,7 +122,7 @@ def group_rows(asked: int, n_features: int) -> int:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written of a split: its shards, in order, and the moments of inputs and target over them."""
+    """Written part of a split: its shards, in order, and the moments of inputs and target over them."""
 
     shards: list[Shard]
     moments: Moments
@@ -384,7 +384,7 @@ class RowCopier:
             writer.append(rows.inputs.take(at, axis=1), rows.targets[at], columns)
 
     def _satisfied(self) -> bool:
-        """Whether all that is wanted has been copied."""
+        """Return whether all requested rows have been copied."""
         if self.wanted is None:
             return False
         train, test = self.wanted
@@ -404,7 +404,7 @@ def _within(rows: KeptRows, wanted: tuple[range, range], train: int, test: int) 
 def _kept(
     targets: NDArray[np.float64], complete: Mask | None, name: str, settings: IngestSettings, rows: SourceBatch
 ) -> Mask | None:
-    """Which rows stay, or None for all; a target that is missing is an error unless rows may be dropped."""
+    """Return the rows that stay, or None for all; a missing target is an error unless rows may be dropped."""
     absent = np.isnan(targets)
     if not absent.any():
         return complete
@@ -451,7 +451,7 @@ class Look:
     reader: TargetReader
 
     def __call__(self, seat: Seat) -> tuple[Passed, list[str]]:
-        """What the piece holds."""
+        """Return the content of the piece."""
         targets = self.reader.fresh()
         roles = replace(self.roles, keys=())
         train = test = rows = 0
@@ -463,7 +463,7 @@ class Look:
 
 
 class Part(NamedTuple):
-    """What became of a task: shards by split, moments of each row group of train rows, and the labels found."""
+    """Result of a task: shards by split, moments of each row group of train rows, and the labels."""
 
     shards: tuple[list[Shard], list[Shard]]
     groups: list[tuple[Moments, Moments]]
@@ -480,7 +480,7 @@ class Write:
     folder: Path
 
     def __call__(self, task: Task) -> Part:
-        """The shards, by their paths from the caller's folder."""
+        """Return the content of the piece."""
         own = self.folder / WRITING / secrets.token_hex(8)
         try:
             own.mkdir()
@@ -634,7 +634,7 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[Piece]:
 def _looked(
     seats: Sequence[Seat], roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
 ) -> Iterator[Passed]:
-    """What stays of each piece; text labels get their codes, in the order of all rows.
+    """Return the remaining rows of each piece; text labels get their codes, in the order of all rows.
 
     Raises
     ------
@@ -652,7 +652,7 @@ def _looked(
 
 
 def _drawn(seats: Sequence[Seat], roles: Roles, settings: IngestSettings) -> Iterator[Passed]:
-    """How many rows of each piece are train and test rows, where only their numbers decide."""
+    """Return the number of train and test rows of each piece, where only row numbers decide."""
     for seat in seats:
         rows, test = seat.piece.rows or 0, 0
         for start in range(0, rows if roles.share > 0 else 0, 2**20):

@@ -94,7 +94,7 @@ class ValidationItem:
 
     @property
     def minimax(self) -> bool:
-        """Whether the model knows rows by the moments of their classes."""
+        """Return whether the model uses only the moments of the classes."""
         return self.model in ("mm_mpm", "mm_fda")
 
     @property
@@ -198,12 +198,12 @@ class AbilityTable:
 
     @property
     def rule(self) -> str:
-        """When a cell is a match."""
+        """Return the criterion of a match."""
         return f"better, or worse by at most {self.tolerance.describe()}, with the better of two biases"
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Return remarks for the reader."""
         grids = "; ".join(f"{name} {grid.describe()}" for name, grid in GRIDS.items())
         return (
             f"Mean and standard deviation over seeds of {FOLDS} folds; as in the paper, the value of the grid is that "

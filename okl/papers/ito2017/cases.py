@@ -75,12 +75,12 @@ class Case:
     kernel_coded: bool = True
 
     def describe(self) -> dict[str, Any]:
-        """What decides which rows are read and how they are scaled."""
+        """Describe which rows are read and how they are scaled."""
         return {"file": self.file, "split": self.split, "interval": self.interval, "first": self.first}
 
     @property
     def selection(self) -> Selection:
-        """What is read of the file."""
+        """Return the rows read from the file."""
         return Selection(self.file, "binary", self.split)
 
     def n_rows(self, folder: Folder) -> int:
@@ -180,11 +180,11 @@ class Grid:
 
     @property
     def falls(self) -> bool:
-        """Whether values become smaller."""
+        """Return whether values decrease."""
         return self.values[0] > self.values[-1]
 
     def describe(self) -> str:
-        """In words."""
+        """Describe which rows are read and how they are scaled."""
         low, high = min(self.values), max(self.values)
         unit = f" times {self.parameter}_max of the rows learnt" if self.of_largest else ""
         return f"{self.parameter}: {len(self.values)} values from {low:g} to {high:g}{unit}"
@@ -453,7 +453,7 @@ class Figure:
     digits: int | None = None
 
     def allowed(self) -> Tolerance | None:
-        """How far from the printed number is still a match."""
+        """Return the largest accepted distance from the printed number."""
         if self.digits is None or self.paper is None:
             return self.tolerance
         # numbers are printed as mantissa and exponent: half of the last digit, and a hair for its rounding
@@ -463,7 +463,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Line:
-    """What is measured for an algorithm on a data set.
+    """Measured quantity of an algorithm on a data set.
 
     make : the work of a repeat, or why there is none; figures : what is reported of it; point : where in a study
     """
@@ -499,7 +499,7 @@ class MeasuredTable:
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """What is measured on each."""
+        """Return the quantities measured on each data set."""
         return tuple(dict.fromkeys(line.algorithm for line in self.lines))
 
     def trials(self, request: Request) -> list[Item]:
@@ -529,7 +529,7 @@ class MeasuredTable:
         return rows
 
     def curves(self, request: Request, known: Known) -> dict[str, Any]:
-        """Of a study: for each data set and size the points [size, figure, seconds] of each algorithm."""
+        """Return the curves of a study: for each data set and size [size, figure, seconds] of each algorithm."""
         found: dict[str, Any] = {}
         for cell in self.cells(request, known) if self.curve else ():
             if cell.metric == self.curve and cell.mean is not None:

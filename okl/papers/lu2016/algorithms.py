@@ -70,7 +70,7 @@ class Case:
     stand_in: str = ""
 
     def selection(self, folder: Folder) -> Selection | None:
-        """What is taken from a folder, None if there is nothing to take."""
+        """Return the rows taken from a folder, None if there are none."""
         for name in (self.printed, self.stand_in):
             if name and folder.has(name):
                 split = "all" if name in ALL_ROWS else "test" if name in TEST_ROWS else "train"
@@ -108,7 +108,7 @@ NOTHING: Setting = {}
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What a learner is made for: the rows to come, the sizes of the table, a seed for all that it draws."""
+    """Problem that a learner is built for: the rows to come, the sizes of the table, a seed for all draws."""
 
     task: Task
     rows: Rows

@@ -82,7 +82,7 @@ def fit_llsvm(problem: Problem, setting: Setting, check: Callable[[], None]) -> 
 
 @dataclass(frozen=True)
 class BatchAlgorithm:
-    """How an algorithm of table 3 is fitted, what cross validation chooses from, and on how many rows.
+    """Algorithm of table 3: its fit, the candidates of cross validation, and the rows used for it.
 
     validation_rows : a seeded sample of the training rows, None for all; ordered : whether the order of rows matters
     fold_orders : orders in which cross validation learns each fold: removal lets the last iterate swing so much with
@@ -247,12 +247,12 @@ class BatchTable:
 
     @property
     def rule(self) -> str:
-        """When a cell is a match."""
+        """Return the criterion of a match."""
         return f"better, or worse by at most {self.tolerance.describe()}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How the numbers came about."""
+        """Return remarks on how the figures were measured."""
         return (ORDERS_REMARK,)
 
     def trials(self, request: Request) -> list[BatchItem]:
@@ -369,7 +369,7 @@ class BatchTable:
 
 
 def _has_parts(request: Request, dataset: str) -> bool:
-    """Whether a data set is there, with training and test rows."""
+    """Return whether a data set has training and test rows."""
     return request.data.has(dataset) and request.data.has_split(dataset)
 
 

@@ -120,7 +120,7 @@ class LearnItem:
         return Rows(stored.inputs[order], stored.targets[order])
 
     def learner(self, rows: Rows) -> RowLearner[Any]:
-        """What learns them."""
+        """Return the learner."""
         problem = Problem(self.selection.task, rows, self.sizes, self.order, self.precision)
         return ALGORITHMS[self.algorithm].make(problem, dict(self.setting))
 
@@ -236,12 +236,12 @@ class OnlineTable:
 
     @property
     def rule(self) -> str:
-        """When a cell is a match."""
+        """Return the criterion of a match."""
         return f"better, or worse by at most {self.tolerance.describe()}" if self.printed else ""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How the numbers came about."""
+        """Return remarks on how the figures were measured."""
         return (ORDERS_REMARK,)
 
     def trials(self, request: Request) -> list[LearnItem]:
@@ -267,7 +267,7 @@ class OnlineTable:
         return relative_to(REFERENCE, cells)
 
     def beside(self, request: Request, known: Known) -> list[dict[str, Any]]:
-        """What is known of each data set and of the predictors that use no kernel."""
+        """Return facts about each data set and the predictors without a kernel."""
         rows = []
         for case in self._cases(request):
             selection = case.selection(request.data)

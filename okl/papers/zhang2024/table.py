@@ -167,7 +167,7 @@ class Track:
 
     @property
     def seconds(self) -> float:
-        """Of the last point."""
+        """Return the seconds of the last point."""
         return self.kept[-1][2]
 
     @property
@@ -391,7 +391,7 @@ class RaceItem:
 
 
 def _curve(race: Race, track: Track) -> dict[str, list[list[float]]]:
-    """Of the first and the last iterations: number, rows drawn, seconds, objective."""
+    """Return the first and the last iterations: number, rows drawn, seconds, objective."""
     found = {}
     for name, points in (("first", track.kept[:SHOWN]), ("last", track.kept[-SHOWN:])):
         objectives = race.objectives([coefficients for *_, coefficients in points])
@@ -487,12 +487,12 @@ class RaceTable:
 
     @property
     def rule(self) -> str:
-        """When a cell is a match."""
+        """Return the criterion of a match."""
         return "" if self.part else f"better, or worse by at most {TOLERANCE.describe()}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How the numbers came about."""
+        """Return remarks on how the figures were measured."""
         return (PROBLEM, METHODS)
 
     def trials(self, request: Request) -> list[RaceItem]:
@@ -522,7 +522,7 @@ class RaceTable:
         return rows
 
     def curves(self, request: Request, known: Known) -> dict[str, Any]:
-        """Of a figure: for each data set and method points [iteration, rows drawn, seconds, objective]."""
+        """Return the curves of a figure: for each data set and method [iteration, rows drawn, seconds, objective]."""
         found: dict[str, Any] = {}
         for case in self._cases(request) if self.part else ():
             if request.data.has(case.file):

@@ -22,7 +22,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Certificate:
-    """How good a solution is, proved by weak duality: no solution has an objective below `dual`.
+    """Quality of a solution, proved by weak duality: no solution has an objective below `dual`.
 
     primal : objective of the solution with its own bias, in the units of 1/2 ||w||^2 + C sum of losses
     dual : lower bound of the optimal objective, the negated dual objective of the point
@@ -82,7 +82,7 @@ class SweepArguments(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """What a step in one read took.
+    """Cost of a step in one read.
 
     multipliers : of the hyperplanes, times lipschitz: those of the next step are near; reads : of the data, rows that
         were read again with the share that they are of all
@@ -208,7 +208,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def problem(self, rows: Any, sample_weight: FloatArray | None = None) -> Problem:
-        """What is minimised over rows, an operator, each weighing sample_weight (m,) or 1."""
+        """Return the minimisation problem over rows, an operator, each weighing sample_weight (m,) or 1."""
 
     def check(self, found: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:  # noqa: B027
         """Raise ConfigError where a solution shows that the parameter was outside its valid range for the rows."""

@@ -30,7 +30,7 @@ MODEL_NAMES = tuple(_MODELS)
 
 
 def is_model(name: str) -> bool:
-    """Whether a solver is one of the models, okl's own or an extension's."""
+    """Return whether a solver is one of the models, okl's own or an extension's."""
     return name in _MODELS or plugins.find("solver", name) is not None
 
 
@@ -52,12 +52,12 @@ def parameter_of(name: str) -> ParameterName:
 
 
 def takes_kernel(name: str) -> bool:
-    """Whether a model's rows may be known by a kernel matrix alone."""
+    """Return whether a model's rows may be known by a kernel matrix alone."""
     return model_class(name).TAKES_KERNEL
 
 
 def has_own_bias(name: str) -> bool:
-    """Whether a model's bias is part of its problem."""
+    """Return whether a model's bias is part of its problem."""
     return model_class(name).HAS_OWN_BIAS
 
 

@@ -314,7 +314,7 @@ class DualProblem:
         return self.outer.value(self.rows.squared_norm(point, image)) + self.separable.value(point)
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Overwrite out (m,), which may be `pulled`."""
+        """Return the gradient that was pulled back."""
         np.multiply(pulled, self.outer.slope(self.rows.squared_norm(point, image)), out=out)
         self.separable.add_slopes(out, point)
 
@@ -332,7 +332,7 @@ class DualProblem:
         self.region.prox(out, point, lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
-        """What the region adds to a feasible point, 0 for a set."""
+        """Return the penalty of a feasible point, 0 for a set."""
         return self.region.value(point)
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -380,7 +380,7 @@ _MOST_AWAKE = 0.75  # of the rows: gathering them pays below
 
 
 class Standing(NamedTuple):
-    """What a check knows of every row.
+    """State of every row at a check.
 
     slopes : (m,), gradients less the multiplier of the row's class
     firm : (m,), at least the slack of a row at a bound, and not above 0 for any other
@@ -393,7 +393,7 @@ class Standing(NamedTuple):
 def standing_of(
     problem: Problem, here: FloatArray, target: FloatArray, stepped: FloatArray, lipschitz: float
 ) -> Standing | None:
-    """How firmly rows stand at a point, or None where they cannot rest.
+    """Return how firmly rows are at their bounds at a point, or None where rows cannot be shrunk.
 
     here, target, stepped : a point (m,), the step from it down the gradient, and the projection of that
     """
@@ -733,7 +733,7 @@ class MinimaxProblem:
         return 0.5 * float(inner(image, image))
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """S'w, which is what was pulled."""
+        """Return the gradient that was pulled back."""
         out[:] = pulled
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
@@ -746,7 +746,7 @@ class MinimaxProblem:
             project_ball(out[ball], point[ball], self.kappa)
 
     def penalty(self, point: FloatArray) -> float:
-        """0."""
+        """Return the penalty of a feasible point, 0 for a set."""
         return 0.0
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -851,7 +851,7 @@ class NormBallProblem:
         return float(image @ weights) - 0.5 * self.width * float(weights @ weights) + self.separable.value(point)
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """Overwrite out (m,), which may be `pulled`."""
+        """Return the gradient that was pulled back."""
         out[:] = pulled
         self.separable.add_slopes(out, point)
 
@@ -866,7 +866,7 @@ class NormBallProblem:
         self.region.prox(out, point, lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
-        """What the region adds to a feasible point, 0 for a set."""
+        """Return the penalty of a feasible point, 0 for a set."""
         return self.region.value(point)
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
@@ -1027,7 +1027,7 @@ class SparseProblem:
         return float(inner(self.weights, self.loss.value(image)))
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
-        """What was pulled."""
+        """Return the gradient that was pulled back."""
         out[:] = pulled
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
@@ -1039,7 +1039,7 @@ class SparseProblem:
         soft_threshold(out, point, 1.0 / lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
-        """||w||_1."""
+        """Return the penalty of a feasible point, 0 for a set."""
         return float(np.abs(point).sum())
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:

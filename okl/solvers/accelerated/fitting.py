@@ -86,7 +86,7 @@ class Fitted(Solution):
 
     @property
     def converged(self) -> bool:
-        """Whether the method did not run out of iterations."""
+        """Return whether the method did not run out of iterations."""
         return self.outcome.kind == "done"
 
 
@@ -243,7 +243,7 @@ class Sigmoid:
     offset: float
 
     def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
-        """Of scores of any shape, in (0, 1), without overflow."""
+        """Return probabilities of scores of any shape, in (0, 1), without overflow."""
         found: NDArray[np.float64] = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
         return found
 

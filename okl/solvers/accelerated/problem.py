@@ -75,7 +75,9 @@ class HalfSquare:
         return 1.0
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
-        """1/2 ||v_a - v_b||^2."""
+        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
+        adds.
+        """
         return 0.5 * squared_gap
 
     def regulariser(self, squared_norm: float) -> float:
@@ -87,7 +89,7 @@ class HalfSquare:
         return 0.5 * squared_norm
 
     def floor(self, squared_norm: float) -> float:
-        """0."""
+        """Return what smoothing adds to the gap: ||v|| - ||v||^2 / width where ||v|| <= width, at most width / 4."""
         return 0.0
 
 
@@ -118,7 +120,9 @@ class EuclideanNorm:
         return 1.0 / max(math.sqrt(squared_norm), self.width)
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
-        """Of the norm (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), and what smoothing adds."""
+        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
+        adds.
+        """
         norm, at_norm = math.sqrt(squared_norm), math.sqrt(at_squared_norm)
         slope = self.slope(at_squared_norm)
         sideways = max(0.0, squared_gap - (norm - at_norm) ** 2)
@@ -138,7 +142,7 @@ class EuclideanNorm:
         return math.sqrt(squared_norm)
 
     def floor(self, squared_norm: float) -> float:
-        """What smoothing adds to the gap: ||v|| - ||v||^2 / width where ||v|| <= width, at most width / 4."""
+        """Return what smoothing adds to the gap: ||v|| - ||v||^2 / width where ||v|| <= width, at most width / 4."""
         norm = math.sqrt(squared_norm)
         return max(0.0, norm - squared_norm / self.width)
 
@@ -175,7 +179,9 @@ class Linear:
             gradient += self.slope
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """0."""
+        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
+        adds.
+        """
         return 0.0
 
 
@@ -194,7 +200,9 @@ class Quadratic:
         add_quadratic_slopes(gradient, point, self.curvatures)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """sum_i curvature_i (a_i - b_i)^2 / 2."""
+        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
+        adds.
+        """
         return float(quadratic_excess(point, at, self.curvatures))
 
 
@@ -217,7 +225,9 @@ class Entropy:
         add_entropy_slopes(gradient, point, self.upper, self.cut)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Sum of the relative entropies of a_i and b_i, and of u_i - a_i and u_i - b_i."""
+        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
+        adds.
+        """
         return float(entropy_excess(point, at, self.upper, self.cut))
 
 
@@ -240,7 +250,9 @@ class Roots:
         add_root_slopes(gradient, point, self.scales, self.lower)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """sum_i sqrt(s_i / b_i) (sqrt(a_i) - sqrt(b_i))^2."""
+        """Return the excess of the norm, (||v_a - v_b||^2 - (||v_a|| - ||v_b||)^2) / (2 ||v_b||), plus what smoothing
+        adds.
+        """
         return float(roots_excess(point, at, self.scales, self.lower))
 
 
@@ -637,7 +649,7 @@ class ClassMoments:
 
     @property
     def covariances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of the positives and of the negatives, (n, n), with what is added."""
+        """Return the covariances of the positives and of the negatives, (n, n), with the regularisation."""
         ridge = self.added * np.eye(len(self.positive.mean))
         return self.positive.covariance + ridge, self.negative.covariance + ridge
 
@@ -659,7 +671,7 @@ class ClassMoments:
 
     @property
     def note(self) -> str:
-        """What was added and why, for the user; empty where nothing was."""
+        """Return what was added and why, for the user; empty where nothing was."""
         if self.added == 0.0:
             return ""
         return (

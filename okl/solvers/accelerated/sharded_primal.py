@@ -34,7 +34,7 @@ class OpenPrimal:
     n_groups: int = 2
 
     def __call__(self, shard: Shard) -> PrimalVectors:
-        """Of w = 0."""
+        """Return the margins of w = 0."""
         return PrimalVectors(self, shard)
 
 
@@ -112,7 +112,7 @@ class Try:
     with_excess: bool
 
     def run(self, vectors: PrimalVectors) -> Costs:
-        """What they cost."""
+        """Return what they cost."""
         self.redo(vectors)
         losses = float(inner(vectors.weights, vectors.loss.value(vectors.new)))
         if not self.with_excess:

@@ -59,7 +59,7 @@ def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.floa
 
 
 def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) -> IntArray:
-    """Which of a problem's groups of like rows each row is of, (m,); see okl.solvers.accelerated.shards.Classes.
+    """Return the group of each row in a problem, (m,); see okl.solvers.accelerated.shards.Classes.
 
     0 is that of +1. Where there are two groups, 1 is that of -1; where there are more, each other class has one.
     """
@@ -162,7 +162,7 @@ class Command(Protocol):
         ...
 
     def redo(self, vectors: Any) -> None:
-        """What `run` does to the vectors, without the answer."""
+        """Repeat the changes of `run` to the vectors, without its answer."""
         ...
 
 
@@ -174,7 +174,7 @@ class Settled(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """How vectors come to where they stand.
+    """Recovery of the vectors of a lost shard.
 
     checkpoint : steps that were settled when it was written; 0: there is none, start afresh
     settled : steps since then; pending : commands of the step under way
@@ -367,7 +367,7 @@ class Beside:
 
 
 def _of_run(run: str) -> dict[int, _Held]:
-    """What this process holds of a run; what it holds of runs that nobody goes on with leaves."""
+    """Return the entries of a run in this process; entries of abandoned runs are dropped."""
     with _lock:
         held = _runs.setdefault(run, {})
         _runs.move_to_end(run)
@@ -396,7 +396,7 @@ _MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Where a run's vectors stand, and how to get there; a value.
+    """State of a run's vectors, and the commands that restore it; a value.
 
     serial : of the last message; verdict : on the last step, not told yet
     steps : settled so far; recovery : for those who lost their vectors
@@ -591,12 +591,12 @@ class Classes:
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """Of the groups."""
+        """Return the signs of the groups."""
         return np.array([1.0] + [-1.0] * (len(self.rows) - 1))
 
     @property
     def totals(self) -> NDArray[np.float64]:
-        """What the groups weigh."""
+        """Return the weights of the groups."""
         totals: NDArray[np.float64] = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
         return totals
 

@@ -27,7 +27,7 @@ from okl.solvers.oco.sets import ConvexSet, Vector
 
 
 class State(Protocol):
-    """What evolves: a value; learning makes a new one."""
+    """State of a method: an immutable value; each round returns a new one."""
 
     @property
     def round(self) -> int: ...  # t >= 1, the round that comes next

@@ -265,7 +265,7 @@ _MOST_CUTS = 200
 
 @dataclass(frozen=True, eq=False)
 class Feasibility:
-    """What is known of {x in the set : g(x) <= 0}.
+    """Feasibility of {x in the set : g(x) <= 0}.
 
     point : (p,) a point of it, within TOLERANCE; None if there is none, or none was found
     conflict : indices of constraints that cannot hold together in the set, none of which can be left out; empty unless

@@ -43,7 +43,7 @@ from okl.solvers.oco.sets import Vector
 
 @dataclass(frozen=True, eq=False)
 class WeightedState:
-    """What evolves: a value that no method writes into.
+    """State of a weighted method: an immutable value.
 
     problem, horizon : as given; round : t >= 1, of the point that comes next
     point : (p,) x_t; multipliers : (m,) one a constraint, after round t - 1
@@ -65,12 +65,12 @@ class Weighted:
 
     @property
     def rule(self) -> int:
-        """Which of the rules of weights."""
+        """Return the weighting rule."""
         raise NotImplementedError
 
     @property
     def needs_horizon(self) -> bool:
-        """Whether the number of rounds must be known."""
+        """Return whether the number of rounds must be known."""
         return False
 
     def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
@@ -259,7 +259,7 @@ class YuanLamperski(Weighted):
 
     @property
     def needs_horizon(self) -> bool:
-        """Whether the number of rounds must be known."""
+        """Return whether the number of rounds must be known."""
         return not self.strongly_convex
 
     def schedule(self, first: int, last: int, horizon: int | None) -> Matrix:
@@ -325,7 +325,7 @@ _PRICE = 1e6  # of a constraint: by far more than a projection asks for unless r
 
 @dataclass(frozen=True, eq=False)
 class AderState:
-    """What evolves: a value that no method writes into.
+    """State of improved Ader: an immutable value.
 
     problem, horizon : as given; round : t >= 1; point : (p,) x_t; experts : (N, p); weights : (N,)
     """
@@ -552,7 +552,7 @@ class Recoo:
 
 @dataclass(frozen=True, eq=False)
 class SurrogateState:
-    """What evolves: a value that no method writes into.
+    """State of the surrogate method: an immutable value.
 
     problem, horizon : as given; round : t >= 1, of the point that comes next
     point : (p,) x_t; sums : (2,) Q_{t-1} and the squared norms of all subgradients of surrogates so far

@@ -33,7 +33,7 @@ from okl.solvers.oco.sets import Ball, Vector
 
 @dataclass(frozen=True)
 class Violation:
-    """How far points x_1 .. x_T went beyond constraints g(x) <= 0.
+    """Violation of constraints g(x) <= 0 by points x_1 .. x_T.
 
     net : ||[sum_t g(x_t)]_+||, where later slack makes good: equation (3)
     summed : ||sum_t [g(x_t)]_+||: equation (4)
@@ -162,7 +162,7 @@ def dynamic_regret(problem: Problem, losses: QuadraticLosses, points: Matrix) ->
 
 
 def _is_flat(problem: Problem) -> bool:
-    """Whether corners tell all of the set: it is bounded, in the plane, and no ball."""
+    """Return whether the corners describe the set: it is bounded, in the plane, and not a ball."""
     return problem.dimension == 2 and not isinstance(problem.region, Ball) and problem.region.bounded
 
 

@@ -18,7 +18,7 @@ from okl.solvers.oco.sets import Box, Simplex, Vector
 
 
 class Schedule(Protocol):
-    """How far to step in every round, and how much a violation counts."""
+    """Step sizes of the rounds and weights of violations."""
 
     @property
     def claim(self) -> str: ...
@@ -36,7 +36,7 @@ class Schedule(Protocol):
 
 
 def covered(schedule: Schedule, subgradient_bound: float) -> bool:
-    """Whether gamma_0 is in (0, 1/(sqrt(2) G)], as every bound of the paper asks.
+    """Return whether gamma_0 is in (0, 1/(sqrt(2) G)], as every bound of the paper requires.
 
     Any gamma_0 may be used; beyond this range no bound is claimed.
 
@@ -250,7 +250,7 @@ def tables(
 
 @dataclass(frozen=True)
 class Constants:
-    """What the assumptions bound.
+    """Constants of the assumptions.
 
     subgradient_bound : G, of losses and constraints over the set: (9)
     value_bound : F, of a loss's range and of ||g|| over the set: (8)
@@ -266,7 +266,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a theorem promises.
+    """Bounds of a theorem.
 
     claim : which theorem
     regret : against the comparators of the path length; violation : the form (6)

@@ -59,7 +59,7 @@ def as_vector(name: str, values: object) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class _Projecting:
-    """What the three sets share: projection and membership by their region."""
+    """Base of the three sets: projection and membership by their region."""
 
     @property
     def region(self) -> Region:
@@ -72,7 +72,7 @@ class _Projecting:
         return nearest
 
     def contains(self, point: Vector, tolerance: float = 1e-9) -> bool:
-        """Whether the point lies in the set, or within tolerance of it."""
+        """Return whether the point lies in the set, or within tolerance of it."""
         return bool(np.linalg.norm(self.project(point) - point) <= tolerance)
 
 
@@ -107,7 +107,7 @@ class Box(_Projecting):
 
     @property
     def bounded(self) -> bool:
-        """Whether every coordinate has both bounds."""
+        """Return whether every coordinate has both bounds."""
         return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
 
     @property

@@ -75,7 +75,7 @@ class Progress:
         return self._combined(other, 1)
 
     def since(self, earlier: Progress) -> Progress:
-        """What came after an earlier progress."""
+        """Return the progress after an earlier progress."""
         return self._combined(earlier, -1)
 
     def _mean(self, total: float) -> float:
@@ -141,7 +141,7 @@ def progress_from(
 
 
 class Learned(Protocol):
-    """What evolves: a picklable value that no method writes into."""
+    """State of a learner: a picklable value that no method writes into."""
 
     @property
     def progress(self) -> Progress: ...
@@ -158,7 +158,7 @@ class RowLearner(Protocol[State]):
 
     @property
     def precision(self) -> Precision:
-        """That inputs come in."""
+        """Return the precision of the inputs."""
         ...
 
     def start(self) -> State:
@@ -177,11 +177,11 @@ class RowLearner(Protocol[State]):
         ...
 
     def predictor(self, state: State) -> Predictor:
-        """What scores rows with what was learnt."""
+        """Return the predictor of the learnt state."""
         ...
 
     def chosen(self, state: State) -> dict[str, Any]:
-        """What was chosen while learning (support vectors, rank, leader), each with its reason: for people."""
+        """Return the values chosen while learning (support vectors, rank, leader), each with its reason, as text."""
         ...
 
 
@@ -189,7 +189,7 @@ class MixableLearner(RowLearner[State], Protocol[State]):
     """A learner whose states, learnt apart on shards, can be put together again: what the mode mix needs."""
 
     def fork(self, state: State) -> State:
-        """What a shard starts a round from."""
+        """Return the state from which a shard starts a round."""
         ...
 
     def join(self, base: State, parts: list[State]) -> State:

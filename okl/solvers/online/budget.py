@@ -60,7 +60,7 @@ class BudgetStrategy:
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """What the compiled driver finds in rule.parameters, in the order that it says."""
+        """Return rule.parameters in the order in which the compiled driver reads them."""
         raise NotImplementedError
 
     def check_kernel(self, kernel: KernelRule) -> None:
@@ -259,7 +259,7 @@ def _union(
 
 
 def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
-    """Where the supports of each part stand in the union, oldest first: those of base are the same in all parts."""
+    """Return the slots of each part's supports in the union, oldest first: those of base are the same in all parts."""
     first_new = int(base.integers[ADDED])
     # what identifies a support: its number and, if it is new, its shard
     keys_of_parts = [
@@ -375,7 +375,7 @@ class BudgetLearner:
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
 
     def chosen(self, state: BudgetState) -> dict[str, Any]:
-        """How many support vectors there are."""
+        """Return the number of support vectors."""
         return {"support_vectors": state.n_supports}
 
     def fork(self, state: BudgetState) -> BudgetState:
@@ -454,7 +454,7 @@ def check_finite(strategy: object, first: int, last: int, coefficients: FloatArr
 
 
 class GrowingStrategy(Protocol):
-    """How a row is learnt when nothing has to make room."""
+    """Update strategy without a budget."""
 
     @property
     def name(self) -> str: ...
@@ -548,7 +548,7 @@ class GrowingLearner:
         return KernelExpansion(self.kernel, state.supports, state.coefficients)
 
     def chosen(self, state: GrowingState) -> dict[str, Any]:
-        """How many support vectors there are."""
+        """Return the number of support vectors."""
         return {"support_vectors": state.n_supports}
 
     def fork(self, state: GrowingState) -> GrowingState:

@@ -141,7 +141,7 @@ class ConstrainedLearner(LinearLearner):
 
     @property
     def covered(self) -> bool:
-        """Whether the theorems are about these settings: the rows stay, and gamma_0 is within its range."""
+        """Return whether the theorems apply to these settings: the rows are fixed, and gamma_0 is within its range."""
         return self.fixed and self.gain <= self.largest_gain * (1.0 + ROUNDING)
 
     @property
@@ -194,7 +194,7 @@ class ConstrainedLearner(LinearLearner):
         return weights.averaged if self.average else weights.last
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
-        """What the limits were overstepped by, and how far the weights that predict are from what was learnt."""
+        """Return the violation of the limits, and the distance between predicting and learnt weights."""
         raw = self.raw(weights)[0]
         return {
             "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),

@@ -734,7 +734,7 @@ class LinearLimits:
         return values
 
     def excess(self, weights: FloatArray) -> Vector:
-        """How far each quantity is outside its own limits, (m,) >= 0, in its unit."""
+        """Return how far each quantity is outside its own limits, (m,) >= 0, in its unit."""
         values = self.values(weights)
         return np.maximum(0.0, np.maximum(self.low - values, values - self.high))
 

@@ -106,7 +106,7 @@ class Speakers:
 
     @property
     def halves(self) -> tuple[int, int]:
-        """How many halves the weights have, and columns of each."""
+        """Return the number of halves of the weights, and the columns of each."""
         if isinstance(self.feature_map, FourierFeatures):
             return 2, self.feature_map.n_frequencies
         return 1, self.feature_map.n_columns
@@ -271,12 +271,12 @@ class TrackingLearner:
 
     @property
     def task(self) -> Task:
-        """That of the loss."""
+        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """That of the map."""
+        """Return the precision of the map."""
         return self.feature_map.precision
 
     def start(self) -> Tracked:

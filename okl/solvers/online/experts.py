@@ -142,7 +142,7 @@ class Candidates:
 
     @property
     def precision(self) -> Precision:
-        """Of features and weights."""
+        """Return the precision of features and weights."""
         return self._any.precision
 
     def fourier(self, base: int, octave: int) -> FourierFeatures:
@@ -516,7 +516,7 @@ def _said(
     crew: Crew,
     mixture: Mixture,
 ) -> Words:
-    """What all experts said of rows before they learnt them: (rows, E), and whether one stepped, (rows,)."""
+    """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
     heard = [_room(group, len(targets)) for group in experts.groups]
     several = list(zip(experts.groups, heard, strict=True))
     linear = [(group, words) for group, words in several if group.kind != "fourier"]
@@ -619,12 +619,12 @@ class ExpertLearner:
 
     @property
     def task(self) -> Task:
-        """That of the loss."""
+        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """That of the maps."""
+        """Return the precision of the maps."""
         return self.candidates.precision
 
     def start(self) -> Experts:
@@ -675,13 +675,13 @@ class ExpertLearner:
         return LinearPredictor(feature_map, weights)
 
     def chosen(self, state: Experts) -> dict[str, Any]:
-        """What the leading expert is: its bandwidth or that it is linear, and its step size."""
+        """Return the leading expert: its bandwidth or that it is linear, and its step size."""
         group, m, t, _ = _leading(state)
         why = "of the expert that leads"
         return self.map_chosen(state, why) | {"step_size": float(group.steps[m, t]), "step_size_reason": why}
 
     def map_chosen(self, state: Experts, why: str) -> dict[str, Any]:
-        """What the leading expert's map is, with a reason: for people."""
+        """Return the leading expert's map with a reason, as text."""
         group, m, _, _ = _leading(state)
         if group.kind != "fourier":
             return {"map": "linear", "map_reason": why}

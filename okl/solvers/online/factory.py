@@ -24,7 +24,7 @@ Mode = Literal["stream", "mix", "sum"]
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """What a recipe may look at.
+    """Context in which a learner is built.
 
     schema : of the data; sample : training rows in a random order, at most 4096 of them
     rows : training rows of a pass, None for a stream of unknown length; n_shards : that hold them
@@ -44,7 +44,7 @@ class Situation:
 
 
 class Settled(NamedTuple):
-    """What a recipe makes of a situation.
+    """Learner built for a context.
 
     learner : the learner; chosen : what was chosen from the sample, each with its reason: for people
     optimiser : that steps in the mode sum; None for plain steps
@@ -224,7 +224,7 @@ class LinearRecipe:
         return Settled(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 
     def _step_factor(self, situation: Situation) -> int:
-        """How much longer than on the sample the steps of a mode are; squared residuals would not bear it.
+        """Return the factor of a mode's steps relative to the sample's; squared residuals do not tolerate one.
 
         The average of mix takes 1/shards of the way of each shard, but with long steps a shard soon finds nothing left
         to learn in its rows of a round; in sum the average of the weights is predicted with, which gains from longer

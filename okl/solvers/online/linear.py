@@ -382,7 +382,7 @@ class LinearLearner:
         return {}
 
     def fork(self, weights: Weights) -> Weights:
-        """What a shard starts from: the same weights, whose average begins afresh."""
+        """Return the start of a shard: the same weights, with a new average."""
         return weights.without_average()
 
     def join(self, base: Weights, parts: list[Weights]) -> Weights:
@@ -413,12 +413,12 @@ class LinearLearner:
 
     @property
     def task(self) -> Task:
-        """That of the loss."""
+        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """That of the map."""
+        """Return the precision of the map."""
         return self.feature_map.precision
 
     @property
@@ -427,7 +427,7 @@ class LinearLearner:
 
     @property
     def rule(self) -> Rule:
-        """How a row changes the weights, as compiled code takes it."""
+        """Return the update rule as compiled code takes it."""
         class_weights = np.array(self.class_weights or (1.0,) * self._n_classes, dtype=np.float64)
         epsilon = self.loss.epsilon if isinstance(self.loss, ThresholdedHalfSquared) else 0.0
         return Rule(
@@ -462,7 +462,7 @@ ADAGRAD_EPSILON = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class RoundTask:
-    """What goes down to the shards each round.
+    """Message to the shards in each round.
 
     learned : the state to start from, as the learner forks it; its progress is for the running baseline
     seed : of the run and the pass; part : (round, rounds) of the pass
@@ -475,7 +475,7 @@ class RoundTask:
 
 @dataclass(frozen=True, eq=False)
 class RoundWork:
-    """What every round of a run has in common; sent to the workers once."""
+    """Common part of all rounds of a run; sent to the workers once."""
 
     data: Dataset
     learner: Any
@@ -534,7 +534,7 @@ class Gradient:
 
     @classmethod
     def of(cls, learner: LinearLearner, last: FloatArray, rows: Rows) -> Gradient:
-        """Of some rows, at weights last (n_outputs, n_columns)."""
+        """Return the gradient of some rows at weights last (n_outputs, n_columns)."""
         summed = learner.gradient(last, rows)
         counts = np.zeros(len(learner.start().progress.class_counts), dtype=np.int64)
         if learner.loss.task != "regression":

@@ -69,7 +69,7 @@ class NOGDState:
 
     @property
     def progress(self) -> Progress:
-        """How all predictions did."""
+        """Return the progress of all predictions."""
         return self.filled if self.weights is None else self.weights.progress
 
 
@@ -271,7 +271,7 @@ class NOGDLearner:
         return LinearPredictor(state.supports.expansion(self.kernel), state.supports.coefficients)
 
     def chosen(self, state: NOGDState) -> dict[str, Any]:
-        """How many landmarks there are, and what rank they keep, with the reason: for people."""
+        """Return the number of landmarks and their rank, with the reason, as text."""
         n_supports = len(state.supports.inputs)
         if state.feature_map is None:
             why = f"{n_supports} of {self.budget} support vectors so far: still kernel gradient descent"
@@ -281,7 +281,7 @@ class NOGDLearner:
         return {"landmarks": n_supports, "rank": rank, "rank_reason": "as asked for" if rank == self.rank else kept}
 
     def fork(self, state: NOGDState) -> NOGDState:
-        """What a shard starts from: the same map and weights, whose average begins afresh.
+        """Return the start of a shard: the same map and weights, with a new average.
 
         Raises
         ------
@@ -310,7 +310,7 @@ class NOGDLearner:
 
     @property
     def task(self) -> Task:
-        """That of the loss."""
+        """Return the task of the loss."""
         return self.loss.task
 
     @cached_property

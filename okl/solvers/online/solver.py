@@ -73,7 +73,7 @@ class OnlineSolver:
 
     @property
     def follows(self) -> bool:
-        """Whether rows come one after the other in their own order, once, so that they may be seen to change."""
+        """Return whether rows come once and in their own order, so that drift can be detected."""
         return self.mode == "stream" and self.order == "stored" and self.passes == 1
 
     def start(self, data: Dataset, execution: Execution) -> OnlineState:
@@ -166,7 +166,7 @@ class OnlineSolver:
         )
 
     def predictor(self, state: OnlineState) -> Predictor:
-        """What the learner makes of its state."""
+        """Return the predictor of the learner's state."""
         predictor: Predictor = state.learner.predictor(state.learned)
         return predictor
 

@@ -367,7 +367,7 @@ class ProjectronPlus(BudgetStrategy):
 
 @dataclass(frozen=True)
 class _PassiveAggressive(BudgetStrategy):
-    """What the three have in common; aggressiveness : C > 0, the longest step."""
+    """Base of the three BPA strategies; aggressiveness : C > 0, the longest step."""
 
     aggressiveness: float = 1.0
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")

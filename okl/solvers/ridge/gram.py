@@ -45,7 +45,7 @@ class Basis(Protocol):
         ...
 
     def turn(self) -> Turn:
-        """What makes the penalty of weights the square of their length."""
+        """Return the factor that makes the penalty of the weights their squared length."""
         ...
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
@@ -136,7 +136,7 @@ class LandmarkBasis:
         return values
 
     def turn(self) -> Turn:
-        """The Cholesky factor of the landmarks' kernel matrix, with a little of its mean diagonal added."""
+        """Return the factor that makes the penalty of the weights their squared length."""
         wide = np.ascontiguousarray(self.landmarks, dtype=np.float64)
         # by differences, as columns are: squares of landmarks far from each other leave no digits of those close by
         matrix = LandmarkBasis(self.kernel, wide).columns(wide)
@@ -180,7 +180,7 @@ class MapBasis:
         return self.feature_map.transform(inputs)
 
     def turn(self) -> Turn:
-        """No turn."""
+        """Return the factor that makes the penalty of the weights their squared length."""
         return Turn(None, None)
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
@@ -207,7 +207,7 @@ MOST_STRETCHES = 32
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a score is fitted to: +1 and -1 for two classes, one column of these for each of several, or the target.
+    """Targets of the scores: +1 and -1 for two classes, one such column for each of several, or the target itself.
 
     class_weights : of a row of each class, in the order of the labels; None for all 1
     """
@@ -257,7 +257,7 @@ class Gram:
     squares: NDArray[np.float64]
 
     def merged(self, other: Gram) -> Gram:
-        """Of both sets of rows."""
+        """Return the sums over both sets of rows."""
         count = self.count + other.count
         share = other.count / count
         # other threads may hold BLAS to one thread, or just not any more: without the limit here, bits would tell

@@ -115,7 +115,7 @@ class Tried:
 
     @property
     def error(self) -> float:
-        """What matters to the task."""
+        """Return the error that matters to the task."""
         return self.squared_error if self.mistake_rate is None else self.mistake_rate
 
 
@@ -241,7 +241,7 @@ def totals_of(
 
 
 def errors_of(totals: NDArray[np.float64], penalties: tuple[float, ...], outputs: Outputs) -> list[Tried]:
-    """What totals say of each penalty."""
+    """Return the errors of each penalty from the totals."""
     count, spread = totals[0], max(totals[1], np.finfo(np.float64).tiny)
     return [
         Tried(penalty, float(squares / spread), None if outputs.task == "regression" else float(wrong / count))
@@ -317,7 +317,7 @@ class RidgeSolution:
         return next((one for one in self.tried if one.penalty == self.penalty), None)
 
     def predictor(self, basis: Basis) -> Predictor:
-        """What scores rows by it.
+        """Return the predictor of the solution.
 
         Raises
         ------

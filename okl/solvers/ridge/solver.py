@@ -35,7 +35,7 @@ STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memor
 
 @dataclass(frozen=True, eq=False)
 class RidgeState:
-    """Where it stands: the basis and what was chosen for it, sums of the stretches done so far, and the solution."""
+    """State of the solver: the basis and its choice, sums of the chunks so far, and the solution."""
 
     basis: Basis
     chosen: dict[str, Any]

@@ -184,7 +184,7 @@ class Directions(Protocol):
 
     @property
     def ahead(self) -> float:
-        """How far beyond the new point, in shares of the rest of the way, the next cut is taken."""
+        """Return how far beyond the new point, in shares of the remaining way, the next cut is taken."""
 
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
         """Take in a cut at the point; the lower bound of the sampled problem that is now known."""

@@ -131,7 +131,7 @@ SOLVED_TO = 0.1  # of the gap that is asked for: how far the replicates are solv
 
 @dataclass(frozen=True)
 class FullBound:
-    """What is proved about a point over all rows.
+    """Bound on a point's gap over all rows.
 
     gap : the objective is above the optimum by so much, at most
     objective : at the point, over all rows, or the estimate of the replicates; lower_bound : objective less gap
@@ -151,7 +151,7 @@ class FullBound:
 
     @property
     def lower_bound(self) -> float:
-        """Of the optimum over all rows."""
+        """Return the lower bound of the optimum over all rows."""
         return self.objective - self.gap
 
     def as_json(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which cost
 
 
 class Looked(NamedTuple):
-    """What a look at the gap found: seconds so far, rows visited, primal and dual objective."""
+    """Result of a gap check: seconds so far, rows visited, primal and dual objective."""
 
     seconds: float
     visits: int
@@ -106,7 +106,7 @@ DualLoss = Literal["hinge", "epsilon-insensitive"]
 
 @dataclass(frozen=True, eq=False)
 class Descended:
-    """Where the descent ended.
+    """Result of the descent.
 
     coefficients : (m,), b with w = sum_i b_i z_i / (lam m); weights : (n_columns,), empty with a kernel
     scores : (m,), of the rows
@@ -130,7 +130,7 @@ class Descended:
 
     @property
     def gap(self) -> float:
-        """What the objective is above the optimum at most."""
+        """Return the largest possible distance of the objective from the optimum."""
         return self.objective - self.bound
 
 

@@ -27,7 +27,7 @@ _SHARDS = 0x5AD  # beside indices of shards in a seed
 
 @dataclass(frozen=True)
 class Design:
-    """How the rows of a sample are spread over the shards of a data set.
+    """Distribution of the rows of a sample over the shards of a data set.
 
     A file must be opened to be read from: SPREAD times the share of the shards is touched, LEAST_SHARDS of them at
     least, and as much more of the runs of each is taken. Where runs cannot be read by themselves a row group is the
@@ -124,7 +124,7 @@ def _touched(share: float, of: int, least: int) -> float:
 
 
 def _number(share: float, of: int, offset: float) -> int:
-    """Of so many, floor(share of + u), u the fraction of the offset."""
+    """Return the number drawn of so many rows, floor(share of + u), u the fraction of the offset."""
     return min(of, math.floor(share * of + offset % 1.0))
 
 
@@ -168,7 +168,7 @@ _FALL = 0.5  # of the scale, from one sample to the next, at most
 
 @dataclass(frozen=True)
 class Seen:
-    """What fresh samples told of a point.
+    """Estimates of a point's gap from fresh samples.
 
     n_rows : of the sample that the point was learnt from; scale : excess over all rows, and optimism of a sample's
     bound, are about scale / rows
@@ -196,7 +196,7 @@ class Plan:
     replicates: int
 
     def next_share(self, share: float) -> float:
-        """Of the next sample: four times as large, or all rows."""
+        """Return the share of the next sample: four times as large, or all rows."""
         return 1.0 if FACTOR * share > LARGEST_PART else FACTOR * share
 
     def tolerance(self, share: float, n_rows: int) -> float:
@@ -219,7 +219,7 @@ class Plan:
         return max(self.first_sample, round(seen.scale / left))
 
     def worth_looking(self, seen: Seen | None, n_rows: int, solved: float) -> bool:
-        """Whether a few fresh samples should tell what the point of a sample is worth: less is hopeless, or known."""
+        """Return whether a few fresh samples should estimate the point's gap: with fewer it is hopeless, or known."""
         if seen is None:
             return True
         likely = Seen(n_rows, _FALL * seen.scale)

@@ -20,7 +20,7 @@ LOOKS, LOOK_SHARE = 3, 0.125  # samples, and rows of each over those of the samp
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What was learnt.
+    """Result of a fit.
 
     vector, bias : the point; n_rows : of the last sample; objective, lower_bound : on it
     full : the bound on all rows, None if nothing is known of them; reason : why the last sample was left
@@ -116,7 +116,7 @@ class _Fresh:
         self.first = len(solved.point.scores)
 
     def look(self) -> Seen | None:
-        """What a few small samples say of the point's gap; None if there are not the rows."""
+        """Return the gap estimated by a few small samples; None if there are too few rows."""
         n_rows = len(self.solved.point.scores)
         rows = max(2, round(LOOK_SHARE * n_rows))
         if self.first + LOOKS * rows > self.source.n_rows:
@@ -125,7 +125,7 @@ class _Fresh:
         return Seen.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
 
     def bound(self, rows: int, replicates: int, confidence: float) -> FullBound:
-        """Of the gap over all rows, from samples of `rows` rows each."""
+        """Return the bound of the gap over all rows, from samples of `rows` rows each."""
         point, gaps, objectives = self.solved.point, [], []
         for _ in range(replicates):
             part = slice(self.first, self.first + rows)

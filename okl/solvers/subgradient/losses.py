@@ -31,7 +31,7 @@ from okl.foundation.validation import check_positive
 
 
 class PiecewiseLinear(Protocol):
-    """What the methods may ask of a loss; scores (n,) of one output or (n, K) of several, float64; targets float64."""
+    """Interface of a piecewise linear loss; scores (n,) or (n, K), float64; targets float64."""
 
     @property
     def name(self) -> str: ...
@@ -43,7 +43,7 @@ class PiecewiseLinear(Protocol):
         """Loss of each row, (n,)."""
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """What each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
 
     def slopes_into(
         self, out: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray
@@ -71,7 +71,7 @@ class PiecewiseLinear(Protocol):
 
 
 class _Compiled(NamedTuple):
-    """Of a loss: fill slopes, follow a line, fill kinks along it."""
+    """Compiled functions of a loss: fill slopes, follow a line, fill kinks along it."""
 
     slopes: Callable[..., Any]
     line: Callable[..., Any]
@@ -79,7 +79,7 @@ class _Compiled(NamedTuple):
 
 
 class _Common:
-    """What every loss does alike: asks its compiled functions, with its own numbers."""
+    """Base of the losses: calls their compiled functions with their own parameters."""
 
     _compiled: ClassVar[_Compiled]
 
@@ -139,7 +139,7 @@ class Hinge(_Common):
         return np.maximum(0.0, 1.0 - targets * scores)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """What each row's slope adds to a cut, (n,)."""
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return -targets * slopes
 
     def kinks_of_row(self, n_outputs: int) -> int:
@@ -176,7 +176,7 @@ class Insensitive(_Common):
 
     @property
     def name(self) -> str:
-        """Of the loss."""
+        """Return the name of the loss."""
         return "epsilon-insensitive" if self.epsilon > 0 else "absolute"
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
@@ -184,7 +184,7 @@ class Insensitive(_Common):
         return np.maximum(0.0, np.abs(scores - targets) - self.epsilon)
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """What each row's slope adds to a cut, (n,)."""
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return -(slopes * targets + self.epsilon * np.abs(slopes))
 
     def kinks_of_row(self, n_outputs: int) -> int:
@@ -212,7 +212,7 @@ class ClassesHinge(_Common):
         return largest
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """What each row's slope adds to a cut, (n,)."""
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return -slopes[np.arange(len(slopes)), np.asarray(targets, dtype=np.int64)]
 
     def kinks_of_row(self, n_outputs: int) -> int:
@@ -252,12 +252,12 @@ class ClassWeighted:
 
     @property
     def name(self) -> str:
-        """Of the loss, and that it is weighted."""
+        """Return the name of the loss, and that it is weighted."""
         return f"class-weighted {self.loss.name}"
 
     @property
     def task(self) -> Task:
-        """That of the loss."""
+        """Return the task of the loss."""
         return self.loss.task
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:
@@ -266,7 +266,7 @@ class ClassWeighted:
         return values
 
     def intercepts(self, slopes: FloatArray, targets: FloatArray) -> FloatArray:
-        """What each row's slope, weighted already, adds to a cut, (n,): in proportion to the slope."""
+        """Return what each row's slope adds to a cut, (n,): loss(v) >= slope v + intercept for every v."""
         return self.loss.intercepts(slopes, targets)
 
     def slopes(self, scores: FloatArray, targets: FloatArray, along: FloatArray | None = None) -> FloatArray:

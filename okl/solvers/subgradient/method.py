@@ -79,7 +79,7 @@ class Descent:
 
     @property
     def gap(self) -> float:
-        """Objective less lower bound, >= 0 up to rounding."""
+        """Return the gap of the sampled problem, >= 0."""
         return self.objective - self.lower_bound
 
     @property
@@ -88,7 +88,7 @@ class Descent:
         return _FLOOR * (abs(self.objective) + abs(self.lower_bound))
 
     def record(self, begun: float) -> Record:
-        """Where the run stands."""
+        """Return the record of the current iteration."""
         return Record(time.perf_counter() - begun, self.space.n_rows, self.objective, self.lower_bound)
 
     def finished(self, gap: float, max_iterations: int) -> Reason | None:
@@ -162,7 +162,7 @@ class Descent:
         self.lower_bound = max(self.lower_bound, bound)
 
     def _gather(self) -> Vector:
-        """Of the slopes: near the optimum few change from one cut to the next, and theirs alone are the rows read."""
+        """Gather the rows of changed slopes: near the optimum few change between cuts, and only those are read."""
         change = self._slopes - self._last_slopes
         few = np.count_nonzero(change) < _FEW * np.count_nonzero(self._slopes)
         if few and self._changes < _MOST_CHANGES:
@@ -198,7 +198,7 @@ class Sampled:
 
     @property
     def gap(self) -> float:
-        """Objective less lower bound, >= 0."""
+        """Return the gap of the sampled problem, >= 0."""
         return max(0.0, self.objective - self.lower_bound)
 
 
@@ -409,12 +409,12 @@ class KernelDescent:
 
     @property
     def gap(self) -> float:
-        """Of the sampled problem, >= 0."""
+        """Return the gap of the sampled problem, >= 0."""
         return max(0.0, self.objective - self.lower_bound)
 
     @property
     def squared_length(self) -> float:
-        """Of the point."""
+        """Return the squared length of the point."""
         return inner_product(self.vector, self.vector)
 
     @cached_property

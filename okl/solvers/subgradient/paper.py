@@ -42,7 +42,7 @@ class PaperRun:
 
     @property
     def whole(self) -> bool:
-        """Whether the sample has stopped growing."""
+        """Return whether the sample has stopped growing."""
         return self.n_rows >= self.most
 
     def finished(self) -> Reason | None:
@@ -116,7 +116,7 @@ class PaperRun:
         self.lower_bound = -math.inf
 
     def _accepted(self, direction: Direction, step: float) -> bool:
-        """Whether the objective falls on the grown sample, and by enough of that on the rows that judge."""
+        """Return whether the objective falls on the grown sample, and by enough of that on the validation rows."""
         moved = self.point.vector.moved(step, direction.vector)
         half = 0.5 * self.method.lam * (inner_product(moved, moved) - self.point.squared_length)
         values = [

@@ -48,7 +48,7 @@ _FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a stretch between two looks at the clo
 
 @dataclass(frozen=True, eq=False)
 class PegasosState:
-    """What evolves: a value that no method writes into.
+    """State of Pegasos: an immutable value.
 
     points : (n_outputs, n_columns), x; behind : the same in float64, u; numbers : (5,), as in okl.compiled.sgd
     progress : how the rows were predicted before they were learnt
@@ -245,12 +245,12 @@ class PegasosLearner:
 
     @property
     def task(self) -> Task:
-        """That of the loss."""
+        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """That of the map."""
+        """Return the precision of the map."""
         return self.feature_map.precision
 
     def start(self) -> PegasosState:

@@ -49,7 +49,7 @@ class SubgradientState:
 
     @property
     def share(self) -> float:
-        """Of all rows in the sample."""
+        """Return the share of all rows in the sample."""
         return self.descent.shares[-1]
 
     @property
@@ -69,7 +69,7 @@ class Sampler:
     plan: Plan
 
     def room(self, rows: int) -> bool:
-        """Whether a sample of so many rows can be solved: wherever shards can be read."""
+        """Return whether a sample of so many rows can be solved: wherever shards can be read."""
         return True
 
     def begun(
@@ -91,7 +91,7 @@ class Sampler:
         return SubgradientState(rows, chosen, (sampled,), descent, None, None, 0, sampled, read, one_class)
 
     def beside(self, rows: SampledRows) -> tuple[Beside, Log]:
-        """What is to stand beside the shards of a run, and where it stands: nowhere yet."""
+        """Return the worker state of a run before any shard has been read."""
         work = OpenSample(rows, self.method.loss, rows.data.schema.n_outputs)
         return Beside(secrets.token_hex(8), work), Log()
 
@@ -165,13 +165,13 @@ class Sampler:
 
 
 def placed_descent(state: SubgradientState) -> Descent:
-    """Where a state stands whose sample lies with the shards."""
+    """Return the descent of a state whose sample is held by the shards."""
     assert isinstance(state.descent, Descent)
     return state.descent
 
 
 def alike_targets(targets: tuple[float, float], method: Scs) -> bool:
-    """Whether the least and the largest target say that all rows are of one class."""
+    """Return whether the least and the largest target show that all rows are of one class."""
     return targets[0] >= targets[1] and method.loss.task != "regression"
 
 
@@ -208,7 +208,7 @@ class KernelSampler:
     max_iterations: int
 
     def room(self, rows: int) -> bool:
-        """Whether a sample of so many rows can be solved: whether its kernel values fit."""
+        """Return whether a sample of so many rows can be solved: whether its kernel values fit."""
         return rows <= most_rows()
 
     def begun(
@@ -339,7 +339,7 @@ def kernel_of(rows: SampledRows) -> KnownKernel:
 
 
 def kernel_descent(state: SubgradientState) -> KernelDescent:
-    """Where a state stands whose sample is held here."""
+    """Return the descent of a state whose sample is held by the caller."""
     assert isinstance(state.descent, KernelDescent)
     return state.descent
 

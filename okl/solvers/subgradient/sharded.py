@@ -116,7 +116,7 @@ class OpenSample:
     n_outputs: int
 
     def __call__(self, shard: Shard) -> SampleVectors:
-        """Of no rows."""
+        """Return the totals of no rows."""
         return SampleVectors(self, shard)
 
 
@@ -194,7 +194,7 @@ class SampleVectors:
 
 
 class Drawn(NamedTuple):
-    """Of one shard, or of all: rows and losses of the rows that were there before, and of the new ones.
+    """Totals of one shard or of all: rows and losses of the previous rows, and of the new ones.
 
     bytes_read : of the files, for the new ones; targets : the least and the largest one of all rows
     """
@@ -215,7 +215,7 @@ class Place:
     weights: FloatArray
 
     def run(self, vectors: SampleVectors) -> Drawn:
-        """What came, and what the point costs there."""
+        """Return the new rows and the cost of the point there."""
         before = vectors.n_rows
         grown = vectors.draw(self.shares)
         self.redo(vectors)
@@ -251,7 +251,7 @@ class Cut:
     further: float
 
     def run(self, vectors: SampleVectors) -> Slopes:
-        """The sums: slopes of where `further` leads from the point, losses of the point."""
+        """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         loss, targets, along = vectors.opening.loss, vectors.targets, vectors.along
         there = vectors.scores + self.further * along if self.further else vectors.scores
@@ -275,7 +275,7 @@ class Try:
     steps: tuple[float, ...]
 
     def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
-        """Sums of losses, and of their right-hand derivatives, at each step: (steps, 2)."""
+        """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         return Again(self.steps).run(vectors)
 
@@ -291,7 +291,7 @@ class Again:
     steps: tuple[float, ...]
 
     def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
-        """The same sums at these."""
+        """Return the new rows and the cost of the point there."""
         loss, scores, along = vectors.opening.loss, vectors.scores, vectors.along
         return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
 
@@ -396,7 +396,7 @@ _STALLED = 10  # iterations without a fall or a rise, at the end of what float64
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where the solution of a sample stands; a value. Losses are means over the rows of the sample.
+    """State of the solution of a sample; a value. Losses are means over the rows of the sample.
 
     shares : through which the sample grew; n_rows : in it
     weights : the best point, (n_columns,) or (n_outputs, n_columns) float64; losses : there
@@ -428,12 +428,12 @@ class Descent:
 
     @property
     def gap(self) -> float:
-        """Of the sampled problem, >= 0."""
+        """Return the gap of the sampled problem, >= 0."""
         return max(0.0, self.objective - self.lower_bound)
 
     @property
     def exhausted(self) -> bool:
-        """Whether objective and bound are as close as float64 can tell, or nothing changes any more."""
+        """Return whether objective and bound are as close as float64 resolves, or nothing changes any more."""
         floor = 16.0 * _EPSILON * (abs(self.objective) + abs(self.lower_bound))
         return self.idle >= _STALLED or self.gap <= floor
 

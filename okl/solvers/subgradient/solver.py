@@ -60,7 +60,7 @@ class Witness:
     replicates: int
 
     def looked(self, state: SubgradientState, execution: Execution) -> SubgradientState:
-        """What a few fresh samples say of the point: whether a proof would do."""
+        """Return the estimates of a few fresh samples: whether a proof would succeed."""
         at = state.descent
         rows = max(LOOK_SHARE * at.n_rows, 2.0)
         found = self._bound(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)
@@ -216,7 +216,7 @@ def predictor_of(state: SubgradientState, constant: bool, precision: Precision) 
 
 
 def sample_of(state: SubgradientState) -> dict[str, Any]:
-    """How large the sample came to be, and why."""
+    """Return the final size of the sample, and the reason."""
     at, run = state.descent, state.rows.design.run_rows
     why = f"{at.n_rows / state.n_all:.2%} of the rows, {'one by one' if run == 1 else f'in runs of {run}'}"
     told: dict[str, Any] = {
@@ -406,7 +406,7 @@ class SubgradientSolver:
         return outcome_of(state, self.gap, self.confidence, self.max_iterations, self._full(state))
 
     def _full(self, state: SubgradientState) -> bool:
-        """Whether there is no room for a larger sample."""
+        """Return whether there is no room for a larger sample."""
         following = math.ceil(self._plan.next_share(state.share) * state.rows.data.rows("train"))
         return state.share < 1.0 and not self._sampler.room(following)
 

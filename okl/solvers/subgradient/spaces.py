@@ -107,7 +107,7 @@ def inner_product(left: Vector, right: Vector) -> float:
 
 
 class Space(Protocol):
-    """Where points live, with the rows of a sample in it."""
+    """Space of the points, with the rows of a sample in it."""
 
     @property
     def n_rows(self) -> int: ...
@@ -169,7 +169,7 @@ class ExplicitRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of coefficients."""
+        """Return the shape of the coefficients."""
         n_columns = int(self.rows.shape[1])
         return (n_columns,) if self.n_outputs == 1 else (self.n_outputs, n_columns)
 
@@ -377,7 +377,7 @@ class KernelInputs:
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """That it is no map."""
+        """Describe the exact kernel, which has no map."""
         return {"kind": "inputs"}
 
 
