@@ -141,7 +141,7 @@ class Champion:
     limit: float = 0.5
 
     def state(self) -> tuple[OnlineState | None, str]:
-        """What an online learner goes on from; None and why, if there is none that this okl can go on from."""
+        """Return the learner state to continue from; None and the reason if this okl has none."""
         try:
             return load_state(self.version.files / LEARNER_STATE)[0], ""
         except CheckpointError as error:
@@ -150,7 +150,7 @@ class Champion:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What was before this run.
+    """State of a model before this run.
 
     champion : None before the first version; records : of all shards
     """
@@ -213,7 +213,7 @@ def _limit(model: Model, first: Version) -> float:
 
 
 def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
-    """Whether a shard's time is at least the first, and below the last, where they are given; none has no window."""
+    """Return whether a shard's time is at least the first and below the last, where these are given."""
     if first is None and last is None:
         return True
     if record.first_time is None or record.last_time is None:
@@ -228,7 +228,7 @@ def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Challenger:
-    """What was learnt.
+    """Trained challenger.
 
     data : the shards that were read; learnt : of these, those that this version learnt and its parent had not
     how : one sentence; seconds : of learning; bytes_read : of part files
@@ -246,17 +246,17 @@ class Challenger:
 
     @property
     def predictor(self) -> Predictor:
-        """What it learnt."""
+        """Return the predictor of the challenger."""
         return self.solver.predictor(self.state)
 
     @property
     def online(self) -> bool:
-        """Whether it can go on with the shards that come."""
+        """Return whether the learner can continue with later shards."""
         return isinstance(self.solver, OnlineSolver)
 
 
 def is_online(settings: TrainSettings, data: Dataset) -> bool:
-    """Whether the settings mean a learner that goes on with new rows."""
+    """Return whether the settings describe a learner that continues with new rows."""
     return isinstance(make_solver(settings, data), OnlineSolver)
 
 

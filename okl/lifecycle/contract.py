@@ -55,7 +55,7 @@ class Baseline:
 
 
 def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Time | None = None) -> Baseline:
-    """Of the shards that were accepted, if there are any."""
+    """Return the baseline of the accepted shards, if there are any."""
     measured = [record for record in accepted if record.columns]
     rows = {record.rows_sha256: record.sha256 for record in accepted if record.rows_sha256}
     if not measured:
@@ -186,7 +186,7 @@ SHOWN = 20
 def distribution_findings(
     profile: Profile, name: str, baseline: Baseline, contract: ContractSettings
 ) -> Iterator[Finding]:
-    """What is unlike the rows so far."""
+    """Return the deviations from the rows so far."""
     yield from _labels(profile, name, baseline, contract)
     yield from _ranges(profile, name, baseline, contract)
     schema = baseline.schema
@@ -229,7 +229,7 @@ def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[f
 
 
 def mean_shift(before: ColumnStatistics, now: ColumnStatistics) -> float:
-    """How far the mean has moved, in the larger of the two standard deviations; 0 for a column that never changed.
+    """Return the shift of the mean in units of the larger standard deviation; 0 for a column that never changed.
 
     Columns of two values are let be: they are shares, and a share may become any other.
     """
@@ -240,7 +240,7 @@ def mean_shift(before: ColumnStatistics, now: ColumnStatistics) -> float:
 
 
 def two_valued(column: ColumnStatistics) -> bool:
-    """Whether a column takes its least and its largest value only.
+    """Return whether a column takes its least and its largest value only.
 
     The variance of what lies in [a, b] is (mean - a)(b - mean) at most, and that for two values only.
     Source: Bhatia & Davis, American Mathematical Monthly 107(4), 2000.
@@ -250,7 +250,7 @@ def two_valued(column: ColumnStatistics) -> bool:
 
 
 def stopped_changing(before: ColumnStatistics, now: ColumnStatistics, level: float) -> bool:
-    """Whether a column is constant now, and chance would not make so many rows alike, were they as before.
+    """Return whether a column is constant now, and chance alone would not make so many equal rows.
 
     With c the value now, E (X - c)^2 = spread^2 + (mean - c)^2 is at most P(X != c) max (X - c)^2: so at least that
     share of rows is expected to differ.
@@ -314,7 +314,7 @@ FOUND_LATER = frozenset({"contradiction", "unrelated"})
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """What was found about a shard; profile : None where its rows could not be looked at."""
+    """Result of checking a shard against the contract; profile : None where its rows could not be read."""
 
     findings: tuple[Finding, ...]
     profile: Profile | None
@@ -358,12 +358,12 @@ def hold(place: Place, name: str, baseline: Baseline, contract: ContractSettings
 
 
 def learnable(findings: Iterable[Finding]) -> bool:
-    """Whether rows can be learnt in spite of what was found, once somebody says so: a release of others is in vain."""
+    """Return whether rows can be learnt in spite of the findings after a release by hand."""
     return not any(finding.kind in HARD for finding in findings)
 
 
 def contract_digest(contract: ContractSettings, time_column: str | None) -> str:
-    """What tells limits from other limits, 16 digits: shards that broke other ones are held again."""
+    """Return 16 digits that identify the limits: shards that broke other limits are checked again."""
     return hashlib.sha256(f"{contract.model_dump_json()} {time_column}".encode()).hexdigest()[:16]
 
 

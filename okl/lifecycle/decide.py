@@ -117,7 +117,7 @@ class PairWork:
         return found
 
     def _values(self, shard: Shard, column: str) -> NDArray[Any]:
-        """What a row's slice is called, (rows,), in the shard's order."""
+        """Return the name of each row's slice, (rows,), in the shard's order."""
         with readable(self.data.path(shard), shard.size_bytes, shard.sha256) as file:
             values = pq.read_table(file, columns=[column]).column(column).combine_chunks()
         return _names(self.data.schema, column, values)
@@ -264,7 +264,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Rule:
-    """When a challenger is published.
+    """Rule by which a challenger is published.
 
     needed : "better": better by the margin on the newest rows, and clearly so, or on those before not clearly worse;
         "clearly better": on all of them, by the margin, and that is none of chance; "not worse": on all of them not
@@ -284,7 +284,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided, and why.
+    """Decision and its reason.
 
     kind : "publish" or "keep"; reason : one sentence; test : by which; overall : of all rows; slices : by name
     worse_slices : names of those that are worse beyond chance and margin
@@ -302,7 +302,7 @@ class Decision:
 
     @property
     def publish(self) -> bool:
-        """Whether the challenger becomes champion."""
+        """Return whether the challenger becomes champion."""
         return self.kind == "publish"
 
     def as_json(self) -> dict[str, Any]:
@@ -311,7 +311,7 @@ class Decision:
 
 
 def verdict_of(task: Task, pairs: Pairs) -> Verdict:
-    """What the sums of two predictors, the champion first, say.
+    """Compare two predictors, the champion first, by their sums.
 
     Source: exact test of McNemar, Psychometrika 12, 1947, as in Dietterich, Neural Computation 10, 1998, section 3.1.
     """
@@ -329,7 +329,7 @@ def decide(
     missing: tuple[str, ...] = (),
     looks: int = 0,
 ) -> Decision:
-    """Whether a challenger is published.
+    """Decide whether a challenger is published.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ COUNTED = ("confusion", "reliability", "residual_histogram")
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """What came out.
+    """Result of judging a challenger.
 
     shards : names of those whose reserved rows were looked at; metrics : by predictor
     bytes_read : of part files; counted : what the challenger's mistakes are told by, and the labels

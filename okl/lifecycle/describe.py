@@ -69,7 +69,7 @@ def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
 
 
 def _figures(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of a run its test rows, of a retraining the reserved rows."""
+    """Return the figures of a run's test rows, or of a retraining's reserved rows."""
     parts = (metrics.get(part) for part in ("test", "challenger", "progressive"))
     return next((dict(part) for part in parts if part), {})
 
@@ -111,7 +111,7 @@ PARTS = {"settings": "settings", "metrics": "metrics", "decision": "decision", "
 
 
 def registry_text(found: Mapping[str, Any]) -> str:
-    """Of `describe_registry`."""
+    """Render `describe_registry` as text."""
     names = (CHAMPION, PREVIOUS, CANDIDATE)
     rows = [["model", *names, "versions", "last change"]]
     rows += [
@@ -127,7 +127,7 @@ def registry_text(found: Mapping[str, Any]) -> str:
 
 
 def model_text(found: Mapping[str, Any]) -> str:
-    """Of `describe_model`."""
+    """Render `describe_model` as text."""
     rows = [["version", "aliases", "parent", "new shards", "new rows", "learnt from", "size", "published", "figures"]]
     rows += [
         [
@@ -161,7 +161,7 @@ def model_text(found: Mapping[str, Any]) -> str:
 
 
 def difference_text(found: Mapping[str, Any]) -> str:
-    """Of `describe_difference`."""
+    """Render `describe_difference` as text."""
     first, second = (f"{found['model']}@{one}" for one in found["versions"])
     rows = [["", first, second]]
     for part, title in PARTS.items():
@@ -175,7 +175,7 @@ def difference_text(found: Mapping[str, Any]) -> str:
 
 
 def pruned_text(pruned: Pruned, dry_run: bool) -> str:
-    """What pruning removed, or would."""
+    """Render what pruning removed, or would remove, as text."""
     if not pruned.versions and not pruned.leftovers:
         return "nothing to prune"
     listed = ", ".join(map(str, pruned.versions)) or "none"
@@ -200,7 +200,7 @@ def size(size_bytes: int) -> str:
 
 
 def moved_text(found: Mapping[str, Any]) -> str:
-    """Of an entry that moved the champion, with `champion_before`.
+    """Render an entry that moved the champion, with `champion_before`, as text.
 
     >>> moved_text({"model": "churn", "champion_before": 2, "aliases": {"champion": 1}})
     'churn: champion 1 (before: 2)'
@@ -255,7 +255,7 @@ HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
 
 
 def version_text(found: Mapping[str, Any], whole: bool = False) -> str:
-    """Of `describe_one`: how good it is, what it learnt and by which settings, and where it lies.
+    """Render `describe_one` as text: metrics, learnt rows, settings and location.
 
     whole : with every setting, what it was made with, and all shards
     """
@@ -297,7 +297,7 @@ def _learnt(shards: int, rows: int) -> str:
 
 
 def _learnt_from(found: Mapping[str, Any]) -> str:
-    """How many rows, and how, where that is more to say than what was new; "" otherwise."""
+    """Return how many rows were learnt and how, where that says more than the new rows; "" otherwise."""
     how, rows = str(found["environment"].get("how") or ""), found["learnt_rows"]
     told = [f"{rows:,} rows"] if rows is not None and (how or rows != found["rows"]) else []
     return ": ".join([*told, *([how] if how else [])])

@@ -35,7 +35,7 @@ TAKEN_SPREAD, TAKEN_DEGREES = 0.2, 8.0  # of rates from day to day, as a share o
 
 @dataclass(frozen=True)
 class Scored:
-    """How the champion did on the rows of a shard, before they were learnt.
+    """Errors of the champion on the rows of a shard before they were learnt.
 
     version : of the champion; rows : scored; wrong : of these, rows of another class, or missed by more than the limit
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean
@@ -80,7 +80,7 @@ def compared(past: Sequence[Scored], now: Scored, level: float = LEVEL) -> Score
 
 
 def _taken_spread(rate: float, counts: Doubles, rows: int) -> float:
-    """How many times the variance of chance alone a difference has, if rates vary by a fifth."""
+    """Return the variance of a difference over that of chance alone, if rates vary by a fifth."""
     by_chance = rate * (1.0 - rate) * (1.0 / rows + 1.0 / counts.sum())
     return float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
 

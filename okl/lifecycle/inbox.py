@@ -139,7 +139,7 @@ class Seen:
         return json.dumps(self.entries, indent=0)
 
     def sha256(self, arrival: Arrival) -> str:
-        """Of a file's bytes, read unless name, size and stamp are those of before; see `content_sha256`."""
+        """Return the digest of a file's bytes, read unless name, size and stamp are unchanged; see `content_sha256`."""
         entry = self.entries.get(arrival.name)
         if arrival.stamp and entry is not None and entry[:2] == [arrival.size_bytes, arrival.stamp]:
             return str(entry[2])
@@ -282,7 +282,7 @@ class ShardStore:
         return self.put(replace(record, status="quarantined", findings=(*record.findings, finding), released=False))
 
     def has_data(self, record: ShardRecord) -> bool:
-        """Whether the data set of a shard is there: it was accepted once."""
+        """Return whether the data set of a shard exists: it was accepted once."""
         return (self.place / record.key).exists()
 
     def release(self, record: ShardRecord) -> ShardRecord:

@@ -100,12 +100,12 @@ def _taken_in(
 
 
 def _is_written_to(folder: Place) -> bool:
-    """Whether somebody writes, or has written, where it could not be written: under a URL two at once meet."""
+    """Return whether somebody is writing, or has written to a place that cannot be locked, such as a URL."""
     return isinstance(folder, RemotePath) and (is_leftover(folder) or is_dataset(folder))
 
 
 def reserved_seed(seed: int, sha256: str) -> int:
-    """What decides which rows of a shard are reserved: a hash of the seed and the shard, 63 bits."""
+    """Return the seed that selects the reserved rows of a shard: a hash of the seed and the shard, 63 bits."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{sha256}".encode()).digest()[:8]) >> 1
 
 
@@ -131,7 +131,7 @@ def _record(arrival: Arrival, sha256: str, held: Held, status: Status, schema: S
 
 @dataclass(eq=False)
 class Intake:
-    """What a run finds where files arrive, and what becomes of it.
+    """Arrived files of a run and their treatment.
 
     known : records and champion when it was begun
     new : files to hold, with their digests; fresh : names of files to hold that may still be written
@@ -277,7 +277,7 @@ class Intake:
             )
 
     def _is_to_hold(self, digest: str) -> bool:
-        """Whether a file is new, or held again: it is released, or broke a contract with other limits."""
+        """Return whether a file is new, or checked again: it was released, or broke a contract with other limits."""
         record = self._records.get(digest)
         if record is None or record.status != "quarantined":
             return record is None

@@ -84,7 +84,7 @@ OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
-    """How the first shards are read: columns that constraints look at are keys, unless they are learnt from, too.
+    """Return the ingest settings of the first shards: constrained columns are keys, unless they are learnt too.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def begun_by(model: RegisteredModel, settings: RetrainSettings, new: Sequence[tu
 
 
 def _misspelt(model: RegisteredModel, settings: RetrainSettings) -> str:
-    """What to add where files do not fit a model that is to be begun: perhaps another one was meant."""
+    """Return a hint where files do not fit a new model: perhaps another model was meant."""
     told_how = settings.ingest.target != IngestSettings.model_fields["target"].default
     if told_how or model.state().latest or not (close := model.close_names()):
         return ""
@@ -323,7 +323,7 @@ def _check_released(settings: RetrainSettings, model: RegisteredModel) -> None:
 
 
 def _reference(model: RegisteredModel) -> Schema | None:
-    """What a run will hold files to: the columns of the shards before, or of the champion; None where there is none."""
+    """Return the schema that files are checked against: of earlier shards or of the champion; None without either."""
     head = model.head()
     known = ShardStore(model.folder / "data").reference()
     if known is not None or head.state.champion is None:

@@ -65,7 +65,7 @@ class ColumnTally:
         self._merge(values.astype(np.float64), finite)
 
     def statistics(self) -> tuple[ColumnStatistics, ...]:
-        """Of the finite values; a column without any has the mean 0 and a count of 0."""
+        """Return the statistics of the finite values; a column without any has the mean 0 and a count of 0."""
         empty = self._count == 0
         deviation = np.sqrt(self._squares / np.maximum(1.0, self._count))
         deviation[self._minimum == self._maximum] = 0.0
@@ -76,7 +76,7 @@ class ColumnTally:
         )
 
     def digest(self) -> bytes:
-        """Of all values, column by column, however they came in blocks."""
+        """Return the digest of all values, column by column, independent of the blocks in which they came."""
         return hashlib.sha256(b"".join(one.digest() for one in self._digests)).digest()
 
     def _merge(self, values: Vector, finite: NDArray[np.bool_]) -> None:
@@ -116,7 +116,7 @@ DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
 
 @dataclass(frozen=True)
 class Range:
-    """What the values of columns are held to: (n,) each; of the target, one number each."""
+    """Valid ranges of the values of columns: (n,) each; of the target, one number each."""
 
     lowest: NDArray[np.float64]
     highest: NDArray[np.float64]

@@ -169,7 +169,7 @@ class Attempts:
         self._folder, self._champion = place / FOLDER, f"{champion or 0:08}-"
 
     def looks(self) -> int:
-        """How many challengers of this champion were kept back."""
+        """Return how many challengers of this champion were rejected."""
         if isinstance(self._folder, Path):
             names = [file.name for file in self._folder.glob("*.json")]
         else:
@@ -188,7 +188,7 @@ class Attempts:
         return f"The same shards were learnt and judged before. {reason}"
 
     def page(self, model: RegisteredModel, planned: Planned) -> Place:
-        """Where the report of a challenger that was kept back lies."""
+        """Return the location of the report of a rejected challenger."""
         return self._folder / f"{self._champion}{self._key(model, planned)}.html"
 
     def keep(self, model: RegisteredModel, planned: Planned, reason: str, page: str) -> None:
@@ -272,7 +272,7 @@ class LearningPlan:
 def plan_learning(
     settings: RetrainSettings, store: ShardStore, known: Known, pending: Sequence[ShardRecord]
 ) -> LearningPlan:
-    """What is to be learnt of the shards that wait, at least one.
+    """Return the plan for the waiting shards, at least one.
 
     An online learner whose champion has no state to go on from, or was begun with other settings of learning, begins
     anew, with all shards: nothing of them is there.

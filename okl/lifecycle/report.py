@@ -51,7 +51,7 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
 
 
 def apart_sentence(apart: int, rows: int, published: bool) -> str:
-    """What a champion that was published from a run knows, and a challenger that begins without it does not; or ""."""
+    """Return the sentence about rows that a champion published from a run learnt and the challenger did not; or ""."""
     if not apart:
         return ""
     told = (
@@ -61,7 +61,7 @@ def apart_sentence(apart: int, rows: int, published: bool) -> str:
 
 
 def solvers_sentence(champion: Mapping[str, Any], challenger: str) -> str:
-    """Of a challenger that is another kind of model than the champion, whose configuration is given; or "".
+    """Return the sentence about a challenger of another kind than the champion, whose configuration is given; or "".
 
     >>> solvers_sentence({"solver": "ridge"}, "fogd")
     ' The champion so far was learnt by ridge, the challenger by fogd; --solver ridge learns as before.'
@@ -144,7 +144,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:
-    """What is proved of what was learnt: of an online learner that went on, nothing but its own curve."""
+    """Return the sentence about the certificate; an online learner that continued has only its curve."""
     if online:
         return (
             "Nothing is certified: an online learner's regret is bounded from the beginning of its stream, and rows "
@@ -165,7 +165,7 @@ BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
 
 
 def errors_picture(result: Mapping[str, Any]) -> list[Picture]:
-    """How champions did on each shard before it was learnt, where there are two or more."""
+    """Draw the errors of champions on each shard before it was learnt, where there are two or more."""
     points = points_of(result)
     if len(points) < 2:
         return []
@@ -446,7 +446,7 @@ class Account:
         }
 
     def _previous(self) -> dict[str, Any] | None:
-        """What changed since the champion, with both models' figures on the same reserved rows, if judged."""
+        """Return the changes since the champion, with both models' figures on the same reserved rows, if judged."""
         if self.changed is None:
             return None
         if self.judgement is None:
@@ -457,7 +457,7 @@ class Account:
 
 
 def history_of(known: Known) -> list[dict[str, Any]]:
-    """How champions did on the latest shards of the lineage before they were learnt, a row a shard."""
+    """Return the errors of champions on the latest shards of the lineage before they were learnt, a row per shard."""
     learnt = [one for one in known.accepted() if one.sha256 in known.learnt and one.scored is not None]
     return [
         {"shard": one.name, "version": one.scored.version, "rows": one.scored.rows, "error": one.scored.error,
@@ -521,7 +521,7 @@ def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
 
 
 def quarantined_text(found: list[dict[str, Any]]) -> str:
-    """Of `quarantined`."""
+    """Render `quarantined` as text."""
     rows = [["quarantined", "learnt by", "why"]]
     for one in found:
         remedy = f"--release {one['sha256'][:16]}" if one["releasable"] else "mending the file"
@@ -555,7 +555,7 @@ def _changed(file: Place) -> str:
 
 
 def attempts_text(found: list[dict[str, Any]]) -> str:
-    """Of `latest_attempts`: what was judged and why, and below it where its report lies."""
+    """Render `latest_attempts` as text: each decision, its reason, and the location of its report."""
     rows = [["attempt", "outcome", "why"]]
     for one in found:
         outcome = f"published {one['version']}" if one["version"] else "kept"

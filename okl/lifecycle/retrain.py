@@ -292,7 +292,7 @@ class RetrainingRun:
         return self._result
 
     def report_markdown(self) -> str:
-        """What was new, what was rejected, both models' figures, the decision and its reason."""
+        """Return the report as Markdown: new and rejected shards, both models' figures, the decision and its reason."""
         return report_markdown(self._result)
 
     def summary(self) -> str:

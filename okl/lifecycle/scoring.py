@@ -32,7 +32,7 @@ LEAST_AGAINST = 0.05  # of the agreement below chance that counts
 
 @dataclass(frozen=True)
 class Progressive:
-    """How a predictor does on rows that it has not learnt.
+    """Errors of a predictor on rows that it has not learnt.
 
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean so far
     wrong : rows of another class, or whose squared error is above a limit
@@ -188,7 +188,7 @@ class Scoring:
             self.kept.append(record)
 
     def drift(self) -> dict[str, Any]:
-        """Whether rows change: found, why, figures; see okl.lifecycle.drift."""
+        """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.drift."""
         return drift_of(self.scored)
 
     def _against(self, record: ShardRecord, found: Progressive) -> Finding | None:
@@ -211,7 +211,7 @@ class Scoring:
         return self._agreement(learnt[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
-        """How a model that is learnt from this shard alone agrees with its reserved rows; None if nobody can say."""
+        """Return the agreement of a model learnt from this shard alone with its reserved rows; None if unknown."""
         train = without_constraints(same_place(self.settings.train, str(self.store.place)))
         parts = (self.execution, NullObserver())
         try:

@@ -1,4 +1,4 @@
-"""Where the parameter of nu-SVM makes sense: the least nu, by a linear program.
+"""nu-SVM: the conditional value at risk of the margins, and the valid range of nu.
 
 kappa_max stands with the minimax models, nu_max with nu-SVM: they are formulas.
 """
