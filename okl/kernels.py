@@ -16,7 +16,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 
-# What kernels offer: values, a rule for compiled code and, where they are shift-invariant, a spectral density.
+# The interface of kernels.
 
 
 @runtime_checkable
@@ -63,7 +63,7 @@ class RadialKernel(ShiftInvariantKernel, Protocol):
     def draw_radii(self, n_inputs: int, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray: ...
 
 
-# What kernels of (x - x') / bandwidth share.
+# Kernels of (x - x') / bandwidth.
 
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
 
@@ -99,7 +99,7 @@ def as_frequencies(points: FloatArray) -> FloatArray:
     return np.ascontiguousarray(points.T)
 
 
-# The Gaussian and the Laplacian kernel: independent coordinates, in the kernel as in its density.
+# Gaussian and Laplacian kernels.
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Laplacian(Scaled):
         return as_frequencies(np.tan(np.pi * (points - 0.5)) / self.bandwidth)
 
 
-# Matern kernels: between the Laplacian and the Gaussian in smoothness.
+# Matern kernels.
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,7 @@ def _products(left: FloatArray, right: FloatArray) -> FloatArray:
     return values
 
 
-# A kernel of the user's own.
+# User-defined kernels.
 
 
 @dataclass(frozen=True)

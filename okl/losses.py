@@ -14,7 +14,7 @@ from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray, Task
 
-# What a solver may ask of a loss.
+# The interface of losses.
 
 
 class Loss(Protocol):
@@ -184,7 +184,7 @@ class MulticlassHinge:
         return true, np.argmax(others, axis=1)
 
 
-# Losses that extensions declare: compiled in every process that learns with them.
+# Losses of extensions.
 
 
 @dataclass(frozen=True)

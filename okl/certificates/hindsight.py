@@ -30,7 +30,7 @@ from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.solver import OnlineState
 
-# The best weights of a ball in hindsight: what an online learner is measured against, with a proof how good they are.
+# The best weights of a ball in hindsight, with a proof.
 #
 # Minimise sum_i c_i loss(y_i <w, z_i>) over ||w|| <= radius. Its dual is that of the model with 1/2 ||w||^2 and C = 1
 # but for the outer function, radius ||A a|| in place of 1/2 ||A a||^2: the same box, conjugates and method.
@@ -192,7 +192,7 @@ def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
     return shares
 
 
-# The best weights of a ball within limits, in hindsight: what a learner under constraints is measured against.
+# The best weights of a ball within limits, in hindsight.
 #
 # Minimise sum_i c_i loss(y_i <w, z_i>) over ||w|| <= radius and S w <= h. Its dual has the variables a of the losses
 # in their box and one p_j >= 0 for each row of S, which joins the rows of the data as one more:
@@ -395,7 +395,7 @@ def _problem(
     return problem, len(sides)
 
 
-# The rows of an online run once more, in the order they were learnt, and the best weights of a ball for the first.
+# Horizons of an online run: its rows again, in the order in which they were learnt.
 
 HORIZONS = (16, 8, 4, 2, 1)  # parts of the rows at whose end regret is told
 SHARPNESS, MOST_SHARPENING = 0.2, 500  # gap over regret; iterations after which a gap of 1% is enough

@@ -18,7 +18,7 @@ from okl.solvers.base import Standing
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.linear import LinearLearner
 
-# Regret of projected gradient descent, and the bounds that theory puts on it: numbers in, numbers out.
+# Regret bounds of projected gradient descent.
 #
 # Legend: T rows played, w_t the weights that row t was predicted with, g_t the subgradient of its loss there, u
 # weights of the ball to compare with, eta_t the step at row t.
@@ -167,7 +167,7 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
     return 8.0 * math.log(2.0) + 2.0 * math.log(spread / epsilon) - decay
 
 
-# A learner and the best weights in hindsight over its first rows: regret, and what theory puts on it.
+# Regret of a learner over its first rows.
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +286,7 @@ def _second_moment(feature_map: FourierFeatures) -> float:
     return spread * feature_map.n_inputs / float(feature_map.kernel.bandwidth) ** 2  # type: ignore[attr-defined]
 
 
-# What a tracker lost beside models that change k times: the best weights of a ball in each of a few runs of windows.
+# Tracking regret: comparators that change k times.
 #
 # The rows are cut into windows. For every run of them, one window after the other, the best fixed weights of the ball
 # are found with a proof: a loss, and a number that no weights of the ball fall below. Dynamic programming over the

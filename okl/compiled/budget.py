@@ -24,7 +24,7 @@ from okl.compiled.sgd import (
 )
 from okl.foundation.types import FloatArray
 
-# What every learner with support vectors does with a row: kernel row, scores, mistakes, a place for a new support.
+# Kernel row, scores and mistakes of a row, and the slot of a new support vector.
 #
 # The function is f = scale * sum_s a_s k(s, x), one vector of coefficients a_s a support, one entry an output. The
 # scale is kept apart: shrinking all coefficients costs one product. Columns that hold no support are zero in both
@@ -197,7 +197,7 @@ def draw_uniform(integers: Integers) -> float:
     return np.float64(bits >> np.uint64(11)) * 2.0**-53
 
 
-# Supports of a learner with a budget come, go and shrink: what strategies do with their slots.
+# Insertion, removal and decay of support vectors.
 #
 # Legend as in okl.compiled.budget.
 
@@ -303,7 +303,7 @@ def oldest_support(marks: Integers, count: int) -> int:
     return oldest
 
 
-# The inverse of a growing kernel matrix, and what projects a row onto the span of the supports.
+# Inverse of a growing kernel matrix, and the projection of a row onto the span of the support vectors.
 #
 # Everything is float64 and zero beyond the supports, so that loops run over whole vectors.
 #
@@ -401,7 +401,7 @@ def shrink_inverse(inverse: Doubles, column: Doubles, slot: int, n: int) -> None
         inverse[j, last] = 0.0
 
 
-# The Randomized Budget Perceptron: when the budget is full, a random support makes room.
+# Randomized Budget Perceptron: a random support vector is removed when the budget is full.
 
 
 @compiled_row
@@ -434,7 +434,7 @@ def drop_random(kept: Kept, rule: BudgetRule) -> None:
         drop_support(supports, coefficients, marks, integers, slot)
 
 
-# The self-tuned Forgetron: all supports shrink just so far that the oldest may be forgotten.
+# Self-tuned Forgetron: all coefficients shrink just enough that the oldest support vector may be removed.
 #
 # Legend: a coefficient and y sign of the oldest support x_r, mu = y f(x_r) after the step; phi the factor of
 # shrinking.
@@ -544,7 +544,7 @@ def forget_oldest(kept: Kept, rule: BudgetRule) -> None:
         drop_support(supports, coefficients, marks, integers, slot)
 
 
-# The Budget Perceptron: the support that the others classify best without it makes room.
+# Budget Perceptron: removes the support vector that the others classify best without it.
 #
 # Legend: F = f(x_i) of every support and output, kept up to date in memory (n_outputs + 1, capacity), whose last row
 # is k(x_i, x_i); lead: what the true class of a support is ahead by.
@@ -778,7 +778,7 @@ def drop_oldest(kept: Kept, rule: BudgetRule) -> None:
         drop_support(supports, coefficients, marks, integers, oldest_support(marks, integers[COUNT]))
 
 
-# Kernel learners without a budget: every support stays, so that kernel values are computed ahead, in tiles.
+# Kernel learners without a budget: kernel values are computed ahead, in tiles.
 #
 # Legend: f = scale * (known + sum_j c_j k(x_j, x)), over the rows j of the block that became supports.
 

@@ -35,7 +35,7 @@ from okl.compiled.math import exp_negative
 from okl.compiled.sgd import ROWS, THRESHOLDED_HALF_SQUARED, UPDATES
 from okl.foundation.types import FloatArray
 
-# Where to put one support vector in place of two, for the Gaussian kernel: on the line between them.
+# Merging of two support vectors of a Gaussian kernel into one point on the line between them.
 #
 # a_m k(x_m, .) + a_j k(x_j, .) is replaced by a_z k(z, .) with z = h x_m + (1 - h) x_j. The best coefficients for it,
 # a_z = p a_m + q a_j with p = k(x_m, z) = k^((1-h)^2), q = k(x_j, z) = k^(h^2), k = k(x_m, x_j), lose
@@ -170,7 +170,7 @@ def best_place(log: float, m: float, both: float, j: float) -> float:
     return h
 
 
-# Budgeted passive-aggressive learning: one support goes, and what it gave is made up for by others as well as can be.
+# Budgeted passive-aggressive learning: the other support vectors compensate for a removed one.
 #
 # A row with hinge loss l takes the step tau = min(C, l / (k(x, x) |direction|^2)), direction being +-1 for two
 # classes, +1 and -1 for the true and the best wrong class of several. When the budget is full, a support r is
@@ -326,7 +326,7 @@ def least_norm(
     return slot
 
 
-# BPA-NN: passive-aggressive learning whose removed support is projected onto the row and its own nearest neighbour.
+# BPA-NN: the removed support vector is projected onto the row and its nearest neighbour.
 #
 # Every support knows its nearest neighbour, the one of least |k(s, .) - k(s', .)|, the oldest on a tie; after a
 # change only supports that lost theirs look for another. O(budget) for a row but for those, of which there is about
@@ -624,7 +624,7 @@ def move_support(
         marks[k, to] = marks[k, slot]
 
 
-# BPA-P: passive-aggressive learning whose removed support is projected onto all that stay, the row among them.
+# BPA-P: the removed support vector is projected onto all others and the row.
 #
 # What removing support r costs is |a_r|^2 / G_rr, G the inverse of the kernel matrix of supports and row: 1 / G_rr is
 # the squared distance of k(x_r, .) to the span of the others. A row closer to the span of the supports than
@@ -842,7 +842,7 @@ def merge_excess(kept: Kept, rule: BudgetRule) -> None:
         merge_support(supports, coefficients, marks, integers, memory, row, rule.kernel, slot)
 
 
-# Room among twin vectors: the one that matters least goes, or two become one.
+# Removal and merging of twin vectors.
 #
 # A twin of one class that lies outside of the margin, on its own side, has a_i = 0: without it f is the minimum
 # still. Where there is none, the pair goes together that moves least: the squared distance in feature space of two

@@ -12,7 +12,7 @@ from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_
 from okl.compiled.kernels import KernelRule, kernel_row
 from okl.foundation.types import FloatArray, IntArray
 
-# The master problem of a bundle: a small quadratic programme over the simplex, solved by its active set.
+# Master problem of a bundle: a quadratic programme over the simplex, solved by an active set.
 #
 #     maximise  gamma'b - gamma'H gamma / (2 lam)   over gamma >= 0, sum gamma = 1
 #
@@ -166,7 +166,7 @@ def _entering(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, l
     return best if highest > mean + _ROUNDING * (scale + size) else -1
 
 
-# Losses that are piecewise linear in the scores: sums and subgradients of rows, in one read.
+# Sums and subgradients of piecewise linear losses, in one read of the rows.
 #
 # A subgradient is chosen row by row: at a kink the one on the side that `along` leads to, so that a step that lands
 # on a kink does not stall. Whatever is chosen, loss(v) >= <slope, v> + intercept for every v: the intercepts are
@@ -290,7 +290,7 @@ def worst_class(scores: FloatArray, along: FloatArray, true: int, t: float) -> i
     return worst
 
 
-# The exact minimum of a piecewise quadratic along a line: its kinks, and where the derivative changes sign.
+# Exact line search: the minimum of a piecewise quadratic.
 #
 # Along a direction the losses of rows are piecewise linear in the step t, and the regulariser is one parabola. The
 # derivative slope + curvature t + (jumps of the kinks passed) never falls, so that the minimum is found by selection,
@@ -461,7 +461,7 @@ def _swap(positions: FloatArray, jumps: FloatArray, one: int, other: int) -> Non
     jumps[one], jumps[other] = jumps[other], jumps[one]
 
 
-# The two reads of the rows that an iteration of a cutting-plane method takes, summed in float64.
+# The two reads of the rows in an iteration of a cutting-plane method, summed in float64.
 #
 # Legend: Z rows (m, n), float32 or float64; W weights and G sums (n,) of one output or (K, n) of several; scores and
 # slopes (m,) or (m, K).
@@ -531,7 +531,7 @@ def add_sloped_rows_of_classes(sums: FloatArray, rows: FloatArray, slopes: Float
                     sums[k, j] += slope * row[j]
 
 
-# Dual coordinate descent on lam / 2 |w|^2 + mean loss: each row's coefficient in turn goes to its own best value.
+# Dual coordinate descent on lam / 2 |w|^2 + mean loss.
 #
 # The dual is max_b sum_i (y_i b_i - e |b_i|) / m - lam / 2 |w|^2, l_i <= b_i <= u_i, where w = sum_i b_i z_i / (lam
 # m). The hinge has the bounds 0 and y_i, and e = 0; epsilon-insensitive losses have -1 and 1, and e = epsilon.

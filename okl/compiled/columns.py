@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from okl.compiled.jit import compiled
 from okl.foundation.types import FloatArray
 
-# Columns into rows: scaled, transposed in blocks of vectors and scattered to any order, in one pass over the values.
+# Columns to rows: scaled, transposed in blocks and scattered to any order, in one pass over the values.
 #
 # Legend: n columns, m rows; values are float32, arithmetic is float64, what is written has the precision of the
 # output.

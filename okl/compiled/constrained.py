@@ -30,7 +30,7 @@ from okl.compiled.sgd import (
 from okl.compiled.threads import Block, pass_turn, wait_turn
 from okl.foundation.types import FloatArray
 
-# The step of online learning under linear constraints: a few multipliers, whatever the number of columns is.
+# One step of online learning under linear constraints.
 #
 # argmin over ||x|| <= radius of ||x - u||^2 + sum_i above_i [C_i x - high_i]_+ + below_i [low_i - C_i x]_+
 #
@@ -254,7 +254,7 @@ def settle_multipliers(found: Found, small: Small, squared: float) -> float:
     return max(1.0, math.sqrt(squared_length(found, small, squared)) / small.radius)
 
 
-# Learning row after row in a ball under linear constraints: Algorithm 1 of Yi et al., with the loss of a score.
+# Algorithm 1 of Yi et al. in a ball, row by row, with the loss of a score.
 #
 # Legend: w weights, z features, f = w'z, g derivative of the loss by f, C rows of constraints, each of length 1, and
 # C w their values; q queues, of lower and upper limits; step the paper's alpha / 2, gain its gamma_0.
@@ -456,7 +456,7 @@ def learn_constrained_block(
             _sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
-# What each thread runs over a window of rows: features of its blocks in a private buffer, shared state in turns.
+# Loop of each thread over a window of rows: features in a private buffer, shared state in ordered sections.
 #
 # Thread t of n takes the blocks t, t + n, t + 2n, ... It maps a block while others work, waits until all earlier
 # blocks are done, works on the shared state, and passes the turn on: exact, and the same bits for any number of

@@ -8,7 +8,7 @@ from okl.compiled.jit import compiled, compiled_row, compiled_sum
 from okl.compiled.math import exp_negative, log_positive
 from okl.foundation.types import FloatArray
 
-# The vector work of an accelerated proximal gradient step: each function reads its inputs once, without temporaries.
+# Vector operations of an accelerated proximal gradient step: one read of each input, no temporaries.
 #
 # Legend: a point (n,), b the extrapolated point, c the point before, g the gradient at b.
 
@@ -68,7 +68,7 @@ def inner(left: FloatArray, right: FloatArray) -> float:
     return total
 
 
-# Separable parts of dual objectives whose slopes are infinite at the border of the box, and how far apart they are.
+# Conjugates whose slopes are infinite at the bounds of the box.
 #
 # entropy: sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) on margin r_i <= a_i <= u_i - r_i, r_i = c
 # u_i; roots: -2 sum_i sqrt(s_i a_i) on a_i >= r_i. Extrapolated points leave the box: beyond the margin both go on as
@@ -209,7 +209,7 @@ def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray)
     return total
 
 
-# Proximal points of the two conjugates with infinite slopes: their borders are never reached, and need no margin.
+# Proximal points of these two conjugates: they never reach the bounds, and need no margin.
 #
 # entropy: the x that minimises x log(x / u) + (u - x) log((u - x) / u) + L / 2 (x - q)^2; roots: -2 sqrt(s x) + L / 2
 # (x - q)^2 over 0 <= x <= u. With a hyperplane q = p - t y, where t makes the sum of y x vanish: each pass returns

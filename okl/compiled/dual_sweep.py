@@ -10,7 +10,7 @@ from okl.compiled.jit import compiled, compiled_row
 from okl.compiled.products import Claims, add_listed_rows, add_listed_rows_twice, claim_next, multiply_rows
 from okl.foundation.types import FloatArray
 
-# A whole step of the dual method in one read of the rows: gradients, proximal points and their image, block by block.
+# A dual step in one read of the rows: gradients, proximal points and their image, block by block.
 #
 # Where the prox is separable a block of rows that gave gradients is still in cache when its new points are summed up.
 # Threads claim segments, see `okl.compiled.products`.
@@ -155,7 +155,7 @@ def sweep_entropy_segments(
         segment = claim_next(claims)
 
 
-# A step of the dual method onto a box and hyperplanes in one read of the rows, by a guess at the multipliers.
+# A dual step onto a box and hyperplanes in one read of the rows, with warm-started multipliers.
 #
 # The new point of row i is x_i = clip(t_i - theta, l_i, u_i), where t_i = b_i - gradient_i / L, and theta is the
 # multiplier of its class, which is known only once all t_i are. The read is done at a guess, and sums up apart the

@@ -15,7 +15,7 @@ from okl.compiled.sgd import MULTICLASS_HINGE, slope
 from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn
 from okl.foundation.types import FloatArray
 
-# Learners of one feature map that differ in their step size, side by side: each a pair of experts, last and averaged.
+# Linear experts of one feature map that differ in their step size; each pair is a last and an averaged model.
 #
 # The weights after rows 1, 2, ... are averaged with weights that grow as the third power of the row's number. The
 # average is never formed: with s_i = i^4 it is w_n - pull_n / s_n, pull_n = sum_i s_(i-1) (w_i - w_(i-1)), as
@@ -117,7 +117,7 @@ def push_of(
     return push
 
 
-# Four rows at a time: their scores, products, and what their moves add, with every vector loaded once for the four.
+# Four rows at a time: scores, inner products and updates.
 #
 # Legend as in okl.compiled.experts: m_e the move of row e, w weights and pulls of one expert and output.
 
@@ -264,7 +264,7 @@ def take_four(
             add_four(weights, pulls, t, k, lefts, rights, a, b, c, d, shares)
 
 
-# Steps of fixed size, four rows at a time: as exact as one after the other, at a third of the time.
+# Steps of fixed size, four rows at a time, exact.
 #
 # The weights before the first of four rows score all of them, so that what is loaded of a vector serves four
 # products. What the rows before it in the four have changed is added to a score by the product of their features.
@@ -359,7 +359,7 @@ def learn_steps(
                 take_four(weights, pulls, t, lefts, rights, a, b, c, d, moves, ages, outputs, shares)
 
 
-# A team of experts learns rows: by steps of fixed size, or by AdaGrad's, row by row.
+# A team of experts learns rows by steps of fixed size or by AdaGrad.
 #
 # Legend as in okl.compiled.experts.
 #
@@ -476,7 +476,7 @@ def learn_team(
         learn_steps(said, team, room, block, targets, cautions, rule, seen)
 
 
-# Teams of experts in Fourier maps that are multiples of a few: threads map blocks ahead and learn them in turns.
+# Teams of experts in Fourier maps that are multiples of a few.
 #
 # Every map has a turn of its own: while one thread learns a block in the second map, another may learn the next block
 # in the first.

@@ -16,7 +16,7 @@ from okl.compiled.math import sines_and_cosines
 from okl.compiled.threads import Block, aligned_empty
 from okl.foundation.types import FloatArray
 
-# Products of rows with a fixed matrix, such as frequencies: the same bits for a row wherever it stands.
+# Products of rows with a fixed matrix: a row has the same bits in any block.
 #
 # The matrix is packed once into panels of a few vectors of columns. A tile is some rows times one panel: its sums
 # stay in registers while it goes through the inputs, which takes one load of the panel and one broadcast of an input
@@ -189,7 +189,7 @@ def project(products: FloatArray, inputs: FloatArray, panels: FloatArray) -> Non
             _project_tile(products, inputs, panels, panel, first)
 
 
-# The compiled Fourier map: a projection and its sines and cosines, block by block; a row has the same bits in any.
+# Fourier map: a projection with its sines and cosines, block by block.
 #
 # Legend: X inputs (rows, n_inputs), F frequencies (n_inputs, n_frequencies), W weights (n_outputs, 2 n_frequencies).
 
@@ -287,7 +287,7 @@ def fourier_scores(
         score_block(scores[first:last], part, weights)
 
 
-# The structured Fourier map: products with random rotations made of signs and Hadamard matrices, O(p log p) a row.
+# Structured Fourier map: products of signs and Hadamard matrices, O(p log p) per row.
 #
 # Rows are taken LANES at a time, transposed, so that every butterfly is one vector operation across rows, at every
 # stage; a row has the same bits in any lane.

@@ -15,7 +15,7 @@ from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import exp_negative
 from okl.foundation.types import FloatArray
 
-# How compiled code knows a kernel: a code and its numbers.
+# Kernel rules: a code and its parameters.
 
 GAUSSIAN, LAPLACIAN, MATERN32, MATERN52, POLYNOMIAL, LINEAR = 0, 1, 2, 3, 4, 5
 
@@ -35,7 +35,7 @@ class KernelRule(NamedTuple):
     degree: int
 
 
-# From distances or inner products to kernel values, in vector loops.
+# Kernel values from distances or inner products.
 
 
 @compiled
@@ -90,7 +90,7 @@ def _powers(values: FloatArray, kernel: KernelRule) -> None:
                 values[i] *= base
 
 
-# One row against all supports: k(x, s) for every support s, distances and kernel fused, vectorised across supports.
+# One row against all support vectors: distances and kernel fused.
 #
 # Distances are sums of differences, not norms minus products: a support equal to the row is at distance 0 exactly,
 # and raw columns of any size cost no digits. A value depends on its support and the row only, never on its place.
@@ -186,7 +186,7 @@ def kernel_self(x: FloatArray, kernel: KernelRule) -> float:
     return (kernel.scale * product + kernel.offset) ** kernel.degree
 
 
-# Kernel values of blocks of rows with fixed landmarks, and the Nystrom map made of them.
+# Kernel values of blocks of rows with fixed landmarks, and the Nystrom map.
 #
 # Distances are sums of differences, tile by tile as in okl.compiled.fourier: rows that lie close together and far
 # from the origin lose no digits, as they would by norms and products, and a row has the same bits wherever it stands.
@@ -287,8 +287,7 @@ def nystrom_transform(
         project(features[first:last], part, nystrom.projection)
 
 
-# Sums of kernel values with many fixed rows: the function sum_s a_s k(s, x) of a kernel expansion, for blocks of
-# rows.
+# Kernel expansions for blocks of rows.
 #
 # Legend: A coefficients (n_outputs, n_supports); K kernel values (rows, n_supports).
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.jit import compiled, compiled_row
 from okl.foundation.types import FloatArray
 
-# Single instructions that numba has no word for; all of them work inside loops that LLVM vectorises.
+# CPU intrinsics that numba does not offer, usable in vectorised loops.
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -57,7 +57,7 @@ def power_of_two(typing_context: Any, exponent: Any) -> Any:
     return exponent(exponent), generate
 
 
-# The exponential of what is not positive, as a polynomial that LLVM turns into vector code; numba's np.exp is a call.
+# Exponential of non-positive numbers as a polynomial, because np.exp is a call.
 #
 # x = n log 2 + r with n = rint(x / log 2); log 2 comes in two parts, the first so short that n times it is exact.
 # Then exp(x) = 2^n (1 + r + r^2 q(r)); q interpolates at Chebyshev nodes of |r| <= log(2) / 2, with a largest
@@ -113,7 +113,7 @@ def exponentials(values: FloatArray) -> None:
         values[j] = exp_negative(values[j])  # type: ignore[no-untyped-call]
 
 
-# The logarithm of what is positive, as a polynomial that LLVM turns into vector code; numba's math.log is a call.
+# Logarithm of positive numbers as a polynomial, because math.log is a call.
 #
 # x = 2^n m with m between sqrt(1/2) and sqrt(2); log m = 2 atanh(z), z = (m - 1) / (m + 1), by the first eleven terms
 # of its series: with z^2 <= 0.0295 those left out are below 1e-18 of it. log 2 comes in two parts, of which n times
@@ -175,7 +175,7 @@ def logarithms(values: FloatArray) -> None:
         values[j] = log_positive(np.float64(values[j]))
 
 
-# Sine and cosine of angles in half turns, as polynomials that LLVM turns into vector code.
+# Sine and cosine of angles in half turns, as polynomials.
 #
 # Range reduction is exact: n = rint(x), r = x - n in [-1/2, 1/2], sin(pi x) = (-1)^n sin(pi r), and so for the
 # cosine. The coefficients interpolate sin(pi r) / r and cos(pi r) in r^2 at Chebyshev nodes of [0, 1/4]; their
@@ -237,7 +237,7 @@ def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: np.floa
             sine[j], cosine[j] = _wave(sine[j], amplitude)  # type: ignore[no-untyped-call]
 
 
-# A uniform permutation, drawn from numbers that NumPy's generator made.
+# Uniform permutation from NumPy's random numbers.
 
 
 @compiled

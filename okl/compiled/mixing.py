@@ -23,7 +23,7 @@ from okl.compiled.sgd import (
 )
 from okl.foundation.types import FloatArray
 
-# AdaHedge: experts speak, their words are weighed by what they have lost so far, and the rate learns itself.
+# AdaHedge: exponential weights with a learning rate tuned online.
 #
 # Legend: E experts, L their cumulative losses, eta the learning rate, p = exp(-eta L) / sum their weights, gap the
 # cumulative difference between the loss of the mixture, p'l, and the mix loss -log(p'exp(-eta l)) / eta.
@@ -80,7 +80,7 @@ def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float
     return max(0.0, mean - least + math.log(total) / eta)
 
 
-# The mixture of experts, row by row: it predicts by their weighted words, is counted, and charges them.
+# The mixture of experts, row by row: prediction, counters and losses.
 #
 # Legend as in okl.compiled.mixing, whose weights these are.
 
@@ -292,7 +292,7 @@ def mix_rows(
         _mix_votes(counted, hedge, memo, words, stepped, targets, class_weights, code)
 
 
-# Fixed Share: experts speak, their words are weighed, and a little weight is shared out after every row.
+# Fixed Share: exponential weights that share a little weight after every row.
 #
 # Weights that only fell would forget an expert for good; what is shared keeps each within reach, so that the mixture
 # follows whoever predicts best of late, on rows that change.

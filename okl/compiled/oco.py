@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 
-# Projections onto the sets of online convex optimisation, and how they change with what is projected.
+# Projections onto the feasible sets, and their Jacobians.
 #
 # The Jacobian of every projection is scale (D - s s'), with a diagonal D of zeros and ones and one vector s: that is
 # all a Newton step in the dual of a step needs.
@@ -99,7 +99,7 @@ def project(point: Vector, region: Region) -> None:
         project_simplex(point, region.size)
 
 
-# Multipliers of linear constraints over a set: the point that they lead to, its excess and the gap.
+# Multipliers of linear constraints over a set: the point, its excess and the gap.
 #
 #     x(lambda) = P(c - A' lambda),   excess r = A x(lambda) - b,   0 <= lambda <= limit
 #
@@ -261,7 +261,7 @@ def gap_of(work: Work, rows: Rows, limits: Vector) -> float:
     return gap
 
 
-# Losses and constraint violations of a whole run of online convex optimisation.
+# Losses and constraint violations of a run.
 
 
 @compiled_row
@@ -296,7 +296,7 @@ def violations(out: Vector, points: Matrix, matrix: Matrix, bounds: Vector) -> N
         out[t] = math.sqrt(squared)
 
 
-# Newton's direction in the dual of a step: the second derivative over some rows, and its Cholesky factor.
+# Newton's direction in the dual of a step.
 #
 # Where the projection's Jacobian is scale (D - s s'), the second derivative is -scale (A D A' - (A s)(A s)'). Rows
 # may be parallel, or nearly: the system is regularised by 1e-13 of its largest row.
@@ -403,7 +403,7 @@ def solve_newton(work: Work, rows: Rows, region: Region, count: int) -> None:
         direction[a] = value / hessian[a, a]
 
 
-# A step in a box of the plane with up to three rows, by enumeration: exact, and faster than an ascent of the dual.
+# A step in a box of the plane with up to three constraints, by enumeration.
 #
 # Every multiplier is 0, at its limit, or such that its row is met; at most two rows need be met at once, as the plane
 # has two dimensions. What the multipliers lead to is a clipped point, the lowest point of a line or a vertex. Which
@@ -528,7 +528,7 @@ def step_in_plane(work: Work, shifted: Vector, rows: Rows, region: Region, limit
     return gap
 
 
-# The dual of a step of online convex optimisation, solved by Newton's method on its active rows.
+# The dual of a step, solved by Newton's method on its active constraints.
 #
 #     step:  min over x in X of  1/2 ||x - c||^2 + sum_i limit_i [a_i x - b_i]_+     dual:  max over 0 <= lambda <=
 # limit of  min over x in X of  1/2 ||x - c||^2 + lambda' (A x - b)
@@ -667,7 +667,7 @@ def maximise_dual(work: Work, shifted: Vector, rows: Rows, region: Region, limit
     return gap
 
 
-# One step of online convex optimisation with long-term constraints, and one round of its method.
+# One step and one round of Algorithm 1.
 #
 #     x_t = argmin over x in X of  alpha <grad, x> + alpha gamma <q, [A x - b]_+> + ||x - x_{t-1}||^2
 #
@@ -759,7 +759,7 @@ def learn_round(
     return step(point, work, rows, region, limits)
 
 
-# All rounds of Algorithms 1 and 2 on quadratic losses, and one round of Algorithm 2's experts.
+# All rounds of Algorithms 1 and 2 on quadratic losses.
 
 
 @compiled_row
@@ -831,7 +831,7 @@ def run_experts(
     return largest
 
 
-# Rounds of a rectified queue, and of experts that project onto the constraints: both on the compiled step.
+# Rounds of RECOO and of experts that project onto the constraints.
 
 
 @compiled
@@ -923,7 +923,7 @@ def run_projected(
         mix_experts(points[t + 1], experts, weights)
 
 
-# Rounds of the methods that add weighted constraints to the gradient and project: one loop, three rules of weights.
+# Rounds of the methods with weighted constraints.
 
 QUEUE: Final = 0
 PENALTY: Final = 1
@@ -989,7 +989,7 @@ def run_weighted(
         descend(point, subgradient, weights, matrix, region, schedule[0, t])
 
 
-# Rounds of gradient descent on a surrogate: the loss and an exponentially growing price of the worst violation.
+# Rounds of gradient descent on the surrogate of Sinha & Vaze.
 
 SQUARES: Final = 1
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from okl.compiled.jit import compiled, compiled_sum
 from okl.foundation.types import FloatArray
 
-# Products of a matrix with a vector from either side, rows signed by their class, summed in float64.
+# Matrix-vector products from either side, rows signed by their class, summed in float64.
 #
 # Each reads the matrix once. The matrix may be float32: it is half the memory to read, while sums over millions of
 # rows keep the digits that a duality gap is made of; BLAS would convert it first or sum in float32.
@@ -143,7 +143,7 @@ def add_sparse_products(
                 line[columns[other]] += value * data[other]
 
 
-# Rows in segments of a fixed size, which threads claim one after the other: whoever is free takes the next.
+# Segments of rows of a fixed size that threads claim in turn.
 #
 # Each segment is summed apart, and the parts are added in their order by the caller: the same bits for any number of
 # threads. Claims are an int64 array (8,), a cache line of its own, whose first entry is the number of segments

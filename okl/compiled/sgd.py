@@ -20,7 +20,7 @@ from okl.compiled.kernels import KernelRule, kernel_row, kernel_self
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 
-# Losses that extensions bring: two scalar functions, compiled to machine code that the learners' loops call.
+# Losses of extensions: two scalar functions compiled to machine code.
 #
 # An address stands where the codes of okl's own losses are told apart: it is a number like any other, so that loops
 # need not be compiled, or cached, for each loss, and those of okl's own losses stay as they are. A call takes some 2
@@ -80,7 +80,7 @@ def evaluate_own(
         out[row] = call_own(address, which, scores[row], targets[row])
 
 
-# Losses of online steps by number: their values and derivatives at one row's scores.
+# Losses by number: value and derivative at the scores of one row.
 #
 # Legend: f score, y target.
 
@@ -138,7 +138,7 @@ def best_wrong(scores: FloatArray, true: int) -> int:
     return best
 
 
-# What every online learner counts before it learns a row: its own error, and that of a predictor without inputs.
+# Error counters of a learner and of a predictor without inputs.
 #
 # counts : (5,) int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED sums : (6,) float64, at SQUARED_ERROR,
 # BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE,     SQUARED_GRADIENTS, STEPPED_GRADIENTS
@@ -179,7 +179,7 @@ def count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f:
     return 0
 
 
-# The sequential part of learning: score a row, count the mistake, step; one row after the other.
+# Sequential updates: score a row, count the mistake, step.
 #
 # Legend: w weights, z features, y target, f = w'z score, g derivative of the loss by f.
 
@@ -352,7 +352,7 @@ def learn_block(learnt: Learnt, block: Block, targets: NDArray[np.float64], rule
         _learn_one_output(learnt, block, targets, rule)
 
 
-# Sums over rows at fixed weights: subgradient, loss and mistakes, for learners that step once for many rows.
+# Mini-batch sums at fixed weights: subgradient, loss and mistakes.
 
 LOSS = 1  # index into Summed.sums, beside SQUARED_ERROR
 
@@ -428,7 +428,7 @@ def sum_block(summed: Summed, block: Block, scores: FloatArray, targets: NDArray
     summed.counts[ROWS] += targets.shape[0]
 
 
-# Kernel online gradient descent until a budget of support vectors is full, on kernel values that are there already.
+# NOGD's first phase: kernel gradient descent until the budget is full.
 #
 # Legend: c coefficients of the supports, k kernel values, y target, f score, g derivative of the loss by f.
 
@@ -540,7 +540,7 @@ def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: NDArray[n
     return total
 
 
-# Pegasos: steps of 1 / (lam t) down the hinge of a few rows, with the weights carried as a multiple of a sum of rows.
+# Pegasos: steps of 1 / (lam t), with the weights stored as a multiple of a sum of rows.
 #
 # After step t the weights are w = c x / (lam t): the shrinking of all weights by 1 - 1 / t, which every step begins
 # with, is in that factor, and a row that violates its margin adds y z / (k c) to x, for k rows a step. The projection

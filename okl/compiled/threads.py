@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from okl.compiled.jit import compiled
 from okl.foundation.types import FloatArray
 
-# Threads that begin on cores of their own.
+# CPU affinity of threads.
 
 # with the GIL: nobody else looks at what is taken between looking and taking
 _getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
@@ -47,7 +47,7 @@ def settle_apart(taken: set[int]) -> None:
     taken.add(core)
 
 
-# Threads that stay for several pieces of work: starting one takes as long as a short piece of work does.
+# A pool of threads for short pieces of work.
 
 Work = Callable[[int], object]
 
@@ -125,7 +125,7 @@ class Crew:
                 self._done.put(None)
 
 
-# Turns: threads that prepare blocks in parallel and then work on shared state one after the other, in block order.
+# Ordered sections: threads prepare blocks in parallel and update shared state in block order.
 #
 # A turn counter is an int64 array of 8 entries (a cache line of its own), of which the first holds the block whose
 # turn it is. The second is not 0 once a thread has failed, and nobody waits any longer; it is an entry of its own, as
@@ -208,7 +208,7 @@ def give_up_turns(turns: NDArray[np.int64]) -> None:
     turns[1] = 1
 
 
-# Blocks of rows, the buffers that hold their features, and the threads that work on them.
+# Blocks of rows and the buffers of their features.
 #
 # Rows are cut into blocks from the first row given on, 256 rows each, or a power of two below where the features of
 # 256 rows would not stay in cache. The cut depends on the shape of the map only: never on threads.

@@ -13,7 +13,7 @@ from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
 from okl.foundation.types import FloatArray, Split, Task
 
-# How source columns become input columns: one immutable record for each that is not simply a column of numbers.
+# Encodings of source columns, one immutable record each.
 
 EncodingKind = Literal["number", "category", "date", "timestamp"]
 
@@ -67,7 +67,7 @@ def origins(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple
     return tuple(made.get(name, name) for name in features)
 
 
-# What a data set is: a list of shard descriptors and a schema, cheap to send; it holds no rows and does no reading.
+# Data sets: shard descriptors and a schema.
 
 FORMAT_VERSION = 2  # what needs no encoding is written as format 1
 MANIFEST = "manifest.json"

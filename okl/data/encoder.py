@@ -17,7 +17,7 @@ from okl.data.values import Codes, codes_of, date_parts, is_date, is_number, is_
 from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray
 
-# Categories whose names are numbers, as a CSV file spells them: columns of numbers are matched with them by value.
+# Numeric category names: numeric columns are matched with them by value.
 
 _WHOLE = re.compile(r"\s*[-+]?\d{1,30}\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
@@ -102,7 +102,7 @@ def _plain_decimal(word: str) -> str | None:
     return f"{value:f}" if abs(value.adjusted()) < _EXACT.prec else str(value)
 
 
-# Source columns made into inputs by their records: the one way, for ingest, prediction and retraining alike.
+# The encoder, shared by ingest, prediction and retraining.
 
 
 class Encoder:

@@ -24,7 +24,7 @@ from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
 
-# The manifest of a data set: JSON that a person can read, the same bytes for the same data, checked when opened.
+# The manifest: JSON with the same bytes for the same data, verified when opened.
 
 Kind = TypeVar("Kind")
 ENCODING_KEYS = ("encodings", "svmlight")  # where there are any
@@ -209,7 +209,7 @@ def verify(data: Dataset) -> None:
             whole_copy_of(place, shard.size_bytes, shard.sha256)
 
 
-# What a person should know about a data set that is no error: one sentence each, kept in its manifest.
+# Warnings about a data set, one sentence each, stored in its manifest.
 
 MOST_SPELLINGS = 3  # sets of spellings that a sentence shows
 LONGEST_WORD = 60  # characters of one
@@ -268,7 +268,7 @@ def _shown(word: str) -> str:
     return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")
 
 
-# Where a model comes from: digests of its data, versions of the code, the kind of processor.
+# Provenance: data digests, code versions and processor.
 
 RECORDED = ("okl", "numpy", "numba", "scipy", "pyarrow")
 

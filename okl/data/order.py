@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Shard
 
-# A hash of whole numbers that is the same on every machine.
+# Integer hash, equal on every machine.
 
 
 def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -25,7 +25,7 @@ def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return values ^ (values >> np.uint64(31))
 
 
-# In which order rows are visited: a plan of windows that fit in memory, drawn from a seed before anything is read.
+# Window plans: the order in which rows are visited, drawn from a seed.
 
 WINDOW_BYTES = 32 * 2**20  # in stored order, too, where nothing is mixed: changing from reading to learning takes time
 LEAST_WINDOW_ROWS = 2048  # fewer rows at once are hardly mixed, and their columns shorter than what is said about them

@@ -14,7 +14,7 @@ from okl.data.dataset import Missing
 from okl.foundation.errors import DataError
 from okl.foundation.types import FloatArray
 
-# From raw columns to numbers: types that count as numbers, missing values, infinities, and what to say about them.
+# Numbers from raw columns: valid types, missing values and infinities.
 
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
@@ -135,7 +135,7 @@ def _first(found: Mask) -> tuple[int, int]:
     return int(found[:, row].argmax()), row
 
 
-# Dates and times as numbers that a kernel can compare: how long ago, and where in the year, the week and the day.
+# Parts of dates and times as numbers.
 
 PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
 DATE_PARTS = PARTS[:5]

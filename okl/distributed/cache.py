@@ -15,7 +15,7 @@ from okl.data.dataset import Shard
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least
 
-# Decoded rows that stay in a process between rounds, in bounded memory, so that Parquet is not read every round.
+# Decoded rows in bounded memory.
 #
 # What a piece of work returns never depends on whether its rows were here: `load` must be a pure function of the key.
 
@@ -154,7 +154,7 @@ def resident(key: Hashable, load: Callable[[], Loaded]) -> Loaded:
     return process_cache().get(key, load)
 
 
-# Which worker gets which shards: each stays where its rows are, and nobody has many more rows than another.
+# Shard assignment: shards stay with their rows, and the load is balanced.
 
 
 @dataclass(frozen=True)

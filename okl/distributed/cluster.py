@@ -29,7 +29,7 @@ from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.validation import check_at_least
 
-# Certificates for connections to a Dask scheduler: whoever has none of the same authority is refused, both ways.
+# TLS certificates: both sides authenticate.
 
 FILES = ("ca.pem", "cert.pem", "key.pem")
 ROLES = ("client", "scheduler", "worker")
@@ -96,7 +96,7 @@ def _check_readable(path: str) -> None:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); --tls takes a folder {_FOLDER}.") from None
 
 
-# The same versions on every worker as here: others may give other bits, or none.
+# Version checks: other versions may give other bits.
 
 # what decides bits, or whether two processes understand each other
 PACKAGES = ("okl", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
@@ -158,7 +158,7 @@ def _todo(other: Mapping[str, Any], ours: Mapping[str, str]) -> str:
     return f"There: python -m pip install {wanted}"
 
 
-# How much memory workers may use, and how many decoded rows they may hold, those that come later, too.
+# Memory limits of workers.
 
 NAME = "okl-held-rows"
 
@@ -205,7 +205,7 @@ def hold_as_before(client: Any) -> None:
     client.unregister_worker_plugin(NAME)
 
 
-# A cluster of this machine, started and ended with it, and the connection to any scheduler.
+# Local clusters and connections.
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0
@@ -304,7 +304,7 @@ def _knock(address: str, security: Any) -> None:
     run_apart(shake_hands, 2 * CONNECT_SECONDS)
 
 
-# Clusters that somebody else's machines run, started by the class that a file names.
+# Managed clusters, started by a class that a file names.
 
 
 def start_managed(file: ClusterFile, security: Any = None) -> Any:
@@ -350,7 +350,7 @@ def _class_of(file: ClusterFile) -> Any:
     return kind
 
 
-# How an execution comes by a scheduler: workers started on this machine, a managed cluster, or an address to join.
+# Connection of an executor to a scheduler.
 
 
 class Joined(NamedTuple):
@@ -392,7 +392,7 @@ def join(stack: ExitStack, n_workers: int | None, address: str | None, cluster: 
     return Joined(str(address), security, 1, None)
 
 
-# A scheduler and workers that stay, each in a process of its own; whoever starts the process ends it by a signal.
+# Long-lived scheduler and worker processes.
 
 WARM = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
 
@@ -445,8 +445,7 @@ def _run(serve: Any) -> None:
         asyncio.run(serve())
 
 
-# Dask's own performance report of what a run did: a page of its dashboard, with the tasks and profiles of all
-# workers.
+# Dask's performance report.
 #
 # It takes bokeh, Dask's own extra. Rounds that go by handlers are no tasks: of these only the profiles tell.
 

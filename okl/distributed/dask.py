@@ -38,7 +38,7 @@ from okl.foundation.plugins import SourceFile, adopt, files
 from okl.foundation.telemetry import WAIT
 from okl.foundation.types import Precision
 
-# Extensions for workers: files that ran here run there before any work that needs them; on newcomers, too.
+# Transfer of extensions to workers.
 
 NAME = "okl-extensions"
 
@@ -69,7 +69,7 @@ class Bringing:
             self._sent |= set(here)
 
 
-# The execution protocol on Dask workers: results in the order of the shards, merged here; the same bits as elsewhere.
+# The executor: results in shard order, merged by the caller.
 #
 # Between rounds only small values travel, never rows.
 

@@ -28,7 +28,7 @@ from okl.foundation.telemetry import READ, WAIT, Span, at_shard, summed, worked
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 
-# Windows read ahead of the learner by threads of this process, into two buffers that are used again and again.
+# Read-ahead of windows by threads, into two buffers.
 
 LEAST_PRIORITY = 19
 Job = Callable[[], None]
@@ -160,7 +160,7 @@ class ReadAhead:
         self._buffers, self._data, self._windows = [], None, ()
 
 
-# Windows read in turn with the learner, by its own threads: where it uses every core, reading ahead only disturbs it.
+# Reading in turn with a learner that uses every core.
 #
 # Learners hand their turn from thread to thread; one that loses its core to a reader makes all others wait. So what a
 # reader takes from a busy machine, it takes from every learner at once. Waiting for the disk is another matter: the
@@ -236,7 +236,7 @@ class ReadInTurn:
         self._windows = ()
 
 
-# Work in this process: readers ahead of a learner, and shards or items spread over threads.
+# The local executor.
 
 MOST_THREADS = 4
 

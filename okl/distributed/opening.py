@@ -12,7 +12,7 @@ from okl.data.executor import Execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import read_toml
 
-# Files that name a cluster of somebody else's machines: its class, how many workers, and what the class is given.
+# Cluster files.
 #
 # class = "dask_jobqueue.SLURMCluster"     # or of dask_kubernetes.operator, dask_cloudprovider.aws, distributed, ...
 # workers = 8
@@ -86,7 +86,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
     return ClusterFile(str(path), module, name, workers, options)
 
 
-# The one execution of a run: opened when a stage first asks for it, closed at the run's end.
+# The executor of a run, opened on first use.
 
 
 class Opened:

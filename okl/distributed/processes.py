@@ -16,7 +16,7 @@ from functools import cache
 from multiprocessing import resource_tracker
 from typing import Any
 
-# What starting processes and event loops does to this process, kept within bounds: environment, signals, threads.
+# Process start-up: environment, signals and threads.
 
 # of <malloc.h>
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -94,7 +94,7 @@ def run_apart(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> 
         raise errors[0]
 
 
-# Workers of this machine that run already, offered to whoever would start some: OKL_STANDING_WORKERS names them.
+# Running workers of this machine: OKL_STANDING_WORKERS.
 
 VARIABLE = "OKL_STANDING_WORKERS"
 

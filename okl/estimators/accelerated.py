@@ -41,7 +41,7 @@ from okl.kernels import Kernel
 from okl.solvers.accelerated.catalogue import parameter_of
 from okl.solvers.accelerated.method import Fapg, StochasticStart
 
-# What all classifiers of the accelerated method share: fitting with a certificate, and scores.
+# The base class: fitting with a certificate, and scores.
 
 _LEARNT = ("coef_", "support_", "support_vectors_", "dual_coef_", "calibration_")
 
@@ -256,7 +256,7 @@ class AcceleratedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         warn_of(type(self).__name__, fits, self.tol)
 
 
-# Nine classification models behind one face, each solved by the same method with a certificate.
+# All nine models in one class.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -326,7 +326,7 @@ class UnifiedClassifier(AcceleratedClassifier):
         return self.memory_budget
 
 
-# The five models of margins under the names of the field, each with its own parameters only.
+# The five margin models.
 
 ClassWeight = dict[Any, float] | Literal["balanced"] | None
 
@@ -465,7 +465,7 @@ class DWDClassifier(_MarginClassifier):
         return {"nu": self.nu}
 
 
-# The minimax and the l1 models under the names of the field, each with its own parameters only.
+# The minimax and l1 models.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -48,7 +48,7 @@ from okl.solvers.accelerated.operators import DenseRows, KernelTiles, RowOperato
 from okl.solvers.accelerated.problem import choose_bias
 from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
 
-# Rows that are equal count as one row of their weights' sum: fewer rows to learn, and the very same solution.
+# Deduplication: equal rows become one row with their total weight.
 
 _SEED = 20170418  # any fixed number: equal rows have equal keys in every run
 
@@ -116,7 +116,7 @@ def _equal(inputs: Any, left: IntArray, right: IntArray) -> NDArray[np.bool_]:
     return equal
 
 
-# Where a model's weights live: the inputs' own columns, those of a feature map, or the rows of a kernel matrix.
+# Spaces of weights: input columns, feature maps and kernel matrices.
 
 Inputs = Any  # (rows, n_features), an array of floats or a CSR matrix of them
 _CHUNK_ROWS = 16 * MOST_ROWS  # mapped and scored at once
@@ -249,7 +249,7 @@ def _median_distance(squared_lengths: FloatArray, left: IntArray, right: IntArra
     return float(np.sqrt(np.median(np.maximum(squared, 0.0))))
 
 
-# Rows with their labels as class numbers and what each weighs: by the user, by its class, by how often it is there.
+# Labels as class numbers, and sample weights.
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +323,7 @@ def label_rows(
     return found
 
 
-# A nu for rows of which nothing is known: half of the largest, unless its solution has no weights.
+# The default nu: half of the largest, unless its solution is 0.
 
 _SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest nu
 _PROBE_ITERATIONS = 200
@@ -367,7 +367,7 @@ def _without_weights(probe: Fitted) -> Fitted:
     return replace(probe, weights=np.zeros_like(probe.weights), bias=0.0, certificate=certificate, note=note)
 
 
-# One model fitted to two classes, or to each of several against the rest; knows nothing of scikit-learn.
+# Fits of two classes, and of one class against the rest.
 
 Bias = Literal["own", "error-minimising"]
 _HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
@@ -469,7 +469,7 @@ def scores_of(fits: list[ClassFit], space: Space, rows: Inputs, learnt: Inputs, 
     return scores
 
 
-# Probabilities of classes from scores, by a sigmoid for each that is fitted to scores of rows not learnt from.
+# Calibration of scores by sigmoids on held-out scores.
 
 _FOLDS = 5
 _LEAST = 1e-300  # of a probability, so that there is a class for scores that exclude all
@@ -525,7 +525,7 @@ def _rising(found: Sigmoid, signs: FloatArray, weights: FloatArray | None) -> Si
     return Sigmoid(0.0, float(np.log((counts[signs < 0].sum() + 1.0) / (counts[signs > 0].sum() + 1.0))))
 
 
-# Which space a model is learnt in, once its rows are there: by the names that people give.
+# Choice of the space by the user's parameters.
 
 # names of maps, and of how a Fourier map is drawn
 _DRAWS = {"fourier": "independent", "orthogonal": "orthogonal", "quasi": "quasi", "structured": "structured"}
@@ -619,7 +619,7 @@ def _checked_map(given: Any, n_features: int) -> FeatureMap:
     return feature_map
 
 
-# Parameters of the accelerated classifiers that do not go together, each with the way out.
+# Refusals of parameter combinations.
 
 
 def float_or_auto(name: str, value: Any) -> float | None:
@@ -664,7 +664,7 @@ def refuse_idle_weights(model: str, weighting: Any) -> None:
         )
 
 
-# What a fit has to say: what was chosen and why, and how far a solution is from what was asked for.
+# Messages about a fit.
 
 _TO_THE_USER = 4  # frames from here to the call of fit
 

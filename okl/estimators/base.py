@@ -25,7 +25,7 @@ from okl.losses import Loss, ThresholdedHalfSquared, make_loss
 from okl.solvers.accelerated.fitting import LOG_ODDS, normalised
 from okl.solvers.online.factory import Recipe, Situation
 
-# Parameters of estimators as people give them: numbers of any type, "auto", a source of randomness.
+# Parameter checks.
 
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are settled on
 Auto = Literal["auto"]
@@ -86,7 +86,7 @@ def weights_of_classes(
     return weights
 
 
-# What all online estimators share: passes over rows in memory, and scores. Subclasses know their learner.
+# The base class.
 
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
 
@@ -190,7 +190,7 @@ def _rows(inputs: FloatArray, targets: NDArray[Any], chosen: NDArray[np.int64]) 
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
 
 
-# What all online classifiers share: labels in and out.
+# Classifiers: labels in and out.
 
 Labels = NDArray[Any]
 
@@ -310,7 +310,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return tuple(float(weight) for weight in weights)
 
 
-# What all online regressors share: the target's scale, and its own unit.
+# Regressors: the scale of the target.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

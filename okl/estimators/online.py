@@ -403,7 +403,7 @@ def strategy_least(strategy: Any) -> int:
     return int(getattr(strategy, "least_budget", 1))
 
 
-# Kernel learning without tuning: experts of several bandwidths and step sizes choose while they learn.
+# Learning without tuning.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -476,7 +476,7 @@ class ExpertKernelRegressor(OnlineRegressor):
         return ExpertRecipe(loss, self.kernel, whole_number("n_frequencies", self.n_frequencies))
 
 
-# Fourier online gradient descent under constraints on what scores have to do with columns that are not learnt from.
+# FOGD under constraints.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

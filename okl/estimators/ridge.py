@@ -33,7 +33,7 @@ from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
 from okl.solvers.ridge.solver import N_LANDMARKS, fit_sparse_rows, plain_inputs
 
-# What both estimators of kernel least squares share: rows as they are checked, the basis, the solution, scores.
+# The base class.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -168,7 +168,7 @@ class KernelRidgeEstimator(BaseEstimator):  # type: ignore[misc]
         return scores
 
 
-# Kernel least squares as scikit-learn estimators: one pass over the rows, then solved exactly, with a certificate.
+# The estimators.
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -41,7 +41,7 @@ from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Average, PegasosRecipe
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource
 
-# What the classifier and the regressor of stochastic conjugate subgradients share: spaces, growth, certificates.
+# The base class.
 
 _LEARNT = ("coef_", "support_", "support_vectors_", "dual_coef_")
 

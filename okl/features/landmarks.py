@@ -16,7 +16,7 @@ from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, ShiftInvariantKernel
 
-# Cluster centres of rows by k-means: the same bits on any number of threads, which scikit-learn's does not promise.
+# k-means with the same bits on any number of threads.
 
 MOST_ROUNDS = 20
 _BLOCK = 4096
@@ -80,7 +80,7 @@ def _squares(rows: FloatArray, centres: FloatArray) -> FloatArray:
     return squares
 
 
-# Landmarks of a Nystrom map: rows, or points among them, that stand for all.
+# Landmarks: sampled rows or cluster centres.
 
 Landmarks = Literal["uniform", "kmeans", "rpcholesky"]
 MOST_ROWS: dict[str, int] = {"kmeans": 20_000, "rpcholesky": 10_000}

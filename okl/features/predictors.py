@@ -22,7 +22,7 @@ from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
 
-# Feature maps from what a model file holds; no stored code is run.
+# Feature maps read from a model file.
 
 
 def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
@@ -130,7 +130,7 @@ def block_of(features: FloatArray) -> Block:
     return Block(np.ascontiguousarray(features), np.empty((len(features), 0), dtype=features.dtype))
 
 
-# Kernel expansions f(x) = sum_s a_s k(s, x) + b: what learners with support vectors leave to score rows with.
+# Kernel expansions f(x) = sum_s a_s k(s, x) + b.
 
 CHUNK = 512  # supports whose kernel values with a block of rows stay in the second-level cache
 
@@ -276,7 +276,7 @@ def expansion_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
         raise ModelError(f"{where}: the kernel expansion is damaged ({error}). Train the model again.") from None
 
 
-# What is left of a solver after learning: something that scores blocks of inputs and knows how to be stored.
+# Predictors: they score blocks of inputs and can be stored.
 
 
 class Predictor(Protocol):

@@ -20,7 +20,7 @@ from pathlib import Path
 from okl.foundation.errors import CheckpointError, ConfigError, DataError, PlaceError, PlaceTakenError
 from okl.foundation.locations import Place, RemotePath, okl_home
 
-# A folder that is complete or not there: written under another name beside its place, renamed at the end.
+# Local folders, published by renaming.
 #
 # While it is written, its process holds the system's lock on it, which ends with the process, however it ends. So
 # what a killed run left can be told from what is being written, and the next run in the same parent folder removes
@@ -216,7 +216,7 @@ def _unwritable(folder: Path, why: str) -> ConfigError:
     return ConfigError(f"{folder} cannot be made: {why}. Choose another place: --out, or OKL_HOME for runs without it.")
 
 
-# Folders of an object store that are complete, or that no reader accepts: written here, then sent, what counts last.
+# Remote folders, published by uploading the manifest last.
 #
 # An object store has no rename. So a folder is written on this machine, in okl's home, and sent when it is complete:
 # first an object `_unfinished`, which says whose the place is, then everything else, then the files that readers ask

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from okl.foundation.errors import ConfigError, DataError, OklError, PlaceError
 
-# Where okl keeps what nobody gave a place: OKL_HOME, or .okl in the user's home folder.
+# okl's home folder: OKL_HOME, or .okl in the user's home.
 
 DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 
@@ -85,7 +85,7 @@ def typed_model(result: Mapping[str, Any]) -> str:
     return quote(folder.name if folder in runs_named(folder.name) else str(result.get("model")))
 
 
-# Asking a store again when its failure may pass, and saying in a sentence what it was when it did not.
+# Retries of object-store calls.
 #
 # A time-out, a broken connection, a server that is busy or at fault (HTTP 408, 429, 5xx) may pass; a refusal or a
 # file that is not there will not, and is asked for once.
@@ -208,7 +208,7 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
-# The file systems behind URLs, by way of fsspec: which URL okl takes, and one file system a process and account.
+# File systems behind URLs, by fsspec.
 #
 # Credentials come from the environment or from fsspec's own configuration only: a URL that carries them is refused,
 # as URLs are stored with runs and shown in logs. This is the only module that imports fsspec.
@@ -275,7 +275,7 @@ def _file_system(made: Any, kind: str, account: tuple[tuple[str, Any], ...]) -> 
     return fs
 
 
-# Shards whose bytes this process has held against their digests: once a file, before its first row is read.
+# Digest checks of shards, once per file.
 #
 # A file is known by its device, its number there, its size and the time of its last change, so that one that is
 # renamed with its folder stays known, and one that is written again does not. SHA-256 takes about a second for a
@@ -335,7 +335,7 @@ def _state(path: Path) -> tuple[int, int, int, int]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-# Where data, models and runs are kept: paths of this machine, and URLs of object stores.
+# Local paths and URLs.
 #
 # A path of this machine stays a `pathlib.Path`, so that it costs nothing and a rename stays atomic. A URL is a
 # `RemotePath`.
@@ -527,7 +527,7 @@ def _told(fs: Any, path: str) -> dict[str, Any] | None:
     return told
 
 
-# Files of object stores as files of this machine: copied block by block, as they are asked for, to a nameless file.
+# Local copies of remote files, fetched block by block on demand.
 #
 # Whoever reads here reads what it would read of a file that lay here, by the same code, and so gets the same bits; a
 # request that fails is made again for its block alone. The copies of a process are held in a bounded part of the disk
@@ -735,7 +735,7 @@ def _write(descriptor: int, content: bytes, start: int) -> None:
         rest, start = rest[written:], start + written
 
 
-# A file to read from wherever it lies: the path of one of this machine, a reader of a remote one.
+# Opening of local and remote files.
 
 
 def open_binary(place: Place) -> io.RawIOBase:
@@ -767,7 +767,7 @@ def readable(place: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[st
             yield reader
 
 
-# Digests of files, by which a source is known again.
+# File digests.
 
 
 def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from okl.foundation.errors import ConfigError, OklError
 
-# Modules of extensions that are single files: known by name and digest, in every process that gets their text.
+# Extension files as modules, identified by name and digest.
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Finder(MetaPathFinder):
 sys.meta_path.append(_Finder())
 
 
-# What extensions have declared in this process, and where each thing is from.
+# Registrations by kind, name and origin.
 
 GROUP = "okl.extensions"
 VARIABLE = "OKL_EXTENSIONS"
@@ -226,7 +226,7 @@ def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
-# Files and packages that add a loss, a model or a map: they run when a name is asked for that is not okl's own.
+# Loading of extensions on demand.
 #
 # Such a name is looked for in the files of OKL_EXTENSIONS and in installed packages that have an entry point in the
 # group `okl.foundation.plugins`. Nothing is imported before, and nothing because a model file, a checkpoint or a

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
-# What a run tells whoever watches it: which stage it is in, how far it has come, how well it does.
+# Progress observers.
 
 
 class Observer(Protocol):
@@ -67,7 +67,7 @@ def perform(run: WatchedRun, stages: Sequence[str]) -> dict[str, Any]:
         run.observer.finish()
 
 
-# What okl logs says of which run and shard it is: in this process, and on workers, whose warnings come back.
+# Logging with the run and the shard of each record.
 #
 # A worker's records go to Dask's own log of that worker, under `distributed.worker.okl`; warnings are also carried
 # back with the answer, and logged here. Each record has the attributes `run` and `shard`, and begins with them.
@@ -160,7 +160,7 @@ class _Worker(logging.Handler):
             _here.told.append((record.levelno, text))
 
 
-# Where the time of a run went: read, map, learn, wait, network, of this process and of each worker.
+# The timeline: read, map, learn, wait and network, of this process and of each worker.
 #
 # The seconds of a run fall into a bounded number of buckets of equal length, which double when it goes on.
 
@@ -302,7 +302,7 @@ def _rest_of(lane: str, stage: str) -> str:
     return LEARN if stage == LEARNING else OTHER
 
 
-# Counting where time goes, as it goes: spans of this thread, and what workers say of theirs.
+# Timers.
 #
 # A span is summed in the thread that spends it and carried back with a worker's reply; clocks of machines are never
 # compared. Without a record to write to, nothing is kept.

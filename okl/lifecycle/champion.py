@@ -37,7 +37,7 @@ from okl.solvers.online.base import Progress
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.subgradient.solver import SubgradientSolver
 
-# What a learner goes on from, beside its version: JSON and arrays, checked to the last byte; reading runs no code.
+# Learner state: JSON and arrays, verified when read; reading runs no code.
 #
 #     state/checkpoint.json, state.json, arrays.safetensors     as of a run that was broken off, see
 # okl.runs.checkpoint
@@ -119,7 +119,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
             yield from _parts(item, seen)
 
 
-# What a retraining begins with: the champion, all shards in its lineage, and how far in time they reach.
+# The champion and its history.
 
 LEARNER_STATE = "state"
 
@@ -223,7 +223,7 @@ def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
     return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]
 
 
-# How a challenger is learnt: an online learner goes on with new shards, a batch solver solves a window anew.
+# Training of a challenger: online learners continue, batch solvers solve a window again.
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from okl.lifecycle.profile import Profile, Range, Vector, merged_statistics, ope
 from okl.lifecycle.record import Finding, ShardRecord, Time
 from okl.lifecycle.settings import ContractSettings
 
-# What shards are compared with: all that was accepted so far, or the reference's own statistics before that.
+# Baselines: the accepted shards, or the reference's statistics.
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _widened(columns: tuple[ColumnStatistics, ...], widening: float) -> tuple[Ve
     return lowest - room, highest + room
 
 
-# Values that are missing, and text that training never saw: their shares in a shard, beside those so far.
+# Missing values and unknown categories.
 #
 # What fills a missing number, and the input that all rare words share, hide both from the figures of inputs.
 
@@ -174,7 +174,7 @@ def _shown(words: list[str]) -> str:
     return ", ".join(words[:5]) + (f", and {len(words) - 5} more" if len(words) > 5 else "")
 
 
-# Whether the values of a shard are like those so far: label shares, ranges, means, columns that stopped changing.
+# Distribution checks.
 #
 # Every limit is on the size of a difference, as with many rows the least difference is none of chance; and where
 # chance alone might make one of that size, a test at a tiny level is asked, too.
@@ -296,7 +296,7 @@ def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         )
 
 
-# The data contract: what is wrong with a shard, each with a kind, a sentence and figures.
+# The contract.
 
 KINDS = (
     "empty", "unreadable", "missing-column", "extra-column", "other-type", "too-few-rows", "too-many-rows",

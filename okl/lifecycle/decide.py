@@ -33,7 +33,7 @@ from okl.metrics.counts import predicted_classes
 from okl.report.format import scalars
 from okl.runs.evaluate import EVALUATION_WINDOW_BYTES, ConstantPredictor, in_own_unit, predictor_tallies
 
-# Two predictors on the same rows: sums that merge, over all rows and over slices of them.
+# Paired sums of two predictors, mergeable, overall and by slice.
 
 ALL, NEWEST, BEFORE, SHARD = "", "newest", "before", "shard "  # names of slices
 MOST_VALUES = 20  # of a column that rows are told apart by; a column of more is cut at its mean and one spread about it
@@ -226,7 +226,7 @@ def _check_few(column: str, n_values: int) -> None:
         )
 
 
-# Champion or challenger: paired tests on rows that neither has learnt, a margin, and a reason as a sentence.
+# The decision: paired tests, a margin and a reason.
 #
 # Rows change in time or they do not, and nobody says which. "better" looks at the newest reserved rows first, those
 # of the shards that the challenger has learnt and the champion has not: there it must make fewer mistakes. Where that
@@ -432,7 +432,7 @@ def _rates(task: Task, one: Verdict, other: str = "the champion") -> str:
     return f"{one.challenger:.2%} wrong, {other} {one.champion:.2%}"
 
 
-# Champion and challenger on the reserved rows of the latest shards, overall and by slice, and what follows from it.
+# Judging on the reserved rows of the latest shards.
 
 COUNTED = ("confusion", "reliability", "residual_histogram")
 

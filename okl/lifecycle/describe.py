@@ -27,7 +27,7 @@ from okl.report.format import aligned, flat, number, rate
 from okl.report.run import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS
 
-# What a version to be is other than the one before it: figures, data and settings, for its report.
+# Changes against the previous version.
 
 BY_PLACE = ("data", "name", "out", "weights_sha256", "judging")  # of settings: where things lie, or what judged them
 
@@ -100,7 +100,7 @@ def _of_learning(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in together.items() if name not in BY_PLACE}
 
 
-# What a registry holds, as lines to read.
+# Registry contents as text.
 
 CHALLENGER = "challenger"  # in the figures of a retrained version: itself; the champion there is the one before
 BEFORE = (
@@ -248,7 +248,7 @@ def _aliases(aliases: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {aliases[name]}" for name in names) or "no aliases"
 
 
-# One version of a model as lines to read: how good it is, what it learnt and by which settings, where it lies.
+# One version as text.
 
 PAGE = "report.html"
 HIDDEN = ("out", "name", "weights_sha256")  # of settings: they decide nothing
@@ -321,7 +321,7 @@ def _rows(facts: Mapping[str, Any]) -> list[list[str]]:
     return [[name, text] for name, text in flat(facts)]
 
 
-# A model that `okl train` made, as a version: how a registered model begins without retraining.
+# Import of a trained model as a version.
 
 IMPORTED_FILES = ("result.json", "report.html")
 

@@ -22,7 +22,7 @@ from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place, RemotePath, file_digest, place_of
 from okl.lifecycle.record import DIGITS, Finding, ShardRecord, record_from, record_text
 
-# Where files arrive: what is there, by name, and which of them need not be read again to know what they are.
+# Arrivals.
 
 SETTLED_NANOSECONDS = 2 * 10**9
 STAMPS = ("ETag", "etag", "content_md5", "md5Hash", "generation", "mtime", "LastModified", "last_modified")
@@ -154,7 +154,7 @@ class Seen:
         self.entries = {name: entry for name, entry in self.entries.items() if name in wanted}
 
 
-# Several data sets of one schema as one, whose part files stay where they are.
+# The union of data sets.
 
 
 def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
@@ -186,7 +186,7 @@ def union(place: Place, parts: Sequence[Dataset]) -> Dataset:
     return Dataset(place, replace(schema, class_counts=counts), tuple(shards), digest, source)
 
 
-# The shards of a model: what was accepted, as data sets; what was not, with its reason; nothing twice, nothing lost.
+# The shard store: accepted data sets and quarantined files.
 #
 #     NAME/data/reference.json     the schema that every shard is held to, from the first shards
 # seen.json          digests of files that were hashed; only a saving               records/SHA16.json one for each

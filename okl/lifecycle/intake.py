@@ -22,7 +22,7 @@ from okl.lifecycle.profile import Profile
 from okl.lifecycle.record import Finding, ShardRecord, Status
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
 
-# From a file that has arrived to its record: held to the contract, and taken in as a data set if it keeps to it.
+# Validation of one file.
 
 
 def settle(
@@ -126,7 +126,7 @@ def _record(arrival: Arrival, sha256: str, held: Held, status: Status, schema: S
     )
 
 
-# From files that arrive to shards that are accepted, or not; and which of these are still to be learnt.
+# Intake of all arrivals.
 
 
 @dataclass(eq=False)

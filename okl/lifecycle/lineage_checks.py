@@ -23,7 +23,7 @@ from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
 from okl.solvers.options import check_constraints
 
-# What the first shards settle for all that follow: inputs, labels and scaling.
+# The opening shards: inputs, labels and scaling.
 
 MOST_FIRST = 20
 
@@ -75,7 +75,7 @@ def _joined(parts: Sequence[Schema]) -> Schema:
     )
 
 
-# Columns that constraints look at: keys of every shard, so that nothing learns from them, unless that is asked for.
+# Constrained columns.
 #
 # What is an input and what is a key is settled once, when a model is begun, and holds for its shards, its versions
 # and the rows that they predict. So constraints that came later look at keys, too, or are refused.
@@ -140,7 +140,7 @@ def _looked_at(train: TrainSettings) -> tuple[str, ...]:
     return columns_of(parse_constraints(train.constraints)[0])
 
 
-# What a model was begun with holds for all its shards: settings that say otherwise later are refused.
+# Settings that are fixed for the lifetime of a model.
 
 SETTLED = ("target", "task", "scale", "scale_target", "missing")
 NEVER_LEARNT = {"keys": "a key", "drop": "left out"}
@@ -248,7 +248,7 @@ def _dates(reference: Schema, places: Iterable[Place]) -> list[str]:
     return []
 
 
-# What must fail at night is told at once: where files arrive is there, and those there can be read as was asked.
+# Early checks of scheduled runs.
 
 MOST_LOOKED = 20  # as many as a first run reads to settle inputs and labels
 

@@ -25,7 +25,7 @@ from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
 from okl.lifecycle.record import Time
 
-# Figures of columns while their rows stream by: missing, infinite, mean, spread, range, and a digest of the values.
+# Streaming column statistics.
 
 Vector = NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def merged_statistics(parts: Sequence[tuple[ColumnStatistics, ...]]) -> tuple[Co
     return tuple(found)
 
 
-# What a raw file holds, looked at once and without believing it: what is wrong with it is found, and not raised.
+# The profile of a raw file.
 
 MOST_LABELS = 1000
 DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")

@@ -38,7 +38,7 @@ from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
 from okl.runs.plan import mode_of
 from okl.solvers.online.solver import OnlineState
 
-# Where a version comes from, told before it is learnt; and the model that it becomes.
+# Lineage of the version to be published.
 
 LEARNING = ("holdout", "window_shards")
 JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards", "guard_shards")
@@ -156,7 +156,7 @@ def _plain(value: Any) -> bool:
     return isinstance(value, int | float | str | bool) and value == value
 
 
-# What was judged and not published: not learnt again night after night, and counted, as each is a look at the rows.
+# Rejected challengers.
 
 
 class Attempts:
@@ -215,7 +215,7 @@ def taken_back(model: RegisteredModel, planned: Planned) -> str | None:
     )
 
 
-# The files of a version: the model, what an online learner goes on from, and what the run was.
+# Version files.
 
 RESULT, REPORT = "result.json", "report.md"
 
@@ -235,7 +235,7 @@ def write_version(into: Path, model: Model, challenger: Challenger, result: Mapp
     (into / PAGE).write_text(report_html(result), encoding="utf-8")
 
 
-# What a run is about to learn: which shards, beginning with what, and the lineage of the version to be.
+# The training plan.
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# A retraining in sentences: how it ended, and what is proved of what it learnt.
+# Sentences.
 
 MOST_NAMED = 10  # shards
 
@@ -158,7 +158,7 @@ def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> s
     )
 
 
-# Pictures of a retraining: how champions did on each shard before it was learnt, and both models on reserved rows.
+# Figures.
 
 MOST_SLICES_DRAWN = 8  # names of shards along an axis
 BAR_HEIGHT, MARGIN_HEIGHT = 0.34, 1.2  # inches
@@ -259,7 +259,7 @@ def _short(name: str) -> str:
     return plain if len(plain) <= 20 else f"{plain[:9]}...{plain[-8:]}"
 
 
-# The report of a retraining: is the new model better, what changed, can it be trusted, where does it err.
+# The report.
 
 MOST_ROWS = 50
 FACTS = ("version", "parent", "how", "bytes_read", "registry")
@@ -376,7 +376,7 @@ def _shown(*tables: Grid) -> list[Grid]:
     return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]
 
 
-# What a retraining has come to, as the plain dict that `okl retrain --json` prints.
+# The result as JSON.
 
 MOST_HISTORY = 60  # shards before, for the picture of errors over time
 
@@ -476,7 +476,7 @@ def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-# The latest challengers that were judged, published or kept back, for people who ask in the morning; reads only.
+# Recent challengers.
 
 DATA = "data"  # the shard store's folder in that of a model
 FOLDER = "attempts"  # in the shard store: what was kept back

@@ -41,7 +41,7 @@ from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
 from okl.runs.plan import check_workers
 from okl.solvers.subgradient.solver import SubgradientSolver
 
-# What a retraining has come to, told to MLflow: parameters, metrics, lineage, decision, and the model it published.
+# MLflow logging.
 
 LONGEST = 500  # letters of a parameter's value that every tracking store takes
 
@@ -100,7 +100,7 @@ def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> s
     return run
 
 
-# The story of a retraining: discover, hold, score, learn, evaluate, certify, publish, report.
+# The stages.
 
 RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "publish", "report")
 

@@ -25,7 +25,7 @@ from okl.lifecycle.record import Finding, ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.runs.evaluate import ConstantPredictor
 
-# New rows through the eyes of the champion, before they are learnt: its errors, and labels that contradict it.
+# Progressive errors of the champion on new rows.
 
 LEAST_AGAINST = 0.05  # of the agreement below chance that counts
 
@@ -141,7 +141,7 @@ def _correlation(sums: Doubles) -> tuple[float, float]:
     return float(found), math.atanh(found) * math.sqrt(n - 3.0)
 
 
-# The champion meets new shards before they are learnt: what contradicts it, what is noise, and whether rows change.
+# Scoring of new shards: contradictions, noise and drift.
 
 CLEAR, BY_CHANCE, SURE = 10.0, 3.0, 2.0  # standard deviations
 LATEST = 3  # shards that the champion's usual agreement is measured on

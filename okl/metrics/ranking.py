@@ -126,7 +126,7 @@ def _coarsened(counts: KeyedCounts, most_keys: int) -> KeyedCounts:
     return _sorted_sum(_drop(counts.keys, bits), counts.counts, bits)
 
 
-# How far scores can be trusted: how often rows of about the same score are right, counted while they are measured.
+# Reliability: the share of correct rows by score.
 
 MOST_BINS = 12
 LEAST_ROWS = 25

@@ -26,7 +26,7 @@ from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import FloatArray, Precision
 from okl.models.inputs import RawValues, first_without_score, inputs_of, predictions
 
-# The schema of a model as its file tells it: every field of its type, and all of them fitting together.
+# Schema validation.
 
 LONGEST_SHOWN = 60
 
@@ -94,7 +94,7 @@ def _n_inputs(encoding: Encoding) -> int:
     return made[encoding.kind] + encoding.missing
 
 
-# A model on disk: `model.json` and `weights.safetensors`, checked byte by byte; reading it runs no code.
+# The model folder.
 
 FORMAT_VERSION = 2  # a model of columns of numbers alone is written as format 1
 DESCRIPTION = "model.json"

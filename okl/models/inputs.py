@@ -23,7 +23,7 @@ from okl.foundation.errors import DataError, ModelError
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, Precision
 
-# Rows seen from a model: its columns in its order, its scaling, its labels; and whether it learnt from these rows.
+# Data sets and models: agreement of schemas, and whether the rows were learnt.
 
 
 def read_as(data: Dataset, schema: Schema) -> Dataset:
@@ -80,7 +80,7 @@ def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | Non
     return int(provenance.get("train_rows") or 0) if here == known else 0
 
 
-# Raw rows made ready for a model: columns by name, missing values settled, scaled; as in a data set, bit for bit.
+# Raw rows: columns by name, missing values and scaling, as in ingest.
 #
 # Under the policy "drop" no row is lost here: a row that misses a value keeps its place and is marked, so that
 # whoever writes predictions can leave them empty and keep the order of rows.
@@ -208,7 +208,7 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
     return DataError(f"{where}, {expected}")
 
 
-# What a model in memory takes: a table with its columns, by name, or an array of its inputs, in their order.
+# Tables and arrays in memory.
 
 RawValues: TypeAlias = Any
 """A table (pandas, Arrow, whatever hands out an Arrow stream), or an array or list of rows."""
@@ -272,7 +272,7 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
     return np.ascontiguousarray((rounded - shift) * factor, dtype=precision)
 
 
-# What scores say: labels or targets in their own unit, and which of them say nothing.
+# Labels and targets from scores.
 
 
 def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:

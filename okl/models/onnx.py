@@ -24,7 +24,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import KERNELS, Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52, Polynomial
 from okl.models.file import Model
 
-# An ONNX graph in the making: nodes in order, constants, and names that are never taken twice.
+# Graph construction.
 
 ROWS = "n_rows"  # the size of every first axis that is free
 
@@ -77,7 +77,7 @@ def values_of(name: str, dtype: Any, shape: list[str | int]) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
 
-# Made-up raw rows that look like those a model was trained on, to hold an exported file against okl itself.
+# Synthetic rows for the verification of an export.
 
 MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
 UNSEEN = "a value that was never seen in training"
@@ -143,7 +143,7 @@ def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.A
     return pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))
 
 
-# Kernel values of rows with fixed vectors, as ONNX nodes.
+# Kernel values.
 
 
 def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray) -> str:
@@ -270,7 +270,7 @@ def _kind(dtype: Any) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-# Feature maps and predictors as ONNX nodes: inputs (rows, n_inputs) in, scores (rows, n_outputs) out.
+# Feature maps and predictors.
 
 MOST_SINGLE = 100.0  # sum of the sizes of weights beyond which kernel values of single precision move scores by 1e-5
 
@@ -360,7 +360,7 @@ def _no_weights(predictor: KernelExpansion) -> FloatArray:
     return np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
 
 
-# What a graph says of its inputs: how the parts of dates are computed, and what stands for a missing value.
+# Documentation of the inputs.
 
 _DATES = ("date", "timestamp")
 PART_FORMULAS = {
@@ -406,7 +406,7 @@ def input_sentences(schema: Schema) -> str:
     return " ".join(said)
 
 
-# How raw columns become inputs, as ONNX nodes: numbers in one matrix, or a tensor for each column of a mixed table.
+# Input nodes: one matrix, or a tensor for each column of a mixed table.
 
 LABELS_DOMAIN = "ai.onnx.ml"
 _OF_COLUMNS = ("number", "category")  # encodings whose tensor has the name of their column
@@ -509,7 +509,7 @@ def _codes(graph: Graph, column: str, words: list[str], codes: list[int], otherw
     )
 
 
-# A model as ONNX: raw rows in, scores and what they say out, with the scaling and the labels inside.
+# The complete graph.
 
 OPSET = 18
 IR_VERSION = 8  # of the oldest runtimes that know the opset

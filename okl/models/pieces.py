@@ -28,7 +28,7 @@ from okl.foundation.types import FloatArray
 from okl.models.file import Model
 from okl.models.inputs import check_columns, check_encodings, first_without_score, predictions, prepare_rows
 
-# What there is to score, in pieces to read in parallel: raw rows, or the rows of a data set with their labels.
+# Pieces of a source to be scored in parallel.
 
 PIECE_ROWS = 131072
 
@@ -174,7 +174,7 @@ def _with_words(piece: TablePiece, batch: pa.RecordBatch, place: int) -> pa.Reco
     return batch.set_column(place, pa.field(piece.target, pa.string()), words)
 
 
-# Work of scoring on one piece of a source: its keys, scores and predictions, in the order of its rows.
+# Scoring of one piece.
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ from okl.foundation.locations import (
 )
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
 
-# JSON that states its own digest: a changed byte, white space included, is noticed by whoever reads it.
+# Sealed JSON: it contains its own digest.
 
 FORMAT_VERSION = 1
 SEAL = "sha256"
@@ -91,7 +91,7 @@ def _text(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode()
 
 
-# Files that are made once, by one of many who try at once; what the registry's guarantees stand on.
+# Exclusive creation of files: one of several writers succeeds.
 #
 # On this machine the content is written and synced under another name and then linked to its own: linking fails where
 # a file is, and what it makes is whole. An object store is asked for a put that fails where an object is (S3: If-
@@ -192,7 +192,7 @@ def _remote_folders(place: RemotePath) -> list[str]:
     return sorted(name.rpartition("/")[2] for name in names)
 
 
-# Where a version comes from: its parent, what it learnt, how, and why it was published.
+# Lineage of versions.
 
 WINDOW_ROWS = "window_rows"  # in the environment of what was solved anew: rows of the shards that were read
 
@@ -249,7 +249,7 @@ class Lineage:
         return digest_of({"parent": parent_identity, "shards": shards, "settings": dict(self.settings)})
 
 
-# An entry of a model's log: what happened, and the whole state after it.
+# Log entries.
 
 Kind = Literal["publish", "promote", "rollback", "move", "prune"]
 CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
@@ -358,7 +358,7 @@ def _whoever() -> str:
     return f"{user}@{platform.node()}:{os.getpid()}"
 
 
-# The log of a model: numbered files that are made once and never changed; the highest one holds the state.
+# The log: numbered files that never change; the highest number holds the state.
 #
 # Writing the next number is the compare-and-swap: of those who try, one makes the file. Nobody's clock matters. Each
 # entry states the seal of the one before, so that an entry that was changed or exchanged later is found.
@@ -519,7 +519,7 @@ class Log:
         return self.folder / f"{number:08}.json"
 
 
-# The files of a version: written under a name that nobody else has, complete before the log names it.
+# Payloads: the files of a version, complete before the log names them.
 #
 # So a reader never meets a part of a version. What a killed writer leaves is named by no entry; pruning removes it.
 
@@ -623,7 +623,7 @@ def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
     }
 
 
-# A version of a registered model: files that never change, and the lineage that outlasts them.
+# Versions.
 
 
 @dataclass(frozen=True)
@@ -689,7 +689,7 @@ class Published(NamedTuple):
     new: bool
 
 
-# What a model's log says: versions by number and alias, ancestors, the version that has an identity.
+# Reading of the log.
 
 Which = int | str
 Expected = Mapping[str, int | None]
@@ -809,7 +809,7 @@ class ModelLog:
                 )
 
 
-# Pruning: the files of old versions go, their lineage stays; and so does every version that an alias names.
+# Pruning: files of old versions are removed, lineage and aliased versions stay.
 #
 # First an entry of the log says which versions lose their files, then the files go: whoever wants to promote one of
 # them is told that it was pruned, as both are decided by the order of the log. What killed writers left is removed by
@@ -882,7 +882,7 @@ def _last_pruning(model: ModelLog, head: Entry) -> int:
     return next((number for number in range(head.number, 0, -1) if model.log.read(number).kind == "prune"), 0)
 
 
-# A registered model: its versions, which never change, and its aliases, which move by compare-and-swap.
+# Registered models: publication and aliases.
 
 ALIAS = re.compile(r"[a-z][a-z0-9_-]{0,49}")
 MOST_FORMER = 20  # champions that rolling back can return to
@@ -1080,7 +1080,7 @@ def _check_alias(alias: str) -> str:
     return alias
 
 
-# The registry: a folder of models, on this machine or under a URL.
+# The registry.
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MARK = "registry.json"
@@ -1149,7 +1149,7 @@ def registry_location(location: str | os.PathLike[str] | None = None) -> str:
     return absolute_location(given) if given else str(okl_home() / "registry")
 
 
-# What a registry holds, for programs: models, one model, one version, and what two versions differ in.
+# Descriptions as JSON.
 
 LAST = 10  # entries of the log that are shown
 
@@ -1286,7 +1286,7 @@ def flattened(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-# What a model is given by: its folder or URL, NAME@WHICH of a registry, or a NAME that means one of them.
+# References: a folder or URL, NAME@WHICH, or NAME.
 
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 

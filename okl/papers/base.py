@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# What is asked of a reproduction: which table, on which data, how often.
+# Settings.
 
 
 def _words(value: object) -> object:
@@ -84,7 +84,7 @@ class ReproduceSettings(BaseModel):
     )
 
 
-# A cell of a reproduced table: the printed number, ours, how far apart they are, and whether that is near enough.
+# Cells: printed and measured figures.
 
 HIGHER_IS_BETTER = frozenset({"accuracy"})
 EXACT = frozenset({"kappa_max", "lipschitz"})  # quantities of the data: another value is wrong on either side
@@ -207,7 +207,7 @@ def _is_hair(metric: str, mean: float, constant: float) -> bool:
     return abs(mean - constant) <= HAIR * constant
 
 
-# The numbers that a paper prints, from CSV files that come with this package.
+# Printed numbers from CSV files.
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ def read_printed(package: str, file: str) -> tuple[Printed, ...]:
     )
 
 
-# A folder of data sets as NAME.parquet: which rows a table takes of each, how they are scaled, in which orders.
+# Data folders.
 
 Whose = Literal["authors", "seeded"]
 APART = ("y", "split")
@@ -422,7 +422,7 @@ def _to_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return scaled
 
 
-# Independent pieces of work, each with a file for what came of it: what is done is never done again.
+# Work items, each with a result file.
 
 Outcome = dict[str, Any]
 """What came of an item, as JSON; "error" is the metric, None if the learner diverged."""
@@ -549,7 +549,7 @@ def code_digest(parts: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-# What a table of a paper must offer to be reproduced; one more table is one more file and a line of the catalogue.
+# The interface of tables.
 
 
 @dataclass(frozen=True)
@@ -653,7 +653,7 @@ class Table(Protocol):
         ...
 
 
-# Pictures of a reproduction: lines of several algorithms or data sets, error on the left and time on the right.
+# Figures.
 
 Lines = Mapping[str, Sequence[Sequence[float]]]
 COLOURS = ("#1f6fb2", "#b4572a", "#2e8b57", "#8e5ea2", "#c2a100", "#c0392b", "#17a2b8", "#7f8c8d", "#e377c2", "#5b6b1f")

@@ -16,7 +16,7 @@ from okl.report.format import aligned, flat
 from okl.report.page import Block, Grid, Section, Words, html_page, markdown_page
 from okl.report.page import Picture as Drawn
 
-# The cells of a reproduction as text, and what they come to in sentences; all from the result alone.
+# Cells as text.
 
 HEADER = ("Data set", "Algorithm", "Metric", "Paper", "okl", "Difference", "in sd", "Verdict", "Seconds",
           "Paper's seconds", "per FOGD", "Setting", "Beside")  # fmt: skip
@@ -151,7 +151,7 @@ def _signed(metric: str, value: float | None) -> str:
     return f"{100 * value:+.2f}" if metric in PERCENT else f"{value:+{'.5f' if metric == 'squared_loss' else '.3g'}}"
 
 
-# The report of a reproduction: a self-contained page, and markdown for an artifact; pictures are inline in both.
+# The report.
 
 TRIED_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
 
@@ -190,7 +190,7 @@ def _tables(result: Mapping[str, Any]) -> list[tuple[str, Sequence[str], list[li
     return tables
 
 
-# What a reproduction leaves in its folder: the result as JSON, cells and items as Parquet, the report as one page.
+# Result files.
 
 
 def write_results(

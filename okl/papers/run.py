@@ -36,7 +36,7 @@ from okl.papers.base import (
 from okl.papers.catalogue import table_named
 from okl.papers.report import markdown_report, text_summary, write_results
 
-# The folder of a reproduction, which grows item by item, and which a later run takes up where this one stopped.
+# The folder, which grows item by item.
 
 MARK = "reproduction.json"
 ITEMS = "items"
@@ -119,7 +119,7 @@ class Place:
             self._lock = None
 
 
-# The story of a reproduction: plan, choose what is left open, learn, report.
+# The stages.
 
 REPRODUCE_STAGES = ("plan", "choose", "learn", "report")
 

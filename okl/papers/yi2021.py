@@ -23,7 +23,7 @@ from okl.solvers.oco.runs import growth_exponent, losses_at, run_many, static_op
 from okl.solvers.oco.schedules import KnownHorizon, StronglyConvex
 from okl.solvers.oco.sets import Box
 
-# What section 4 plays against: random constraints in the plane, and losses whose direction drifts.
+# Problems of section 4.
 
 Doubles = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ def draw_problem(repetition: int, n_rounds: int, quadratic: bool) -> tuple[Probl
     return problem, QuadraticLosses(0.0, theta)
 
 
-# The algorithms of section 4 with the parameters of Tables 2 and 3, and what the paper says of their order.
+# Algorithms and their parameters.
 #
 # Table 2's step size of Algorithm 2 carries the factor 2^(i-1) of equation (36), without which all experts are the
 # same; its gamma is the one printed, the same for all experts, where (36) has 2^(-(i-1)/2). gamma_0 is beyond 1 /
@@ -148,7 +148,7 @@ QUADRATIC_ORDERS = (
 )
 
 
-# Pieces of work of section 4: all algorithms on a block of experiments with one first point and horizon.
+# Work items.
 
 POINTS = 101  # of a curve
 _warm = Lock()

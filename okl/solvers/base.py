@@ -15,7 +15,7 @@ from okl.data.executor import Execution
 from okl.features.predictors import Predictor
 from okl.foundation.types import Task
 
-# The one face that every method shows the loop in training.py.
+# The solver protocol.
 
 State = TypeVar("State")
 
@@ -87,7 +87,7 @@ class Solver(Protocol[State]):
         ...
 
 
-# The curve of a run, at a bounded number of points however long the run is.
+# Learning curves with a bounded number of points.
 
 MOST_POINTS = 400
 
@@ -161,7 +161,7 @@ class ConvergenceCurve:
         ]
 
 
-# Whether rows have changed: the mistakes in each window of a stream beside those in the windows before it.
+# Drift detection from the error rates of windows.
 #
 # Of mistakes in two stretches at one rate, those in the later are hypergeometric: a window fires if they are more
 # than chance explains (Fisher's exact test, one-sided). Whose mistakes depends on who learns.

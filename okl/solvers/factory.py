@@ -37,7 +37,7 @@ from okl.solvers.subgradient.pegasos import PegasosRecipe
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice
 
-# What the recipes of several solvers have in common: losses, weights of classes, maps.
+# Common parts: losses, class weights and maps.
 
 
 def loss_of(settings: TrainSettings, schema: Schema) -> Loss:
@@ -93,7 +93,7 @@ def number_of(value: float | str) -> float | None:
     return None if isinstance(value, str) else value
 
 
-# Which online learner the settings mean.
+# Online learners.
 
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 SIZE_FREE = ("perceptron", "rbp", "projectron", "budget-perceptron")  # decisions on classes are those of any step size
@@ -256,7 +256,7 @@ def _linear(settings: TrainSettings, schema: Schema) -> dict[str, Any]:
     }
 
 
-# Which solver the settings mean where learning ends with a proof: models, cuts, kernel least squares.
+# Solvers with a certificate.
 
 Certified = AcceleratedSolver | SubgradientSolver | RidgeSolver
 BASELINE_TOLERANCE = 1e-3

@@ -13,7 +13,7 @@ from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.subgradient.catalogue import CUTTING_NAMES
 
-# Which options each solver takes, of those that only some take.
+# Options by solver.
 
 IN_A_MAP = frozenset({"step_size", "class_weights", "average", "step_rule"})
 OF_KERNELS = frozenset({"degree", "offset"})
@@ -59,7 +59,7 @@ def options_of(solver: str) -> frozenset[str]:
     return OPTIONS[solver] if solver in OPTIONS else _of_model(solver)
 
 
-# Options that fit each other, the solver and the kernel: one that would have no effect is an error, not a surprise.
+# Checks of options against solver and kernel: options without effect are errors.
 
 OF_ONLINE = ("loss", "epsilon", "passes", "rounds", "order")
 OF_FOURIER_MAPS = ("frequencies", "map")

@@ -18,7 +18,7 @@ from okl.data.values import is_date, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import IngestSettings
 
-# What each column of a source is for: input, target, key, split; decided from names and types before a row is read.
+# Column roles from names and types.
 
 SPLIT = "split"
 VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
@@ -187,7 +187,7 @@ def _check_features(
             )
 
 
-# Columns of whole numbers that seem to name rows rather than measure something: told of, never left out.
+# Columns that look like row identifiers: reported, never dropped.
 
 FIRST_ROWS = 16_384  # by a count of rows: batches are cut otherwise on workers, and warnings must be the same
 FEW_ROWS = 100  # in so few, measures too may all differ

@@ -18,7 +18,7 @@ from okl.data.values import is_date, is_number, zone_of
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, readable, size_of
 
-# What stands between the values of a CSV file, and before the decimals of its numbers: Excel's own choice varies.
+# CSV dialects: separators and decimal marks.
 
 MARKS = ";\t|"  # that separate values where commas do not
 BESIDE_DECIMAL_COMMAS = ";"  # where a spreadsheet writes it, it writes 1,5; beside tabs 1,234 may be a thousand
@@ -72,7 +72,7 @@ def has_decimal_commas(with_points: pa.Schema, with_commas: pa.Schema) -> bool:
     return (False, True) in pairs and (True, False) not in pairs
 
 
-# CSV text as bytes: stretches of whole lines, each of which can be read by itself, and how Arrow is to read them.
+# Blocks of complete lines, and Arrow's reading options.
 
 BLOCK_BYTES = 2 * 2**20
 STRETCH_BYTES = 16 * BLOCK_BYTES  # held by whoever reads a stretch
@@ -148,7 +148,7 @@ def whole(stream: io.RawIOBase, size: int) -> bytes:
     return bytes(content)
 
 
-# Types of the columns of CSV files: a first block suggests them, a look through the file settles them.
+# Column types: suggested by the first block, confirmed by a scan.
 
 _ABSENT = ("?", "None", "none", "<NA>", *pacsv.ConvertOptions().null_values)
 MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
@@ -262,7 +262,7 @@ def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return pa.string()
 
 
-# Raw CSV files with a header line, read in order in bounded memory by types that are known.
+# Reading of CSV files in order and in bounded memory.
 
 FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow tells them
 HEADED = 2  # rows that Arrow counts before the first of a file with a header line

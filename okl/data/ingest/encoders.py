@@ -41,7 +41,7 @@ from okl.foundation.errors import DataError
 from okl.foundation.locations import place_of
 from okl.foundation.settings import IngestSettings
 
-# How each column becomes inputs, learnt from the TRAIN rows in one pass of its own, before any row is written.
+# The scan of the TRAIN rows.
 #
 # Only columns that need it are read: text, and under missing = mean numbers and dates, too. What is counted of a
 # piece of the source does not depend on who reads it, and pieces are added up in their order: so the records are the
@@ -219,7 +219,7 @@ def seats_of(source: Source) -> list[Seat]:
     return seats
 
 
-# From what was found in the TRAIN rows to one record a column: which values get an input, and what is left out.
+# Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
 NUMBERS_SHARE = 0.9  # of the rows of a text column: then its words are more likely mistakes than names
@@ -360,7 +360,7 @@ def check_words(source: Source, name: str, found: Found, settings: IngestSetting
         explain_words(files, source.schema, name)
 
 
-# A look at the first rows of a source: what would be an error once all are read is told before, where it shows.
+# Preview of the first rows: errors are raised early.
 
 
 def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, targets: TargetReader) -> None:

@@ -16,7 +16,7 @@ from okl.data.dataset import MANIFEST
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, RemotePath, open_binary, readable, size_of
 
-# Text files that are compressed, by their ending: their bytes unpacked while they are read, from the beginning on.
+# Compressed text files.
 
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
@@ -73,7 +73,7 @@ def open_text(file: Place) -> Iterator[Any]:
             ) from None
 
 
-# Raw Parquet files: recognised by their magic bytes, read batch by batch whatever the size of their row groups.
+# Parquet files.
 
 MAGIC = b"PAR1"
 STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chunk comes into memory at once
@@ -146,7 +146,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
-# Which files a source is made of, of what kind they are, and whether their columns agree.
+# File listing, formats and agreement of columns.
 
 Kind = Literal["parquet", "csv", "svmlight"]
 ENDINGS: dict[str, Kind] = {

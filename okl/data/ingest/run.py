@@ -37,7 +37,7 @@ from okl.foundation.folders import PLACE_FAULTS, PublishedFolder, is_leftover, m
 from okl.foundation.locations import Place, RemotePath, place_of
 from okl.foundation.settings import IngestSettings
 
-# A folder that appears when it is complete: written beside its destination, then renamed, or gone without a trace.
+# The destination folder: written under a temporary name, then renamed.
 
 
 def check_destination(destination: Place) -> None:
@@ -109,7 +109,7 @@ def _renamed_at_the_end(destination: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
-# From a source to a data set: one pass over the rows, in memory that does not grow with them.
+# The ingest.
 
 
 @dataclass(frozen=True)

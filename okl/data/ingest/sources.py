@@ -23,7 +23,7 @@ from okl.data.ingest.files import Kind, check_schemas, kind_of, list_files
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, combined_digest, file_digest, place_of
 
-# Pieces of a source, and reading them: consecutive rows in order, in bounded memory.
+# Pieces: consecutive rows of a source.
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 16 * 2**20
@@ -95,7 +95,7 @@ def count_rows(piece: Piece) -> int:
     return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)
 
 
-# Where raw rows come from: Parquet files, a CSV or svmlight text, recognised and laid out in pieces.
+# Source recognition.
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def in_stretches(source: Source) -> list[Piece]:
     ]
 
 
-# A look through CSV files before their rows are used: types that fit all values, and how many rows there are.
+# Scans of CSV files: column types and row counts.
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_t
 from okl.foundation.errors import DataError
 from okl.foundation.types import Task
 
-# The target while it streams by: classes and their counts in bounded memory, and what task it makes.
+# Target classes and their counts, in bounded memory.
 
 MAX_LABELS = 1000
 LARGEST_TARGET = 1e150  # the squares of larger ones overflow
@@ -226,7 +226,7 @@ def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> NDArra
     return index
 
 
-# Which rows are test rows: by a seeded hash of the row number, by a column of train and test, or by a 0/1 column.
+# Test rows: by a seeded hash, by a split column or by a 0/1 column.
 
 
 def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask | None:

@@ -31,7 +31,7 @@ from okl.foundation.locations import Place, combined_digest, file_digest, writte
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray, Split
 
-# Count, mean, spread, minimum and maximum of columns: two passes over each block, merged exactly, all in float64.
+# Column statistics: merged exactly, in float64.
 
 Vector = NDArray[np.float64]
 
@@ -102,7 +102,7 @@ def column_statistics(moments: Moments) -> tuple[ColumnStatistics, ...]:
     )
 
 
-# Part files as they are written: plain-encoded float32 columns, one row group at a time, counted and hashed.
+# Part files: plain-encoded float32 columns, counted and hashed while written.
 
 PAGE_BYTES = 8 * 2**20  # a column of a row group is one page
 
@@ -264,7 +264,7 @@ def shard_writers(
     return train, test
 
 
-# Rows on their way from a source to part files: read, settled, counted, and handed to the writer of their split.
+# Copying of rows from a source to the writer of their split.
 #
 # One process copies all rows of a source; a worker copies those that its shards take, by the same code.
 
@@ -414,7 +414,7 @@ def _kept(
     return present if complete is None else complete & present
 
 
-# What a worker does of an ingest: look at a piece of the source, or write whole shards.
+# Work items of an ingest on workers.
 #
 # Each writes to a folder of its own, in one that the caller has made and takes shards out of: a worker that dies, or
 # comes too late, leaves nothing that counts.
@@ -507,7 +507,7 @@ class Write:
         return Part((train, test), writers[0].groups, targets)
 
 
-# Ingest on workers: who reads which rows and writes which shards, so that the bytes are those of one process.
+# Assignment of rows and shards to workers: the bytes equal those of one process.
 #
 # Which rows a shard takes follows from how many rows stay before it. So workers first count rows (of CSV files, read
 # in stretches of whole lines), then look at what decides who stays (labels that are text, a split, missing values)

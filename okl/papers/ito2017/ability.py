@@ -21,7 +21,7 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, error_minimising_bias, moments_of
 
-# Ten-fold cross validation of one model over its grid: one seed of the folds, one piece of work.
+# Cross validation of one model over its grid.
 #
 # Whatever is shared is computed once: means and covariances of the folds are merged, not computed again, and every
 # solution over the grid starts from the one before.

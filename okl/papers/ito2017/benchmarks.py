@@ -38,7 +38,7 @@ from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows, KernelMatrix, RowOperator, SparseRows
 from okl.solvers.accelerated.problem import class_moments
 
-# Pieces of work on the data sets of the paper: a run of the method, and the constants of its problem.
+# Work items.
 
 KERNEL_ROWS = 10_000  # whose kernel matrix is held
 PAPER_MARGIN = 1e-4  # xi, of logistic regression

@@ -44,7 +44,7 @@ from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
 from okl.solvers.accelerated.operators import RowOperator
 from okl.solvers.accelerated.problem import ClassMoments
 
-# The data sets of the paper: in which file each is, which of its rows, and how they are scaled.
+# Data sets.
 #
 # The scaling was found from the largest eigenvalues and kappa_max that Tables 5 and 10 print. Four sets come with the
 # labels of their files, such as 1 and 2, and Table 5 was computed with these in place of -1 and +1.
@@ -140,7 +140,7 @@ def _scaled(inputs: FloatArray, low: float, high: float) -> FloatArray:
     return found
 
 
-# The artificial data of section 5: two Gaussian clouds, scaled to [-1, 1].
+# Generated data of section 5.
 
 
 @lru_cache(maxsize=1)
@@ -160,7 +160,7 @@ def artificial_rows(n_rows: int, n_columns: int, seed: int) -> Rows:
     return Rows(scaled.astype(np.float32), np.where(positive, 1.0, -1.0))
 
 
-# The grid of each model, fixed before any data is seen, and solutions over it, each found from the one before.
+# Parameter grids and solutions along them.
 #
 # The paper states no grid. Parameters that have a largest value are fractions of it, for the rows that are learnt.
 
@@ -262,7 +262,7 @@ def _solutions(
         method = replace(method, first_lipschitz=state.pace.lipschitz)
 
 
-# Runs of the practical method as in the paper: its constants, its stopping rule, a limit of time, and a stopwatch.
+# Runs of the method.
 
 RESIDUAL = 1e-6
 MOST_SECONDS = 600.0
@@ -370,7 +370,7 @@ class Stopwatch:
         self.evaluations[part] += count
 
 
-# LIBLINEAR, as scikit-learn ships it, without a bias: the paper's rival on linear models.
+# LIBLINEAR without a bias.
 
 
 class Fit(NamedTuple):
@@ -398,7 +398,7 @@ def fit_liblinear(model: Literal["logistic", "l1-logistic", "l1-l2-svm"], rows: 
     return Fit(machine.coef_.ravel().astype(np.float64), seconds)
 
 
-# Pictures of the studies: how a figure and seconds grow with a size, all axes logarithmic.
+# Figures.
 
 
 def draw_growth(
@@ -430,7 +430,7 @@ def draw_growth(
     return png(figure)
 
 
-# A table whose lines are measured, and whose figures are set beside printed ones: all but that of accuracies.
+# Tables of measured figures.
 
 CODE = ("compiled", "solvers.accelerated", "kernels", "papers.base", "papers.ito2017")
 NOT_MEASURED = "not measured"

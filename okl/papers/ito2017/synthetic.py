@@ -41,7 +41,7 @@ from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import error_minimising_bias
 from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_truncated_simplex_pair
 
-# Pieces of work on made-up data: projections of random vectors, breakdowns of runs, l1 models.
+# Work items on generated data.
 
 SEARCHES = (*RIVALS, "newton")
 Breakdown = Literal["nu_svm", "logistic", "mm_mpm"]
@@ -188,7 +188,7 @@ class PenalisedItem(SyntheticItem):
         return {"seconds": seconds, "objective": objective}
 
 
-# Pieces of work of Table 6: accuracy of logistic regression that keeps off its border by xi.
+# Work items of Table 6.
 
 C = 10.0  # of the other experiments with logistic regression; the paper states none here
 

@@ -32,7 +32,7 @@ from okl.solvers.online.strategies import (
     SampledGradientDescent,
 )
 
-# The data sets of the paper: which rows, how scaled, which sizes of map and budget, and what stands in for which.
+# Data sets.
 
 PACKAGE = "okl.papers.lu2016"
 ALL_ROWS = ("a9a", "ijcnn1")  # both parts: their counts are those of Table 4
@@ -98,7 +98,7 @@ def cases_of(experiment: str, stand_ins: bool = False) -> dict[str, Case]:
     }
 
 
-# What a learner of the tables is made for, and what is known of how it is made.
+# The problem of a learner.
 
 Setting = Mapping[str, float]
 BANDWIDTH = 8.0
@@ -158,7 +158,7 @@ class Algorithm:
         return (self.stated.get(task, NOTHING),)
 
 
-# How the learners of the tables are made for a problem and a setting; settings are in `algorithms.py`.
+# Construction of the learners.
 
 BANDWIDTH_KEY = "bandwidth"  # of the kernel; all else in a setting is the strategy's own
 Make = Callable[[Problem, Setting], RowLearner[Any]]
@@ -237,7 +237,7 @@ def _own(setting: Setting) -> dict[str, Any]:
     return {name: value for name, value in setting.items() if name != BANDWIDTH_KEY}
 
 
-# The algorithms of the tables, each with its one stated setting a task, and candidates where the paper names some.
+# Algorithms and their settings.
 #
 # A setting is one for all data sets of a task, never one for each, unless it is searched for; then it is the best of
 # the candidates on one order of the rows that is not among the reported ones.

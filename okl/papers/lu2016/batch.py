@@ -38,7 +38,7 @@ from okl.papers.lu2016.online import CODE, EXTRA_ORDER, REFERENCE, segments
 from okl.solvers.online.nystrom import LowRankLinearSVM
 from okl.solvers.online.strategies import BSGDMerging, BSGDRemoval
 
-# One item of table 3: an algorithm learns training rows in one order, and scores rows that it has not seen.
+# Work items.
 
 FOLDS = 5
 Scorer = Callable[[FloatArray], FloatArray]

@@ -38,7 +38,7 @@ from okl.papers.base import (
 from okl.papers.lu2016.algorithms import ALGORITHMS, BANDWIDTH, LINEAR, PACKAGE, Case, Problem, Sizes, cases_of
 from okl.solvers.online.base import RowLearner
 
-# One item of the online tables: one algorithm learns the rows of one data set in one order, and each row counts.
+# Work items.
 
 EXTRA_ORDER = 1000  # seed of the order on which settings are chosen; reported orders count from 0
 POINTS = 40

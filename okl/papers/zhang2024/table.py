@@ -40,7 +40,7 @@ from okl.solvers.subgradient.paper import PaperGrowth
 from okl.solvers.subgradient.pegasos import Pegasos
 from okl.solvers.subgradient.spaces import KernelRows, KernelSource
 
-# The data sets of Table 1: which classes, rows and split, which bandwidth and lam; settled before anything was run.
+# Data sets of Table 1.
 #
 # The paper states none of these. Rows to learn are as many as it counts, drawn by the seed; the others are the test
 # rows. Inputs are standardised by the rows to learn. Bandwidth and lam are those of the best mean accuracy of exact
@@ -133,7 +133,7 @@ def cases() -> dict[str, Case]:
     return found
 
 
-# The methods of the paper, each on the kernel matrix of the same rows, watched as it goes.
+# Methods on the same kernel matrix.
 
 WOLFE, PEGASOS, EQUAL_SAMPLES, SCS = "Wolfe", "Pegasos", "Pegasos, equal samples", "SCS"
 PRINTED_GROWTH, ABLATION, EXACT = "SCS, paper's growth", "SCS, lambda* = 0", "dual coordinate descent"
@@ -315,7 +315,7 @@ def run_all(race: Race, check: Callable[[], None]) -> tuple[dict[str, Track], fl
     return {name: tracks[name] for name in ALGORITHMS}, bound
 
 
-# Pieces of work of Table 1 and its figures: all methods on the rows of one data set and seed.
+# Work items.
 
 SHOWN = 50  # iterations, first and last
 _WARM_ROWS = 64
@@ -407,7 +407,7 @@ def _first_rows(split: Split) -> Split:
     return few if len(set(few.learnt_targets.tolist())) == 2 else split
 
 
-# Pictures of the figures: how far above the exact optimum each method is, by iterations, rows drawn and seconds.
+# Figures.
 
 COLUMNS = ("iterations", "rows drawn", "seconds")
 OPTIMUM = "optimum"
@@ -446,7 +446,7 @@ def draw_race(lines: Mapping[str, Sequence[Sequence[float]]], title: str, theme:
     return png(figure)
 
 
-# Table 1, and Figures 1 and 2, on the sets that are there.
+# The table.
 
 CODE = ("compiled", "kernels", "solvers.subgradient", "features.bandwidth", "papers.base", "papers.zhang2024")
 TOLERANCE = Tolerance(absolute=0.01)

@@ -15,7 +15,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.operators import RowOperator
 
-# What the accelerated method asks of a problem: the narrow waist between nine models and one method.
+# The interface between problems and the method.
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -155,7 +155,7 @@ class Problem(Protocol):
         ...
 
 
-# How much each row counts, checked at the edge of a model.
+# Sample weights.
 
 
 def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
@@ -173,7 +173,7 @@ def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[n
     return weights
 
 
-# What every classification model says about itself, so that a new one is one file that touches nothing else.
+# The interface of classification models.
 
 ParameterName = Literal["C", "nu", "kappa"]
 

@@ -36,7 +36,7 @@ from okl.solvers.accelerated.problem import (
 )
 from okl.solvers.accelerated.projections import project_ball, soft_threshold
 
-# A few accelerated proximal gradient steps on a small problem: no checks, no certificate, never uphill in the end.
+# A small solver: accelerated steps that never increase the objective in the end.
 
 _MOST_GROWTHS = 30
 _LEAST_GROWTH = 1.1
@@ -98,7 +98,7 @@ def _step(
     return lipschitz
 
 
-# Which dual problems take a whole step in one read of their rows: explicit rows, and a prox row by row.
+# Problems whose step takes one read of the rows.
 #
 # A hyperplane binds all rows, but the set without it does not: the step is taken at the last multipliers, and
 # corrected.
@@ -246,7 +246,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     return GuessedSweep(rows, region, curvatures, region.signs.astype(np.int8), lower, upper, offset)
 
 
-# The dual of a margin model, put together of its parts: the outer function, the separable one, the set, the risk.
+# Margin models.
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -373,7 +373,7 @@ class DualProblem:
         return self if self.levels is None or level == 0 else self.levels(level)
 
 
-# How firmly rows stand at the bounds of a dual problem, and which of them may rest until the next check.
+# Active rows and shrinking.
 
 _CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack than both together and it stays awake
 _MOST_AWAKE = 0.75  # of the rows: gathering them pays below
@@ -428,7 +428,7 @@ def rows_awake(standing: Standing | None, before: Standing | None) -> IntArray |
     return awake if 2 <= len(awake) <= _MOST_AWAKE * len(change) else None
 
 
-# A dual problem in some of its entries, all others at rest: the same objective, over the same set.
+# Problems restricted to active rows.
 
 Spread = Callable[[Any], Any]
 """Of a bound or a curvature: those of the block's rows."""
@@ -561,7 +561,7 @@ def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread)
     raise ConfigError(f"The set {type(whole).__name__} cannot be cut into blocks of rows.")
 
 
-# The parts of regressions: sums over targets, boxes with a price on leaving 0, losses of residuals.
+# Regression.
 #
 # A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
 
@@ -667,7 +667,7 @@ def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDAr
     return weights
 
 
-# The dual of a minimax model: the point of least norm in a sum of ellipsoids.
+# Minimax models: the point of least norm in a sum of ellipsoids.
 #
 # Minimise 1/2 ||d + S u||^2 over u = (u_1, ..., u_k), ||u_j|| <= kappa, with S = [S_1, ..., S_k] and d the difference
 # of the means; w = d + S u. Primal: -<w, d> + kappa sum_j ||S_j' w|| + 1/2 ||w||^2.
@@ -779,7 +779,7 @@ class MinimaxProblem:
         return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]
 
 
-# Losses under a bound on a p-norm of the weights, for p in (1, infinity): the dual of (8).
+# Bounds on a p-norm of the weights.
 #
 # Minimise radius ||A a||_q + separable(a) + region(a), 1 / p + 1 / q = 1. The norm has no derivative at 0, and for q
 # < 2 an unbounded second one wherever an entry of A a is 0. It is smoothed as the largest <A a, w> - width / 2
@@ -961,7 +961,7 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64
     return found
 
 
-# Losses with an l1 penalty, minimised over w itself: sparse weights, no bias.
+# l1 penalties, minimised over w.
 
 
 class SmoothLoss(Protocol):

@@ -23,7 +23,7 @@ from okl.solvers.accelerated.method import Fapg, StochasticStart, solve
 from okl.solvers.accelerated.operators import signs_of
 from okl.solvers.base import Outcome
 
-# Several classes by one against the rest: the same rows under other labels, classes side by side in threads.
+# One class against the rest.
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
@@ -57,7 +57,7 @@ def in_threads(work: Callable[[int], Result], n_tasks: int, n_threads: int) -> l
     return [parts[task % n_threads][task // n_threads] for task in range(n_tasks)]
 
 
-# One model fitted to rows held by an operator: what estimators, paths and comparisons call.
+# The fit of one model to an operator.
 
 
 class ProblemMaker(Protocol):
@@ -147,7 +147,7 @@ def solve_problem(problem: Problem, method: Fapg, start: FloatArray | None = Non
     )
 
 
-# One model over a grid of its parameter, each solution found from the one before.
+# Parameter paths with warm starts.
 
 _FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
 
@@ -227,7 +227,7 @@ def _objective(problem: Problem, point: FloatArray) -> float:
     return problem.smooth(point, image) + problem.penalty(point)
 
 
-# Probabilities from scores: a sigmoid fitted to scores of rows that the model has not seen.
+# Calibration by a sigmoid on held-out scores.
 
 _MOST_STEPS, _LEAST_SLOPE, _LEAST_STEP = 100, 1e-5, 1e-10
 _RIDGE = 1e-12  # of the Hessian's diagonal, where scores are all alike

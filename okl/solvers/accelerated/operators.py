@@ -31,7 +31,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Kernel
 
-# One face for all ways to hold the matrix A of a dual objective, be it explicit or known only by inner products.
+# The interface.
 #
 # A dual point a has an image, which is affine in a: A a where A is explicit (what shards then add up is short), and
 # A'A a where only the kernel matrix A'A is known. Either way three operations are enough for an accelerated method,
@@ -96,7 +96,7 @@ def signs_of(labels: FloatArray) -> NDArray[np.float64]:
     return signs
 
 
-# The largest eigenvalue of A'A, which bounds how steep a dual gradient gets.
+# The largest eigenvalue of A'A.
 
 
 def squared_norm_of(operator: Operator, rounds: int = 300, tolerance: float = 1e-9, seed: int = 0) -> float:
@@ -118,7 +118,7 @@ def squared_norm_of(operator: Operator, rounds: int = 300, tolerance: float = 1e
     return largest
 
 
-# Explicit rows in memory: inputs as they are, or through a feature map.
+# Dense rows, with or without a feature map.
 
 ClaimedWork = Callable[[Claims], None]
 
@@ -306,7 +306,7 @@ class SparseRows:
         return scale * image
 
 
-# Rows of a feature map that are mapped again in every read: for more rows than memory holds features of.
+# Mapped rows that are computed again in every read.
 
 
 @dataclass(frozen=True, eq=False)
@@ -404,7 +404,7 @@ class MappedInputs:
             run_threads(n_threads, run)
 
 
-# The exact kernel matrix of a set that is small enough for it.
+# Kernel matrices.
 
 _BLOCK = 512  # rows of kernel values computed at once, in float64
 
@@ -499,7 +499,7 @@ class KernelMatrix:
         return matrix
 
 
-# The exact kernel matrix tile by tile: held as far as a budget goes, computed again beyond it.
+# Kernel matrices in tiles, cached within a memory budget.
 
 TILE_ROWS = 256  # a tile of float64 values stays in the second-level cache while it is used twice
 _GROUPS = 16  # of tile rows, each with sums of its own: fixed, so that bits do not depend on the number of threads
@@ -693,7 +693,7 @@ def _cut(part: int) -> slice:
     return slice(part * TILE_ROWS, (part + 1) * TILE_ROWS)
 
 
-# Rows with a target each, for regression: any operator of signed rows, with the signs taken back.
+# Rows with targets, for regression.
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from okl.solvers.accelerated.base import Solution, weights_of
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pair_set
 
-# The part of a dual objective that depends on the data: a function of ||A a||.
+# Outer functions of ||A a||.
 #
 # Its conjugate is what the primal problem does to ||w||: a penalty 1/2 ||w||^2, or the constraint ||w|| <= 1.
 
@@ -147,7 +147,7 @@ class EuclideanNorm:
         return max(0.0, norm - squared_norm / self.width)
 
 
-# The parts of dual objectives that are sums over rows: conjugates of losses, within their boxes.
+# Separable terms: conjugates of losses within their boxes.
 
 
 class Separable(Protocol):
@@ -256,7 +256,7 @@ class Roots:
         return float(roots_excess(point, at, self.scales, self.lower))
 
 
-# Conjugates with infinite slopes at the border of their box, taken whole by the prox instead of by their gradient.
+# Barriers: conjugates with infinite slopes at the bounds of their box.
 #
 # The paper keeps away from the border by a small margin xi and takes gradients, which grow as 1 / xi: the gap cannot
 # close, or iterations grow. Their prox costs a few exponentials or roots an entry, knows no margin, and leaves the
@@ -363,7 +363,7 @@ def find_multiplier(sums: Sums, hyperplane: bool) -> float:
     return float(multiplier)
 
 
-# Sets of dual points, each with its projection: what a model's dual point must not leave.
+# Sets of dual points.
 
 Bound: TypeAlias = "float | FloatArray"
 
@@ -448,7 +448,7 @@ class SimplexPair(_Set):
         return pair_set(self.signs.astype(np.int8), 0.0, self.upper, self.plus, self.minus)
 
 
-# The losses of primal problems, as functions of margins and bias: what duality gaps and biases are computed from.
+# Losses as functions of margins and bias.
 #
 # Margins are s_i <w, z_i>, (m,); with a bias the loss of row i is that of margin_i - s_i bias.
 
@@ -516,7 +516,7 @@ def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
     return 0.0, 0.0
 
 
-# The bias of fewest training errors: for models that have none of their own, and beside the one they have.
+# The bias with the fewest training errors.
 
 BiasKind = Literal["own", "errors", "none"]
 
@@ -573,7 +573,7 @@ def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight:
     return float(0.5 * (edges[best] + edges[best + 1]))
 
 
-# Means and covariances of two classes: all that the minimax models know of the rows.
+# Means and covariances of two classes.
 
 _BLOCK = 4096
 _ADDED = 1e-6  # of the mean variance

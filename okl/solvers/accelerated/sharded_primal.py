@@ -18,7 +18,7 @@ from okl.solvers.accelerated.method import Checked, Iterate, StepOutcome
 from okl.solvers.accelerated.projections import soft_threshold
 from okl.solvers.accelerated.shards import MappedRows, Rounds, Verdict, added, groups_of_class, signs_of_class, spread
 
-# The margins of a shard for an l1 problem, which stay beside it, and the commands that move them.
+# Margins of a shard, and the commands that move them.
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class Placed:
         vectors.rows.pull(vectors.previous, vectors.shard, vectors.signs, self.previous)
 
 
-# The verbs of the accelerated method for an l1 problem over shards: w here, the margins of w beside the rows.
+# The iterates of an l1 problem over shards.
 #
 # Vectors of a shard follow from w alone, so the log of a run is one entry long and needs no checkpoint.
 

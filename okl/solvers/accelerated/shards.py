@@ -49,7 +49,7 @@ from okl.solvers.accelerated.problem import (
     moments_of,
 )
 
-# Labels of a shard as signs and groups: two classes as they are, one of several against the rest.
+# Labels as signs and groups.
 
 
 def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.float64]:
@@ -70,7 +70,7 @@ def groups_of_class(targets: FloatArray, positive: int | None, n_groups: int) ->
     return np.where(classes == positive, 0, classes + (classes < positive))
 
 
-# Which model is asked for, and what its parameter is where none is given.
+# The model and its default parameter.
 
 _SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
 _PROBE_ITERATIONS = 200
@@ -131,7 +131,7 @@ class Task:
         return replace(self, value=min(larger[0], highest))
 
 
-# What the caller of a sharded run tells its shards, and what they answer; nothing is as long as the rows.
+# Messages between the caller and the shards.
 #
 # A shard's vectors stand where all messages so far have brought them. A process that does not hold them says so, and
 # gets the log of what was settled since the last checkpoint: it goes through that, and stands where they stood.
@@ -211,7 +211,7 @@ class Reply:
     written: bool = False
 
 
-# The mapped rows of one shard: held while there is room, otherwise read and mapped again, with the same bits.
+# Mapped rows of a shard, cached or computed again.
 
 SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
 
@@ -278,7 +278,7 @@ class MappedRows:
         return Rows(mapped, read[0].targets[cut].copy())
 
 
-# Vectors that stay in a process beside their shard, between the rounds of a run.
+# Worker state: vectors that stay with their shard.
 
 _MOST_RUNS = 2
 
@@ -388,7 +388,7 @@ def forget_all() -> None:
         _runs.clear()
 
 
-# The caller's side of a sharded run: rounds of messages, and the log by which a lost shard is brought back.
+# Rounds of messages, and the log that restores a lost shard.
 
 CHECKPOINT_STEPS = 50
 _MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and again
@@ -482,7 +482,7 @@ def added(parts: list[FloatArray]) -> FloatArray:
     return total
 
 
-# Roots of falling functions of which shards hold the parts: several candidates a round, guarded by a bracket.
+# Root searches over sums of shards.
 
 Ask = Callable[[FloatArray], FloatArray]
 """Candidates (n_searches, K) -> values, slopes (how fast it falls, 0 if not known) and sizes, (n_searches, K, 3)."""
@@ -573,7 +573,7 @@ def find_roots(searches: Sequence[RootSearch], ask: Ask) -> NDArray[np.float64]:
     return np.array([search.root for search in searches])
 
 
-# What a margin model is to a single row of each group: all that shards need to know of it, whatever model it is.
+# A margin model as a function of single rows.
 #
 # A model is asked for its problem on one row of each group, weighted so that each number in it is that of a row of
 # the whole data. Shards spread these numbers over their rows; nothing here knows more than two models by name.
@@ -656,7 +656,7 @@ def _divided(bound: Bound, rows: FloatArray) -> Bound:
     return divided
 
 
-# A model's set, spread over the rows of a shard: each answers sums at candidate multipliers, and takes the prox.
+# Sets spread over the rows of a shard.
 
 Sums = NDArray[np.float64]
 
@@ -818,7 +818,7 @@ def part_of(region: Region, signs: FloatArray, groups: IntArray) -> ShardRegion:
     return Clipped(signs, upper, normals_of(region)[0])
 
 
-# Moments of the two classes from shards: all that the minimax models know of the rows, in one round.
+# Class moments from shards.
 
 _Pair = tuple[Moments, Moments]
 
@@ -868,7 +868,7 @@ def merged_moments(parts: list[_Pair]) -> _Pair:
     return positive, negative
 
 
-# The bias of fewest training errors over shards: by counts of scores in bins, in two rounds.
+# The bias with the fewest errors, by histograms of scores.
 
 _BINS = 4096
 

@@ -23,7 +23,7 @@ from okl.solvers.oco.schedules import (
 )
 from okl.solvers.oco.sets import ConvexSet, Vector
 
-# The face of a method of online convex optimisation: round by round, or a whole run of quadratic losses at once.
+# The interface.
 
 
 class State(Protocol):
@@ -69,7 +69,7 @@ class Method(Protocol[AnyState]):
         ...
 
 
-# Rounds of points and their queues: one, for constraints of either kind, or all of a run, compiled.
+# Rounds of primal points and queues.
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def run_rounds(
     )
 
 
-# Algorithm 1: a queue of clipped violations, weighed in every step.
+# Algorithm 1.
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +236,7 @@ class Algorithm1:
         return points
 
 
-# Algorithm 2: Algorithm 1 with many step sizes at once, mixed by exponential weights.
+# Algorithm 2: many step sizes mixed by exponential weights.
 
 
 @dataclass(frozen=True, eq=False)

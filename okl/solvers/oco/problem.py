@@ -135,7 +135,7 @@ class ConvexConstraints:
         return rows
 
 
-# Losses that arrive round after round: quadratic ones as arrays, convex ones by value and subgradient.
+# Losses of the rounds: quadratic or convex.
 
 
 class Losses(Protocol):
@@ -257,7 +257,7 @@ class ConvexLosses:
         return subgradient
 
 
-# Whether some point of a set satisfies all constraints; if none does, which constraints cannot hold together.
+# Feasibility, and the constraints that contradict each other.
 
 FEASIBILITY_TOLERANCE = 1e-9  # of rows of length 1: below it, rounding cannot be told from a violation
 _MOST_CUTS = 200
@@ -382,7 +382,7 @@ def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
     return Feasibility(None)
 
 
-# What stays the same from round to round: the set and its long-term constraints.
+# The problem: the set and its long-term constraints.
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,7 +462,7 @@ class Problem:
         return point
 
 
-# Exact answers on {x in X : A x <= b}: the nearest point, the lowest point of a line, in the plane for all rounds.
+# Polyhedra {x in X : A x <= b}: projection and linear minimisation.
 
 _FEASIBLE = 1e-9
 _MOST = 1e12  # of the length of a step along a direction, in units of the set
@@ -584,7 +584,7 @@ def nearest_in_plane(matrix: Matrix, limits: Vector, points: Matrix) -> Matrix:
     return nearest
 
 
-# The step with convex constraints: each is replaced by the largest of its cuts until the gap is small.
+# Steps with convex constraints, by cutting planes.
 #
 #     min over x in X of  1/2 ||x - c||^2 + sum_j limit_j [g_j(x)]_+,     g_j(x) >= g_j(y) + <dg_j(y), x - y>
 #

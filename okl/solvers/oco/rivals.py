@@ -38,7 +38,7 @@ from okl.solvers.oco.problem import (
 from okl.solvers.oco.schedules import round_numbers
 from okl.solvers.oco.sets import Vector
 
-# What the earlier primal-dual methods share: weights of constraints, a gradient step, a projection onto the set.
+# The common base of primal-dual methods.
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def as_slope(subgradient: object, size: int) -> Vector:
     return slope
 
 
-# The first method with long-term constraints, of Mahdavi, Jin & Yang.
+# Mahdavi, Jin & Yang.
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Mahdavi(Weighted):
         return constant_rows(first, last, step, self.damping * step, step)
 
 
-# The adaptive dual ascent of Jenatton, Huang & Archambeau.
+# Jenatton, Huang & Archambeau.
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Jenatton(Weighted):
         return np.array([self.step_scale / rounds**self.step_exponent, damping, 1.0 / ((rounds + 1.0) * damping)])
 
 
-# The penalty of Yuan & Lamperski.
+# Yuan & Lamperski.
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class YuanLamperski(Weighted):
         return np.array([steps, self.ratio * steps, np.zeros(len(rounds))])
 
 
-# The virtual queues of Yu & Neely.
+# Yu & Neely.
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ class YuNeely(Weighted):
         return rows
 
 
-# Improved Ader of Zhang, Lu & Zhou: experts that project onto the constraints, so that none is ever violated.
+# Improved Ader of Zhang, Lu & Zhou.
 
 _PRICE = 1e6  # of a constraint: by far more than a projection asks for unless rows are nearly parallel
 
@@ -446,7 +446,7 @@ class ImprovedAder:
         return math.sqrt(2.0 / horizon) / (self.subgradient_bound * problem.region.diameter)
 
 
-# The rectified queue of Guo, Liu, Wei & Ying: the violation of fixed constraints stays bounded.
+# RECOO of Guo, Liu, Wei & Ying.
 
 
 @dataclass(frozen=True)
@@ -547,7 +547,7 @@ class Recoo:
         run_rectified(points, queue, limits, scratch, work, linear, rows, region, schedule, curvature)
 
 
-# The surrogate of Sinha & Vaze, whose constraints may change adversarially.
+# Sinha & Vaze.
 
 
 @dataclass(frozen=True, eq=False)
@@ -636,7 +636,7 @@ class SinhaVaze:
         return 0.5 / (self.subgradient_bound * diameter), 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0)
 
 
-# The method that okl takes unless another is asked for, and the figures that settled it.
+# The default method.
 
 
 def default_method(step_scale: float = 1.0, strong_convexity: float = 0.0) -> Recoo:

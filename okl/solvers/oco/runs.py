@@ -28,7 +28,7 @@ from okl.solvers.oco.problem import (
 )
 from okl.solvers.oco.sets import Ball, Vector
 
-# How a run did: regret, the four forms of constraint violation, path length, and how fast a figure grows.
+# Measures: regret, constraint violation, path length and growth exponents.
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(slope)
 
 
-# Offline optima of quadratic losses, exact: the best point in hindsight, and the best one of every round.
+# Offline optima of quadratic losses.
 
 
 def static_optimum(problem: Problem, losses: QuadraticLosses) -> Vector:
@@ -180,7 +180,7 @@ def _check(problem: Problem, losses: QuadraticLosses) -> None:
         )
 
 
-# Whole runs: points, losses and violations of one problem, or of many at once.
+# Runs of one or several problems.
 
 
 @dataclass(frozen=True, eq=False)

@@ -198,7 +198,7 @@ class StronglyConvex:
         return sizes
 
 
-# Step sizes and penalties of rounds, for one run or for experts side by side, from a schedule.
+# Step sizes and penalties per round, for one run or several experts.
 
 
 def round_numbers(first: int, last: int) -> Vector:
@@ -240,7 +240,7 @@ def tables(
     return sizes, penalties(schedule, np.broadcast_to(own, sizes.shape).copy() if shared_penalties else sizes)
 
 
-# The bounds of the theorems with their constants: what regret and violation stay below, whatever the losses.
+# Bounds of the theorems.
 #
 # They are those of the paper's appendices, its slips corrected: a sum of 1/t is at most 1 + log T ((58), (60), end of
 # appendix D), (74) counts experts from 2, (69) has its 1/(2 (1 - c)). Two more were found here: gamma_1^2 F^2 is

@@ -28,7 +28,7 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision, Task
 
-# How the predictions of an online learner did on the way, each made before its row was learnt.
+# Progress: prediction errors before each row is learnt.
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def progress_from(
     )
 
 
-# The face of every learner that sees a row once: predict, suffer, then learn.
+# The interface.
 
 
 class Learned(Protocol):
@@ -197,7 +197,7 @@ class MixableLearner(RowLearner[State], Protocol[State]):
         ...
 
 
-# How passes over rows are laid out: windows that are read together, and segments of these that a step learns.
+# Passes: windows and their segments.
 
 SEGMENTS, MOST_SEGMENT_ROWS, BLOCK_ROWS = 8, 262144, 256  # starting threads takes half a millisecond a segment
 
@@ -226,7 +226,7 @@ def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[
     )
 
 
-# Rows and weights of classes as compiled learners take them: they index by what is given and do not look.
+# Checks of rows and class weights for compiled learners.
 
 
 def checked_rows(

@@ -38,7 +38,7 @@ from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel
 from okl.solvers.online.base import Progress, checked_rows, progress_arrays, progress_from, start_progress
 
-# What one way of keeping a budget of support vectors tells the learner that runs it.
+# The interface of strategies.
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class BudgetStrategy:
         raise NotImplementedError
 
 
-# What evolves while a learner with a budget sees rows one by one: support vectors, coefficients, and the errors.
+# State: support vectors, coefficients and error counters.
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ def _copy(array: FloatArray) -> FloatArray:
     return copy
 
 
-# Put together what shards learnt apart: the union of their supports, then the strategy's own reduction.
+# Merging of states learnt on shards.
 
 
 def join_states(
@@ -302,7 +302,7 @@ def _trimmed(state: BudgetState, small: BudgetState) -> BudgetState:
     )
 
 
-# The learner of all strategies with a budget: predict, suffer, learn, one row after the other, on support vectors.
+# The learner of all budget strategies.
 
 LOSS_CODES: dict[Task, int] = {
     "binary": HINGE,
@@ -450,7 +450,7 @@ def check_finite(strategy: object, first: int, last: int, coefficients: FloatArr
         )
 
 
-# Kernel learners without a budget: every row that is learnt becomes a support vector and stays one.
+# Learners without a budget.
 
 
 class GrowingStrategy(Protocol):

@@ -43,7 +43,7 @@ from okl.solvers.online.linear import (
 )
 from okl.solvers.online.maps import MapChoice
 
-# What evolves while rows are learnt under constraints: weights, and how far limits were overstepped on the way.
+# State: weights and violations.
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights
     return ConstrainedWeights.of(average, queues, exceeded)
 
 
-# The linear learner under constraints: Algorithm 1 of Yi et al. in a ball, row after row, in any feature map.
+# The learner.
 
 ROUNDING = 1e-12
 
@@ -212,7 +212,7 @@ class ConstrainedLearner(LinearLearner):
         return replace(self, limits=limits, fixed=False)
 
 
-# How a learner under constraints is settled: the map from a sample, the rows of constraints from all training rows.
+# The factory.
 
 
 def step_of_radius(radius: float) -> float:

@@ -28,7 +28,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision, Split
 from okl.foundation.validation import check_positive
 
-# What may be constrained: quantities that are linear in the weights, as averages of the scores of rows are.
+# Quantities that are linear in the weights.
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class _Parser:
         return ConfigError(f"constraint {self._text!r}: {why}. It takes {TAKES}.")
 
 
-# Columns that constraints look at, beside the inputs: keys of a data set, or inputs that are then not learnt from.
+# Constrained columns: keys, or inputs that are not learnt from.
 
 Columns = Mapping[str, NDArray[Any]]
 """Values (rows,) of columns by name: float32 where stored so, float64 for other numbers, objects for text."""
@@ -490,7 +490,7 @@ def _in_digits(values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(read.fill_null(float("nan")).to_numpy(zero_copy_only=False))
 
 
-# What constraints weigh rows by: their quantities are made of sums over rows of weight times features, or scores.
+# Row weights of the quantities.
 
 Weighing = None | Covariance | Group
 """None: every row weighs 1; a covariance: the value of its column; a group: 1 for its rows, otherwise 0."""
@@ -554,7 +554,7 @@ class Weighings:
         return np.array(found)
 
 
-# Rows of constraints over a map's columns, from one pass over all training rows by the verb `sum`.
+# Constraint rows in a map's columns, by one `sum`.
 
 BLOCK_ROWS = 1024  # of features that are made float64 at a time
 MOST_SEEN = 8
@@ -661,7 +661,7 @@ def _word(value: object) -> str:
     return text.removesuffix(".0")
 
 
-# Limits of linear quantities of weights: whether a ball has weights within them, and the nearest such weights.
+# Feasibility of limits in a ball, and the nearest feasible weights.
 
 Vector = NDArray[np.float64]
 _ENOUGH = 1e-9
@@ -789,7 +789,7 @@ def limits_of(
     return LinearLimits(rows, low, high, tuple(str(one) for one in constraints), radius, margin)
 
 
-# What constrained quantities come to on rows: of scores, as they are constrained, and of decisions beside them.
+# Measurement of constrained quantities on scores and decisions.
 
 Moments = NDArray[np.float64]
 """(2, weighings, 3, 3): sums over rows of weight^a value^b, of scores and then of decisions (1 from 0 upward)."""

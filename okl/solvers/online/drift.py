@@ -34,7 +34,7 @@ from okl.solvers.online.experts import Candidates, Group, Kind, Words, learn_fou
 from okl.solvers.online.factory import Mode, Settled, Situation, check_loss
 from okl.solvers.online.maps import MapChoice
 
-# Models kept as they were at the ends of the last few windows of a stream, and how often each is wrong since.
+# Snapshots of the model at the ends of the last windows.
 #
 # A tracker is soon as good as before where rows change; what it had learnt before is not. And of a model that learns
 # no more, the rows it is wrong on are as many by chance as they were, if nothing changes.
@@ -95,7 +95,7 @@ def _right(
     return np.asarray(right)
 
 
-# What all step sizes in one map say of rows before they learn them: fused for a Fourier map, by blocks for others.
+# Scores of all step sizes before learning.
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ def _idle() -> None:
     """Nothing is learnt besides."""
 
 
-# What evolves while experts are tracked: their weights in one map, and how much each is heard.
+# State.
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class Tracked:
         return mean.astype(first.dtype)
 
 
-# The learner for rows that change: experts of several step sizes in one map, mixed by Fixed Share, in one pass.
+# The learner.
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (0.00390625, 0.015625, 0.0625, 0.25, 1.0, 4.0, 16.0),
@@ -374,7 +374,7 @@ class TrackingLearner:
         return Speakers(self.feature_map)
 
 
-# Tracking rows that change: one map drawn beforehand, and nothing to tune.
+# The factory.
 
 
 @dataclass(frozen=True)

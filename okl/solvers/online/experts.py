@@ -38,7 +38,7 @@ from okl.solvers.online.base import (
 )
 from okl.solvers.online.factory import LinearRecipe, Mode, Settled, Situation, check_loss
 
-# How long which experts take part: all for the first rows, fewer and fewer until one map is left.
+# The schedule: fewer and fewer maps take part.
 
 MOST_RACED_ROWS = 50_000
 FEW_ROWS, FEWEST_ROWS = 1600, 800
@@ -99,7 +99,7 @@ def check_schedule(rounds: tuple[Round, ...]) -> None:
             check_at_least(f"last_row of round {number}", entry.last_row, 1)
 
 
-# Which maps take part: Fourier maps of several bandwidths and scalings that share frequencies, and a linear one.
+# Candidate maps: shared frequencies at several bandwidths, and a linear map.
 
 WIDEST_OCTAVE, N_OCTAVES = 1, 5
 _ALIKE = 1.05
@@ -240,7 +240,7 @@ def _alike(deviations: FloatArray) -> bool:
     return len(varying) == 0 or float(varying.max()) <= _ALIKE * float(varying.min())
 
 
-# What evolves while experts see rows: their weights, what they have lost, and how their mixture did.
+# State.
 
 Kind = Literal["fourier", "linear", "linear-adagrad"]
 
@@ -369,7 +369,7 @@ class Experts:
         return [part.reshape(*group.steps.shape, 2) for part, group in zip(parts, self.groups, strict=True)]
 
 
-# Who goes on to the next round: the maps that lost least of late, and their best step sizes.
+# Pruning: the maps with the smallest recent loss continue.
 
 
 def after_round(experts: Experts, following: Round, number: int) -> Experts:
@@ -404,7 +404,7 @@ def after_round(experts: Experts, following: Round, number: int) -> Experts:
     )
 
 
-# Fourier maps of experts on threads that take blocks of rows in turns.
+# Threads over blocks of rows.
 
 LEAST_WORK = 2**20  # entries of features and weights that a thread is worth: below, starting it takes longer
 LEAST_BLOCK_ROWS, MOST_BLOCK_ROWS = 32, 128  # learning goes through a block several times: it stays in the cache
@@ -470,7 +470,7 @@ def _rows_at_once(most: int, n_rows: int, n_threads: int) -> int:
     return size
 
 
-# Rows through all experts of a round, in place: each group says its words and learns, then the words are mixed.
+# One round of all experts.
 
 STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
 
@@ -561,7 +561,7 @@ def _learn_linear(
         learn_team(Said(words[0], stepped[0]), team, block, targets, cautions, rule, seen)
 
 
-# The learner without tuning: experts of several bandwidths and step sizes, mixed by AdaHedge, in one pass.
+# The learner.
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (1.0, 4.0),
@@ -760,7 +760,7 @@ def _leading(state: Experts) -> tuple[Group, int, int, int]:
     return state.groups[number], int(m), int(t), AVERAGED
 
 
-# Learning without tuning: experts in a stream; elsewhere their choice of a map on a sample.
+# The factory.
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from okl.solvers.online.base import RowLearner
 from okl.solvers.online.linear import AdaGrad, Gradient, LinearLearner
 from okl.solvers.online.maps import MapChoice
 
-# How an online learner is settled once the data have been looked at: from frozen configuration to a learner.
+# From settings to a learner.
 
 Mode = Literal["stream", "mix", "sum"]
 
@@ -93,7 +93,7 @@ def balanced_class_weights(schema: Schema) -> tuple[float, ...]:
     return tuple(float(weight) for weight in counts.sum() / (len(counts) * counts))
 
 
-# A step size without tuning: a race of a few on a sample, within what is safe.
+# Step sizes: a race on a sample.
 
 PLAIN_STEPS = tuple(2.0**k for k in range(-6, 5))
 ADAGRAD_STEPS = tuple(2.0**k for k in range(-6, 4))
@@ -159,7 +159,7 @@ def _adagrad_error(learner: LinearLearner, sample: Rows, step: float) -> float:
     return weights.progress.error
 
 
-# The linear learner in a feature map that is drawn beforehand: FOGD with a Fourier map.
+# The linear learner with a fixed map.
 
 MOST_STEP_FACTOR = 4
 

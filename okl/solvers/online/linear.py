@@ -60,7 +60,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 
-# Which rows of a shard take part in a round: a slice of the shard's seeded order, so that a pass visits each once.
+# Slices of a shard's seeded order.
 
 
 def round_rows(
@@ -94,7 +94,7 @@ def round_rows(
     return Rows(np.concatenate([p.inputs for p in pieces]), np.concatenate([p.targets for p in pieces]))
 
 
-# What evolves while a linear learner sees rows one by one: weights, their average, and how the predictions did.
+# State: weights, average and progress.
 
 SAMPLE_EVERY = 16  # rows between two samples of the weights for their average; each costs as much as a step
 
@@ -170,7 +170,7 @@ def average_weights(base: Weights, parts: list[Weights]) -> Weights:
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
 
 
-# Rows block by block through a feature map into shared sums, in turns: a Fourier map fused in, others by transform.
+# Blocks of rows through a feature map into shared sums.
 
 Turns = NDArray[np.int64]
 Work = Callable[[Turns, int, int], None]
@@ -277,7 +277,7 @@ def in_turns(
         run_threads(n_threads, run, partial(give_up_turns, turns))
 
 
-# The linear learner: predict, suffer, then learn, one row at a time, in any feature map; with a Fourier map, FOGD.
+# The learner.
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,7 +455,7 @@ class LinearLearner:
             )
 
 
-# What shards do in a round of mix or sum, and how the caller puts the parts together, in shard order.
+# Rounds of mix and sum over shards.
 
 ADAGRAD_EPSILON = 1e-8
 

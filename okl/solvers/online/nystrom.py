@@ -33,7 +33,7 @@ from okl.solvers.online.factory import PLAIN_STEPS, LinearRecipe, Mode, Settled,
 from okl.solvers.online.linear import LinearLearner, Weights
 from okl.solvers.online.maps import refuse_bandwidth_beside
 
-# What evolves in NOGD: support vectors until there are enough, then a Nystrom map and weights in it.
+# State: support vectors, then a Nystrom map with weights.
 
 NOISE = 2.0**-40  # of a projection's entries, beside the largest of their column
 
@@ -179,7 +179,7 @@ def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> Float
     return values
 
 
-# NOGD: kernel gradient descent until a budget of support vectors is full, then linear in their Nystrom features.
+# The learner.
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +357,7 @@ def check_budget(budget: int, n_rows: int) -> None:
         )
 
 
-# NOGD settled on the data at hand: kernel and step size from a sample, landmarks from the first support vectors.
+# The factory.
 
 
 @dataclass(frozen=True)
@@ -503,7 +503,7 @@ def _error(learner: NOGDLearner, sample: Rows) -> float:
         return np.inf
 
 
-# LLSVM: a kernel machine made linear by a Nystrom map, and solved as a linear one; a batch method, for comparison.
+# LLSVM: a linear SVM in a Nystrom map.
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass")
 LOSSES = ("hinge", "squared_hinge")

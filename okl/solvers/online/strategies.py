@@ -847,7 +847,7 @@ class TwinVectors(BudgetStrategy):
         reduce_twins(kept, rule)
 
 
-# Every strategy by its name, as tables and options have it.
+# Strategies by name.
 
 Strategy = BudgetStrategy | OnlineGradientDescent | Perceptron
 STRATEGIES: dict[str, type[Strategy]] = {
@@ -860,7 +860,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
 }
 
 
-# A learner with support vectors settled on the data at hand: bandwidth and step size from a sample.
+# The factory: bandwidth and step size from a sample.
 
 Learner = BudgetLearner | GrowingLearner
 

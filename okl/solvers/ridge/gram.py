@@ -26,7 +26,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision, Task
 from okl.kernels import Kernel
 
-# What the weights of kernel least squares stand on: kernel values with landmarks, or an explicit feature map.
+# Bases: kernel values with landmarks, or a feature map.
 
 ADDED = {"float32": 2e-7, "float64": 1e-8}  # to the diagonal of the landmarks' kernel matrix, of its mean
 
@@ -199,7 +199,7 @@ def _rounded(
     return rounded
 
 
-# Sums of products over rows: all that least squares know of them, in one round.
+# Sums of products over rows.
 
 BLOCK = 2048  # rows whose products are summed in one go: fixed, so that bits depend on nothing else
 MOST_STRETCHES = 32

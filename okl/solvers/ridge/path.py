@@ -19,7 +19,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import IntArray, Task
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, Outputs, Turn, cuts, gram_of
 
-# Least squares for one penalty from the sums: one Cholesky factor where a whole path takes all eigenvalues.
+# One penalty: one Cholesky factor.
 
 _CLOSE = 1e-7  # relative gap: beyond it rounding has had a say, and eigenvalues do better
 
@@ -93,7 +93,7 @@ def solve_directly(turn: Turn, gram: Gram, penalty: float, fit_intercept: bool) 
     return Direct(weights, about.value_mean - about.mean @ weights, proof)
 
 
-# Least squares for any penalty from the sums, and the penalty of least leave-one-out error.
+# Any penalty, and leave-one-out errors.
 
 PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
 """Tried where none is given: 1e-9 to 10, half a decade apart."""
@@ -290,7 +290,7 @@ def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> Proof:
     return proof_of(sums.count, scale, left, float(np.sum(weights**2)), float(np.sum(gradient**2)))
 
 
-# The solution of kernel least squares, from sums of shards or from rows in memory.
+# The solution.
 
 SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
 _ROUNDED = 1e-12
@@ -414,7 +414,7 @@ def fit_rows(
     return solve(basis, gram, outputs, lambda: sample, penalty, fit_intercept, n_threads)
 
 
-# Errors of rows that lie together, by models of the rows that lie elsewhere.
+# Errors of contiguous folds.
 #
 # Where rows are like their neighbours (readings of a sensor by the minute, patients with several visits), a model
 # that knows the rows on both sides of one predicts it too easily: leave-one-out errors flatter, most of all those of

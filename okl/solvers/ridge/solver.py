@@ -26,7 +26,7 @@ from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import Basis, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
 from okl.solvers.ridge.path import SAMPLE_ROWS, RidgeSolution, solve
 
-# Kernel least squares over shards: sums in one round, then the exact solution; two classes, several, regression.
+# The solver over shards.
 
 N_LANDMARKS = 1000
 SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come from: some seconds of reading
@@ -209,7 +209,7 @@ def plain_inputs(n_inputs: int, precision: Precision) -> StandardisedLinear:
     return StandardisedLinear(np.zeros(n_inputs, dtype=precision), np.ones(n_inputs, dtype=precision), 0.0)
 
 
-# Sums of products over sparse rows, which pay for the values that they have, and the linear solution from these.
+# Sparse rows.
 
 MOST_COLUMNS = 8192  # products of more would take above half a gigabyte
 _MOST_STRETCHES, _LEAST_ROWS = 8, 4096  # fixed, so that bits depend on nothing else

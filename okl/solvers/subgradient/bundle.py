@@ -158,7 +158,7 @@ class Bundle:
         self._intercepts[place], self._weights[place], self._unused[place] = intercept, weight, 0
 
 
-# Where to search next: towards the minimum of a bundle's model, or along the paper's conjugate subgradient.
+# Search directions.
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class ConjugateDirections:
         return min(1.0, max(0.0, inner_product(gradient, total) / length)) if length > 0.0 else 0.0
 
 
-# Steps along a direction: the exact one over the kinks of the losses, and the paper's bracketing.
+# Line searches.
 
 _HALVINGS = 60
 
@@ -403,7 +403,7 @@ class BracketingSearch:
         return low
 
 
-# A free bias: minimised out exactly, so that cuts are those of min_b mean loss(y, scores + b).
+# The free bias, minimised out exactly.
 
 
 class FreeBias:

@@ -20,7 +20,7 @@ from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.sharded import SampledRows
 from okl.solvers.subgradient.spaces import ExplicitRows
 
-# Fresh samples, each solved on its own: what the full objective is at least, seen from rows that a point never met.
+# Replicates: lower bounds from fresh samples.
 
 _MOST_DRAWS = 8  # until a sample has a row: each is twice as large
 
@@ -123,7 +123,7 @@ def fresh(rows: SampledRows, *seed: int) -> SampledRows:
     return replace(rows, design=rows.design.another(*seed))
 
 
-# How far a point is from the optimum over ALL rows, at most: exactly, or at a stated confidence from fresh samples.
+# Bounds over all rows: exact, or at a confidence level.
 
 REPLICATES = 10
 SOLVED_TO = 0.1  # of the gap that is asked for: how far the replicates are solved

@@ -19,7 +19,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 
-# The course of a dual coordinate descent: visits in random orders, looks at the gap, rows left out between them.
+# The descent loop.
 
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
 
@@ -98,7 +98,7 @@ class Descent:
         return (kept if len(kept) else active), largest
 
 
-# Exact dual coordinate descent without a bias, stopped by its certified gap: the judge of the stochastic methods.
+# The solver.
 
 Doubles = NDArray[np.float64]
 DualLoss = Literal["hinge", "epsilon-insensitive"]

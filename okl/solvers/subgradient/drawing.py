@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Dataset, Shard
 from okl.data.reading import RowRuns, is_flat
 
-# Which rows a sample holds: seeded, without replacement, every row as likely as another, by runs of a few rows.
+# Sample designs: seeded, without replacement.
 #
 # A sample is named by its share of all rows. Samples of one design are nested: a larger one holds all rows of a
 # smaller one, so that what was read stays of use. What a shard gives follows from the seed and the shard alone;
@@ -150,7 +150,7 @@ def cut_runs(runs: RowRuns, most: int) -> RowRuns:
     return RowRuns(groups, firsts, np.minimum(most, ends - firsts))
 
 
-# How large a sample to solve, how far, and when fresh samples are worth their rows: plain rules on sizes and gaps.
+# Sample sizes.
 
 FACTOR = 4.0
 FIRST_SAMPLE = 1000

@@ -24,7 +24,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
 
-# Losses that are piecewise linear in the scores: all that a cut, a line search and a bound ask of them.
+# Piecewise linear losses.
 #
 # Per-row slopes u_i, a subgradient by the scores, and their intercepts give a cut: for every v mean loss(v) >= mean_i
 # (<u_i, v_i> + intercept_i), whatever point the slopes come from.
@@ -220,7 +220,7 @@ class ClassesHinge(_Common):
         return n_outputs - 1
 
 
-# Losses that count more for some classes than for others: cuts, line searches and bounds as of any other loss.
+# Class weights.
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from okl.solvers.subgradient.bundle import (
 from okl.solvers.subgradient.losses import Hinge, PiecewiseLinear
 from okl.solvers.subgradient.spaces import Space, Vector, inner_product
 
-# A run on one sample: a point whose objective only falls, a bound that only rises.
+# Descent on one sample.
 
 Watch = Callable[["Descent"], None]
 Reason = Literal["gap", "rounding", "stalled", "iterations"]
@@ -173,7 +173,7 @@ class Descent:
         return self._gathered
 
 
-# Stochastic conjugate subgradients: the method, and its solution of one sample.
+# The method.
 
 Bias = Literal["none", "regularised", "free"]
 
@@ -317,7 +317,7 @@ def solve_sample(
     return Sampled(*found, reason, tuple(history), descent)
 
 
-# Wolfe's conjugate subgradient method on all rows: deterministic, and each iteration reads them twice.
+# Wolfe's method on all rows.
 
 
 @dataclass(eq=False)
@@ -376,7 +376,7 @@ class Wolfe(Scs):
         return solve_sample(space, targets, self, watch=watch)
 
 
-# A sample in the space of an exact kernel, solved: where a run stands that has no map.
+# Exact kernels.
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from okl.solvers.subgradient.fitting import Fitted, first_sample
 from okl.solvers.subgradient.method import Reason, Record, Scs
 from okl.solvers.subgradient.spaces import Source, Vector, inner_product
 
-# The iterations of the paper's own growth: a sample that grows, rows that judge, a length that steps keep to.
+# Iterations with a growing sample.
 
 
 class PaperRun:
@@ -164,7 +164,7 @@ class PaperRun:
         )
 
 
-# The paper's own growth: some new rows in every iteration, steps of a controlled length, accepted on other rows.
+# The growth rule.
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from okl.solvers.online.factory import Mode, Settled, Situation, check_loss
 from okl.solvers.online.maps import MapChoice
 from okl.solvers.subgradient.coordinate import as_columns
 
-# Pegasos in memory: stochastic subgradient steps of 1 / (lam t), in an explicit map or with a kernel matrix.
+# In memory.
 
 Doubles = NDArray[np.float64]
 Average = Literal["none", "uniform", "later"]
@@ -212,7 +212,7 @@ class Pegasos:
             yield state
 
 
-# Pegasos over rows as they come: a learner for streams and for shards that are mixed.
+# On streams and shards.
 
 LOSSES = ("hinge", "multiclass-hinge")
 _WINDOW = 16 * MOST_ROWS  # rows whose features are in memory at once

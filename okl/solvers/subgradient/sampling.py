@@ -21,7 +21,7 @@ from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
 from okl.solvers.subgradient.sharded import Descent, Drawn, OpenSample, SampledRows, begin, place
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues
 
-# What a run on growing samples knows: a value that no step writes into.
+# State.
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class SubgradientState:
         return self.rows.data.rows("train")
 
 
-# Samples as a run draws them: a first one, larger ones, and one of shards that have arrived.
+# Samples in a feature map.
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _scaling(data: Dataset) -> tuple[FloatArray, FloatArray, FloatArray]:
     return (*data.schema.shift_and_factor, np.array(data.schema.target_shift_and_factor))
 
 
-# Samples of shards in the space of an exact kernel: workers draw the rows, the caller holds and solves them.
+# Samples for exact kernels.
 
 MEMORY_BYTES = 2**30  # of kernel values, in float64
 _BLOCK = 1024

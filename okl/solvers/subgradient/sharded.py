@@ -25,7 +25,7 @@ from okl.solvers.subgradient.losses import PiecewiseLinear
 from okl.solvers.subgradient.method import Scs
 from okl.solvers.subgradient.spaces import ExplicitRows, Vector
 
-# The mapped rows of a sample of one shard: held while there is room, otherwise read and mapped again.
+# Mapped rows of a sample.
 
 SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
 
@@ -104,7 +104,7 @@ class Segment:
     key: tuple[object, ...]
 
 
-# What stands beside a shard while a sample is solved: its rows, and scores of a point and of a direction.
+# Worker state: rows, and scores of a point and a direction.
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +190,7 @@ class SampleVectors:
         return np.zeros(self.n_rows if outputs == 1 else (self.n_rows, outputs))
 
 
-# What the caller tells shards while it solves a sample, and what they add up: messages of the length of a point.
+# Commands and their sums.
 
 
 class Drawn(NamedTuple):
@@ -313,7 +313,7 @@ class Moved:
             vectors.scores = vectors.scores + self.step * vectors.along
 
 
-# Steps along a direction over shards: from losses and their slopes at some steps, asked for in rounds.
+# Line searches over shards.
 
 N_STEPS = 24
 _NARROW = 0.02  # of its upper end: a bracket that need not be looked into
@@ -382,7 +382,7 @@ def _turning(
     return low, high, low + (high - low) * fall / (fall + rise)
 
 
-# The caller's side of a sample that lies in shards: a point, cuts, and two rounds an iteration.
+# The caller's side: a point, cuts, and two rounds per iteration.
 #
 # One round goes down with a direction and some steps, and comes up with the losses and their slopes at these steps;
 # the other goes down with the step that is taken, and comes up with a cut. The square of the norm is known here.

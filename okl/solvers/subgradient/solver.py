@@ -45,7 +45,7 @@ from okl.solvers.subgradient.sampling import (
 from okl.solvers.subgradient.sharded import Descent, OpenSample, SampledRows, begin, iterate, place, squared
 from okl.solvers.subgradient.spaces import ExactChoice
 
-# What fresh samples say of the point of a run: whether a bound over all rows is worth trying, and the bound.
+# Validation samples.
 
 LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
 _LOOK_SEED, _PROOF_SEED = 3, 4
@@ -103,7 +103,7 @@ class Witness:
         return replace(state, drawn_rows=rows, bytes_read=bytes_read)
 
 
-# How far any point is from the optimum over all rows, whoever found it: exactly, or from fresh samples.
+# Proofs for any point.
 
 REPLICATE_ROWS = 10_000
 _ACCURACY = 0.05  # of the gap: how near the optimum over all rows must be known
@@ -165,7 +165,7 @@ class Prover:
         return FullBound(here - at.lower_bound, here, None, rows=drawn.new_rows, bytes_read=drawn.bytes_read)
 
 
-# What a run on growing samples tells: where it stands and why it ended, what it leaves, chose and proved.
+# Status and certificate of a run.
 
 
 def outcome_of(
@@ -252,7 +252,7 @@ def certificate_of(state: SubgradientState, confidence: float, outcome: str) -> 
     }
 
 
-# Cutting planes on samples that grow until the bound over all rows is good enough: a solver over shards.
+# The solver.
 
 MAP_SAMPLE = 1000
 _SAMPLE_SEED, _MAP_SEED = 1, 2

@@ -20,7 +20,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel, KnownKernel
 
-# Work on rows in segments, cut and added up in an order that does not depend on the number of threads.
+# Segments of rows, independent of the number of threads.
 
 _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
 _WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has begun
@@ -74,7 +74,7 @@ def threads_for(n_numbers: int, n_threads: int) -> int:
     return min(n_threads, max(1, n_numbers // _WORTH_A_THREAD))
 
 
-# Points, cuts and directions: numbers, and what their inner products are taken with.
+# Points, cuts and directions.
 
 
 class Vector(NamedTuple):
@@ -134,7 +134,7 @@ class Space(Protocol):
         """The first rows alone."""
 
 
-# Explicit rows in memory: inputs as they are, or through a feature map.
+# Explicit rows.
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class ExplicitRows:
         return ExplicitRows(self.rows[:n_rows], self.n_outputs, self.n_threads)
 
 
-# The space of an exact kernel: a coefficient a row of the sample, and kernel values that grow with it.
+# Exact kernels.
 
 _BLOCK = 256  # rows of kernel values computed at once, in float64
 _CHECKED = 256  # rows whose kernel values are checked for being those of a kernel
@@ -343,7 +343,7 @@ class KernelRows:
         return KernelRows(self.values, n_rows, self.n_outputs, self.n_threads)
 
 
-# No map: sampled rows are compared by the kernel itself, and the model is a sum over those of the sample.
+# Models without a map.
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,7 +411,7 @@ class ExactChoice:
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
 
-# Rows in memory in the order they are drawn, as spaces of as many of them as a sample has.
+# Rows in memory in sampling order.
 
 
 class Apart(NamedTuple):
