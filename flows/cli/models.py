@@ -15,7 +15,6 @@ from okl.foundation.errors import ConfigError
 if TYPE_CHECKING:
     from okl.models.registry import Entry
 
-
 # The commands `okl models ...`: what a registry holds, and what moves its aliases.
 
 models = typer.Typer(
@@ -212,7 +211,7 @@ def _two(name: str, first: str | None, second: str | None) -> tuple[str, str, st
 def _show_moved(name: str, before: int | None, entry: Entry, registry: str | None, json: bool) -> None:
     """before : the champion's number just before; somebody else may have moved it in between, so the log has the last
     word on the new one."""
-    from flows.stack.rescoring import rescoring
+    from flows.stack.finding import rescoring
     from okl.lifecycle.describe import moved_text
     from okl.models.registry import describe_entry
 

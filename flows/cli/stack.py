@@ -45,7 +45,7 @@ def up(
     """
     from flows.stack.control import prepare
     from flows.stack.control import up as bring_up
-    from flows.stack.plan import StackOptions
+    from flows.stack.supervisor import StackOptions
 
     options = StackOptions(okl_home(), port, workers, None if tls is None else tls.absolute())
     if foreground:
@@ -59,11 +59,11 @@ def up(
         line.clear()
     if json:
         from flows.stack.state import stack_folder
-        from flows.stack.telling import describe
+        from flows.stack.status import describe
 
         print(jsons.dumps(describe(state, stack_folder(options.home)) | {"started": started}))
         return None
-    from flows.stack.telling import export_line
+    from flows.stack.status import export_line
 
     since = f"{time.monotonic() - begun:.1f} s" if started else f"already, since {time.ctime(state.since)}"
     said = f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {state.url.removesuffix('/api')}"
@@ -79,7 +79,7 @@ def status(json: Json = False) -> None:
     Exit code 0: all is well; 1: there is no stack, or not all of it answers.
     """
     from flows.stack.state import live_state, stack_folder
-    from flows.stack.telling import describe, text
+    from flows.stack.status import describe, text
 
     folder = stack_folder(okl_home())
     state = live_state(folder)
@@ -99,9 +99,8 @@ def down(json: Json = False) -> None:
     Runs that are cut short can be gone on with: okl train --resume.
     """
     from flows.stack.control import down as bring_down
-    from flows.stack.deployed import schedules_at
     from flows.stack.state import live_state, stack_folder
-    from flows.stack.telling import leaving
+    from flows.stack.status import leaving, schedules_at
 
     begun, state, told = time.monotonic(), live_state(stack_folder(okl_home())), []
     if state is not None:
@@ -114,7 +113,7 @@ def down(json: Json = False) -> None:
 
 def _stay(options: Any) -> None:
     from flows.stack.control import prepare
-    from flows.stack.mortal import heed_signals
+    from flows.stack.processes import heed_signals
     from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, supervise
     from okl.foundation.errors import ExecutionError
 

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
-from flows.stack.code import ROOT
-from flows.stack.plan import StackOptions, role_folder
-from flows.stack.probing import health
-from flows.stack.processes import end, marked, wait_for
+from flows.stack.processes import ROOT, end, marked, wait_for
 from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
-from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN
+from flows.stack.status import health
+from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, role_folder
 from okl.foundation.errors import ConfigError, ExecutionError
 
 READY_SECONDS = 180.0  # a fresh home migrates its database, which takes long on a busy machine
@@ -64,7 +62,7 @@ def up(options: StackOptions, told: Told) -> tuple[StackState, bool]:
 
     Parameters
     ----------
-    told : is called again and again with what `flows.stack.probing.health` says
+    told : is called again and again with what `flows.stack.status.health` says
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How commands and runs find the local stack of their home folder: a stack that is dead, or busy dying, is none."""
+"""Discovery of the local stack by commands and runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.stack.asking import server_answers
-from flows.stack.code import code_on_disk
-from flows.stack.plan import role_folder
+from flows.stack.processes import code_on_disk, get_json, server_answers
 from flows.stack.state import StackState, live_state, stack_folder
+from flows.stack.supervisor import role_folder
 from okl.distributed.processes import VARIABLE, Standing
 from okl.foundation.errors import ExecutionError
+from okl.foundation.locations import okl_home
+from okl.models.registry import registry_location
+
+# How commands and runs find the local stack of their home folder: a stack that is dead, or busy dying, is none.
 
 PATIENCE_SECONDS = 30.0  # overdue runs on a busy machine keep a server from answering for several seconds
 POLL_SECONDS = 0.2
@@ -77,3 +80,37 @@ def workers_offered(home: Path) -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
+
+
+# Rows that are scored with each new champion, seen by whoever moves a champion by hand; nothing heavy is imported.
+#
+# The event that such scoring waits for comes from the retraining, at its end, whoever has moved the champion before
+# it.
+
+
+def rescoring(model: str, registry: str | None) -> str:
+    """When rows are scored with the champion that was just chosen, and how at once; "" where none are deployed.
+
+    Parameters
+    ----------
+    model : its name; registry : as given to the command, None for the usual one
+    """
+    place, configured = registry_location(registry), os.environ.get("PREFECT_API_URL")
+    if configured:
+        return rescoring_at(configured, model, place)
+    stack = live_stack(okl_home())  # no server is waited for here: what was asked for is done, and this only a hint
+    return rescoring_at(stack.url, model, place, f"PREFECT_API_URL={stack.url} prefect") if stack else ""
+
+
+def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") -> str:
+    """The same of one server; registry : where the model lies; prefect : how to call Prefect's command."""
+    found = get_json(f"{url}/deployments/name/okl-score/{model}")
+    if not isinstance(found, dict):
+        return ""
+    settings = (found.get("parameters") or {}).get("settings") or {}
+    if settings.get("model") != f"{model}@champion" or settings.get("registry") != registry:
+        return ""
+    return (
+        f"{settings.get('source')} is scored with it when okl-retrain/{model} runs next; at once: "
+        f"{prefect} deployment run okl-score/{model}"
+    )

@@ -211,7 +211,7 @@ def silent(stack: Stack) -> None:
         run = client.create_flow_run_from_deployment(deployment.id)
         wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
         time.sleep(3)
-        for name in ("prefect-worker", "fork-server"):
+        for name in ("prefect-worker",):
             for process in [*stack.child(name).children(recursive=True), stack.child(name)]:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()

@@ -33,8 +33,8 @@ from flows.deploy import deploy, packaged_plan
 from flows.run import wait_for_records
 from flows.server import OwnServer
 from flows.service import RetrainService
-from flows.stack.deployed import deployments_of, schedules_at
-from flows.stack.rescoring import rescoring_at
+from flows.stack.finding import rescoring_at
+from flows.stack.status import deployments_of, schedules_at
 from flows.stages import Started
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import IngestSettings, TrainSettings

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 
 from flows.stack.control import down, prepare
-from flows.stack.deployed import deployed_lines, notices_in
 from flows.stack.finding import stack_server, workers_offered
-from flows.stack.plan import StackOptions
-from flows.stack.probing import health
 from flows.stack.processes import marked
 from flows.stack.state import StackState, live_state, read_state, stack_folder, supervisor_of
+from flows.stack.status import deployed_lines, health, notices_in
+from flows.stack.supervisor import StackOptions
 from okl.distributed.processes import VARIABLE
 from okl.foundation.errors import ConfigError
 from tests.distributed.processes import descendants, listening, soon
@@ -102,7 +101,7 @@ def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome) -> None:
 def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path) -> None:
     told = status(home)
     assert [one["name"] for one in told["processes"]] == [
-        "supervisor", "server", "scheduler", "fork-server", "prefect-worker", "worker-1"
+        "supervisor", "server", "scheduler", "prefect-worker", "worker-1"
     ]  # fmt: skip
     assert all(one["pid"] and one["memory_bytes"] > 2**20 and one["restarts"] == 0 for one in told["processes"])
     assert {one["health"] for one in told["processes"][1:]} == {"ok"}
@@ -114,7 +113,7 @@ def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path) -> None:
 
 
 @pytest.mark.usefixtures("up")
-def test_a_deployment_without_further_setting_learns_in_a_copy_on_warm_workers(home: Path) -> None:
+def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack(home: Path) -> None:
     source = str(home.parent / "rows.parquet")
     words = ["--target", "y", "--frequencies", "20", "--workers", str(WORKERS)]
     deployed = okl(home, "deploy", source, *words, "--cron", "0 3 29 2 *", "--timezone", "Europe/Zurich", "--json")
@@ -130,8 +129,6 @@ def test_a_deployment_without_further_setting_learns_in_a_copy_on_warm_workers(h
         run = client.create_flow_run_from_deployment(deployment.id)
         asked = f"select state_type from flow_run where id = '{run.id}'"
         assert soon(lambda: query(home, asked) == [("COMPLETED",)], 60.0)
-    log = (stack_folder(home) / "prefect-worker.log").read_text()
-    assert "started cold" not in log
     (one,) = status(home)["deployments"]
     assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
     assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
@@ -191,7 +188,7 @@ def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path
     assert soon(lambda: live_state(stack_folder(home)) is not None)
     state = live_state(stack_folder(home))
     assert state is not None
-    assert soon(lambda: len(marked(state.instance)) == 4)
+    assert soon(lambda: len(marked(state.instance)) == 3)
     os.kill(state.pid, signal.SIGKILL)
     assert soon(lambda: marked(state.instance) == [], 10.0), "an orphan was left behind"
     assert stack_server(home) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,33 @@ from threading import Thread
 import pytest
 
 from flows.stack.control import prepare
-from flows.stack.deployed import schedules_at
 from flows.stack.finding import StackServer, stack_server
-from flows.stack.plan import StackOptions
 from flows.stack.state import StackState, take_lock
-from flows.stack.telling import leaving
+from flows.stack.status import leaving, schedules_at
+from flows.stack.supervisor import Child, Running, StackOptions
 from okl.foundation.errors import ExecutionError
+
+# tests.flows.test_stack_running
+
+
+def test_each_end_of_a_child_is_told_by_its_own_reason(tmp_path: Path) -> None:
+    waiting = Child("waiting", (sys.executable, "-c", "import time; time.sleep(60)"), {}, memory_limit=1)
+    running = Running(waiting, tmp_path / "waiting.log")
+    for life, reason in enumerate(("took ", "ended by SIGTERM")):
+        running.start(tmp_path, now=0.0)
+        process = running.process
+        assert process is not None
+        if life == 0:
+            running.bound()
+        else:
+            process.terminate()
+        running.note_end(process.wait(), now=1.0)
+        assert running.ended is not None
+        assert running.ended.startswith(reason)
+    assert running.state().restarts == 1
+
+
+# How a stack is found that is slow to answer, and what is said of it when it ends: no process is started for it.
 
 WELL = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\ntrue"
 
