@@ -13,6 +13,7 @@ from scipy.special import gammaincinv, ndtri
 
 from okl.compiled.kernels import GAUSSIAN, LAPLACIAN, LINEAR, MATERN32, MATERN52, POLYNOMIAL, KernelRule
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 
@@ -102,6 +103,7 @@ def as_frequencies(points: FloatArray) -> FloatArray:
 # Gaussian and Laplacian kernels.
 
 
+@stored("gaussian-kernel")
 @dataclass(frozen=True)
 class Gaussian(Scaled):
     """The Gaussian kernel k(x, x') = exp(-||x - x'||^2 / (2 bandwidth^2)).
@@ -149,6 +151,7 @@ class Gaussian(Scaled):
         return as_frequencies(ndtri(points) / self.bandwidth)
 
 
+@stored("laplacian-kernel")
 @dataclass(frozen=True)
 class Laplacian(Scaled):
     """The Laplacian kernel k(x, x') = exp(-||x - x'||_1 / bandwidth); ||.||_1 is the sum of absolute values.
@@ -227,6 +230,7 @@ class _Matern(Scaled):
         return distances(left, right, "euclidean") * (math.sqrt(self._degrees) / self.bandwidth)
 
 
+@stored("matern32-kernel")
 @dataclass(frozen=True)
 class Matern32(_Matern):
     """The Matern kernel of smoothness 3/2: k = (1 + s) exp(-s) with s = sqrt(3) ||x - x'|| / bandwidth.
@@ -260,6 +264,7 @@ class Matern32(_Matern):
         return values
 
 
+@stored("matern52-kernel")
 @dataclass(frozen=True)
 class Matern52(_Matern):
     """The Matern kernel of smoothness 5/2: k = (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) ||x - x'|| / bandwidth.
@@ -298,6 +303,7 @@ class Matern52(_Matern):
 MOST_DEGREE = 1000  # beyond, powers of anything but 1 leave the range of floats
 
 
+@stored("polynomial-kernel")
 @dataclass(frozen=True)
 class Polynomial:
     """The polynomial kernel k(x, x') = (scale <x, x'> + offset)^degree.
@@ -337,6 +343,7 @@ class Polynomial:
         return values
 
 
+@stored("linear-kernel")
 @dataclass(frozen=True)
 class Linear:
     """The linear kernel k(x, x') = <x, x'>."""

@@ -12,6 +12,7 @@ from scipy.special import xlogy
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION, SLOPE, VALUE, CompiledLoss, Scalar, compile_loss, evaluate_own
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 
 # The interface of losses.
@@ -39,6 +40,7 @@ class Loss(Protocol):
 # Losses of a regression.
 
 
+@stored("thresholded-half-squared-loss")
 @dataclass(frozen=True)
 class ThresholdedHalfSquared:
     """Half the squared residual where it exceeds epsilon, nothing below: 1/2 (f - y)^2 [|f - y| > epsilon].
@@ -83,6 +85,7 @@ class ThresholdedHalfSquared:
 # Targets are -1 or +1 (binary) or class indices 0 .. K - 1 (several classes).
 
 
+@stored("hinge-loss")
 @dataclass(frozen=True)
 class Hinge:
     """The hinge max(0, 1 - y f); its subgradient is -y where y f < 1, and 0 at the kink.
@@ -108,6 +111,7 @@ class Hinge:
         return np.where((margin >= -1.0) & (margin <= 0.0), margin, np.inf)
 
 
+@stored("logistic-loss")
 @dataclass(frozen=True)
 class Logistic:
     """The logistic loss log(1 + exp(-y f)).
@@ -138,6 +142,7 @@ class Logistic:
         return np.where(inside, entropy, np.inf)
 
 
+@stored("multiclass-hinge-loss")
 @dataclass(frozen=True)
 class MulticlassHinge:
     """The multi-class hinge max(0, 1 - (f_y - max_{k != y} f_k)).
@@ -196,6 +201,7 @@ class OwnLoss:
     derivative: Scalar
 
 
+@stored("extension-loss")
 @dataclass(frozen=True)
 class ExtensionLoss:
     """A loss of an extension, known by its name and where it is from: every process compiles it for itself.

@@ -14,6 +14,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.predictors import transform_rows
+from okl.foundation.stored import stored
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
@@ -46,6 +47,7 @@ _KINK = (
 )
 
 
+@stored("norm-plus-ball")
 @dataclass(frozen=True)
 class BallNorm:
     """radius ||v||, from ||w|| <= radius in the primal problem, smoothed where ||v|| <= width.

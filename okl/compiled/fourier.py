@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 from okl.compiled.jit import compiled, compiled_sum
 from okl.compiled.math import sines_and_cosines
 from okl.compiled.threads import Block, aligned_empty
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 
 # Products of rows with a fixed matrix: a row has the same bits in any block.
@@ -194,6 +195,7 @@ def project(products: FloatArray, inputs: FloatArray, panels: FloatArray) -> Non
 # Legend: X inputs (rows, n_inputs), F frequencies (n_inputs, n_frequencies), W weights (n_outputs, 2 n_frequencies).
 
 
+@stored("packed-fourier-map")
 class Waves(NamedTuple):
     """A Fourier map as the compiled code takes it; `as_waves` makes it.
 
@@ -297,6 +299,7 @@ def fourier_scores(
 LANES = 16
 
 
+@stored("packed-structured-map")
 class Structured(NamedTuple):
     """A structured map as compiled code takes it.
 

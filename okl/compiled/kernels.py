@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.fourier import TILE, Writer, panels_of, project, typed_tile
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import exp_negative
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 
 # Kernel rules: a code and its parameters.
@@ -20,6 +21,7 @@ from okl.foundation.types import FloatArray
 GAUSSIAN, LAPLACIAN, MATERN32, MATERN52, POLYNOMIAL, LINEAR = 0, 1, 2, 3, 4, 5
 
 
+@stored("kernel-rule")
 class KernelRule(NamedTuple):
     """A kernel of okl.kernels, with r = ||x - x'|| the Euclidean distance.
 
@@ -196,6 +198,7 @@ def kernel_self(x: FloatArray, kernel: KernelRule) -> float:
 _TILE_ROWS = TILE.rows
 
 
+@stored("packed-nystrom-map")
 class Nystrom(NamedTuple):
     """A Nystrom map as compiled code takes it; `as_nystrom` makes it.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Split, Task
 
 # Encodings of source columns, one immutable record each.
@@ -77,6 +78,7 @@ Missing = Literal["error", "drop", "zero", "mean"]
 Label = int | float | str | bool
 
 
+@stored("dataset-shard")
 @dataclass(frozen=True)
 class Shard:
     """One Parquet file of a data set, all of whose rows belong to one split.
@@ -97,6 +99,7 @@ class Shard:
         return sum(self.row_groups)
 
 
+@stored("column-statistics")
 @dataclass(frozen=True)
 class ColumnStatistics:
     """Count, mean, standard deviation (population), minimum and maximum of a column over the TRAIN rows."""
@@ -113,6 +116,7 @@ class ColumnStatistics:
         return self.minimum == self.maximum
 
 
+@stored("dataset-schema")
 @dataclass(frozen=True)
 class Schema:
     """All that turns raw rows into inputs and targets, and back.
@@ -207,6 +211,7 @@ def scaling_of(scale: Scale, column: ColumnStatistics) -> tuple[float, float]:
     return column.minimum, (1.0 / spread if spread > 0 else 0.0)
 
 
+@stored("dataset")
 @dataclass(frozen=True)
 class Dataset:
     """A sharded Parquet data set; made by `okl.data.ingest.run`, opened by `okl.data.manifest.open_dataset`.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.order import Window
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 
 Item = TypeVar("Item")
@@ -24,6 +25,7 @@ Value = TypeVar("Value", contravariant=True)
 Part = TypeVar("Part", covariant=True)
 
 
+@stored("rows")
 class Rows(NamedTuple):
     """Rows in memory: inputs (rows, n_features), C-contiguous; targets (rows,).
 
@@ -40,6 +42,7 @@ class ShardWork(Protocol[Value, Part]):
     def __call__(self, shard: Shard, value: Value, /) -> Part: ...
 
 
+@stored("traffic")
 @dataclass(frozen=True)
 class Traffic:
     """Rounds and bytes that crossed to and from the workers; zero bytes in one process."""

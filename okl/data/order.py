@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.dataset import Shard
+from okl.foundation.stored import stored
 
 # Integer hash, equal on every machine.
 
@@ -33,6 +34,7 @@ MOST_INPUTS = WINDOW_BYTES // (4 * LEAST_WINDOW_ROWS)  # of what okl itself make
 Order = Literal["shuffle", "stored"]
 
 
+@stored("row-window")
 @dataclass(frozen=True)
 class Window:
     """Row groups that are held in memory together, and the seed of the permutation of their rows (None: as stored).

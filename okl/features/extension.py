@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from okl.features.base import check_inputs
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ModelError, OklError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel
@@ -34,6 +35,7 @@ class OwnMap:
     version: int = 1
 
 
+@stored("extension-features")
 @dataclass(frozen=True, eq=False)
 class ExtensionFeatures:
     """A map of an extension, known by its name and where it is from, and the arrays that make it.

@@ -14,6 +14,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import aligned_empty, as_compiled, borrowed_block, rows_per_block
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_kernel, shift_invariant
@@ -21,6 +22,7 @@ from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_ker
 # Random Fourier features of a shift-invariant kernel.
 
 
+@stored("fourier-features")
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
     """The map z(x) = n_frequencies^(-1/2) (sin(x @ frequencies), cos(x @ frequencies)); ||z(x)|| = 1.
@@ -246,6 +248,7 @@ def _sobol_points(n_points: int, n_coordinates: int, seed: int) -> FloatArray:
 # Fourier maps that hold no frequencies: products with Hadamard matrices, for inputs of many columns.
 
 
+@stored("structured-fourier-features")
 @dataclass(frozen=True, eq=False)
 class StructuredFeatures:
     """The map z(x) = n_frequencies^(-1/2) (sin(a), cos(a)) with a = radii * (R x), R rows of random rotations.

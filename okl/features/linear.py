@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 
 
+@stored("standardised-linear-features")
 @dataclass(frozen=True, eq=False)
 class StandardisedLinear:
     """The map z(x) = ((x - shift) * factor, constant), whose rows have a mean squared norm of about 1.

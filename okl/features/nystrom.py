@@ -15,11 +15,13 @@ from okl.compiled.kernels import Nystrom, as_nystrom, nystrom_transform
 from okl.compiled.threads import as_compiled, borrowed_block, rows_per_block
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel, describe_kernel
 
 
+@stored("nystrom-features")
 @dataclass(frozen=True, eq=False)
 class NystromFeatures:
     """The map z(x) = k(x, landmarks) @ projection; `fit_nystrom_map` makes one whose z(x)'z(x') is about k(x, x').

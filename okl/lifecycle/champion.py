@@ -19,16 +19,7 @@ from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord, Time
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
-from okl.runs.checkpoint import (
-    ARRAYS,
-    HEAD,
-    STATE,
-    complete_ones,
-    known_classes,
-    read_head,
-    read_value,
-    write_checkpoint,
-)
+from okl.runs.checkpoint import ARRAYS, HEAD, STATE, complete_ones, name_of, read_head, read_value, write_checkpoint
 from okl.runs.loop import Learnt, learn
 from okl.runs.plan import make_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -87,10 +78,7 @@ def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
 
 def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
     head = read_head(folder)
-    try:
-        state = read_value(head, {})
-    except KeyError as error:
-        raise CheckpointError(f"{folder}: {error} is no part of this okl.") from None
+    state = read_value(head, {})
     for one in _parts(state, set()):
         required = [f.name for f in fields(one) if f.default is MISSING and f.default_factory is MISSING]
         known = {field.name for field in fields(one)}
@@ -112,7 +100,7 @@ def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
     elif isinstance(value, dict):
         for item in value.values():
             yield from _parts(item, seen)
-    elif is_dataclass(value) and type(value) in set(known_classes().values()):
+    elif is_dataclass(value) and name_of(type(value)) is not None:
         seen.add(id(value))
         yield value
         for item in list(vars(value).values()):

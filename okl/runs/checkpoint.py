@@ -12,7 +12,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -29,78 +29,92 @@ from okl.data.executor import Execution, Traffic
 from okl.data.manifest import RECORDED, processor, version_of
 from okl.foundation import plugins
 from okl.foundation.errors import CheckpointError
-from okl.foundation.folders import (
-    CHECKPOINT,
-    checkpoints_in,
-    is_leftover,
-    local_folder,
-    name_of,
-    resumable,
-    resumable_in,
-    sync,
-)
+from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, local_folder, resumable, resumable_in, sync
+from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import file_sha256, okl_home, place_of
 from okl.foundation.settings import TrainSettings, settings_from
+from okl.foundation.stored import class_of, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
 from okl.runs.plan import mode_of, run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 
-# The classes whose instances a checkpoint may hold: those that the states of solvers are made of.
+# The classes whose instances checkpoints and state files hold: those that solvers' states are made of.
 #
-# A file names a class, and it is looked up here: nothing is imported because a file says so. Classes of extensions
-# are those of files and packages that this process has been told to use.
+# A file names a class by its tag (see okl.foundation.stored), and the tag is looked up here: nothing is imported
+# because a file says so. Classes of extensions have no tags but their full names; they are those of files and
+# packages that this process has been told to use.
 
-PACKAGES = ("features", "solvers")
-MODULES = (
-    "kernels",
-    "losses",
-    "runs.checkpoint",
-    "data.dataset",
-    "data.executor",
-    "data.order",
-    "compiled.fourier",
-    "compiled.kernels",
+PACKAGES = (
+    "okl.kernels",
+    "okl.losses",
+    "okl.features",
+    "okl.data.dataset",
+    "okl.data.executor",
+    "okl.data.order",
+    "okl.compiled.fourier",
+    "okl.compiled.kernels",
+    "okl.solvers",
+    "okl.runs.checkpoint",
+    "okl.certificates.hindsight",
 )
+"""Packages and modules that define classes with tags; of packages all modules are imported when a file needs them."""
+
+FORMER_NAMES = Path(__file__).with_name("former_names.json")
+"""Tags by the full names that files of format 1 hold; data and not code, as it must not follow when modules move."""
 
 
 def known_classes() -> dict[str, type[Any]]:
-    """By their full names, protocols apart, which have no instances; imported at first use only, as they are many.
+    """Return all classes with tags by tag, and those of extensions by full name; imports what defines them."""
+    _import_all()
+    return tagged_classes() | plugins.classes()
 
-    Learners in a registry's versions are kept by these names: one that changes leaves them behind, unread.
+
+def name_of(kind: type[Any]) -> str | None:
+    """Return the name by which files refer to a class: its tag, or its full name in an extension; None for others."""
+    tag = tag_of(kind)
+    if tag is not None:
+        return tag
+    return next((name for name, one in plugins.classes().items() if one is kind), None)
+
+
+def class_named(name: str) -> type[Any]:
+    """Return the class that a file refers to, by its tag, or by its full name in an extension or in a former okl.
+
+    Raises
+    ------
+    CheckpointError : there is no such class here
     """
-    return _own_classes() | plugins.classes()
-
-
-def known_names() -> dict[type[Any], str]:
-    """The full name of each known class."""
-    return {one: name for name, one in known_classes().items()}
+    tag = former_names().get(name, name)
+    if class_of(tag) is None and "." not in tag:
+        _import_all()
+    found = class_of(tag) or plugins.classes().get(name)
+    if found is None:
+        raise CheckpointError(
+            f"The state holds a {name!r}, a class that this okl does not know. Load the extension that defines it, "
+            "use the okl that wrote the state, or train again."
+        )
+    return found
 
 
 @cache
-def _own_classes() -> dict[str, type[Any]]:
-    return {
-        f"{name}.{one.__qualname__}": one
-        for name in _module_names()
-        for one in vars(import_module(name)).values()
-        # of a package among them those that it exports, whichever of its modules they are in
-        if isinstance(one, type) and f"{one.__module__}.".startswith(f"{name}.") and not _is_protocol(one)
-    }
+def former_names() -> dict[str, str]:
+    """Return the tags of classes by the full names that stood for them in files of format 1."""
+    names: dict[str, str] = json.loads(FORMER_NAMES.read_text(encoding="utf-8"))
+    return names
 
 
-def _is_protocol(one: type[Any]) -> bool:
-    return bool(getattr(one, "_is_protocol", False))
-
-
-def _module_names() -> Iterator[str]:
-    for package in PACKAGES:
-        folder = import_module(f"okl.{package}").__path__
-        yield from (found.name for found in pkgutil.walk_packages(folder, f"okl.{package}.") if not found.ispkg)
-    yield from (f"okl.{module}" for module in MODULES)
+@cache
+def _import_all() -> None:
+    for name in PACKAGES:
+        paths = getattr(import_module(name), "__path__", ())
+        for found in pkgutil.walk_packages(paths, f"{name}."):
+            import_module(found.name)
 
 
 # Where the loop of okl.runs.loop stands: a solver's state, and what has been noted on the way.
 
 
+@stored("training-position")
 @dataclass(eq=False)
 class Position:
     """Where a loop stands; the loop writes into it.
@@ -123,7 +137,7 @@ class Position:
 
 # Values taken apart into JSON and arrays, and put together again with the same bits.
 #
-# What a value is made of is named by classes that okl knows (see okl.runs.checkpoint); their instances are made
+# The classes that a value is made of are named by their tags (see okl.foundation.stored); their instances are made
 # without calling any of their code, so that nothing in a file is ever run.
 
 STORED_KINDS = "biuf"  # of numpy's dtypes: booleans, integers, floats
@@ -141,12 +155,13 @@ class TakenApart:
 
     Raises
     ------
-    TypeError : of another class: whoever adds one to a solver's state adds it to okl.runs.checkpoint
+    TypeError : of a class without a tag: declare one with okl.foundation.stored.stored where the class is defined
     """
 
     def __init__(self, value: Any, shared: Mapping[str, Any]) -> None:
         self.arrays: dict[str, Array] = {}
-        self._shared, self._names = shared, known_names()
+        self._shared = shared
+        self._names: dict[type[Any], str | None] = {}
         self._array_names: dict[int, str] = {}
         self._places: dict[int, int] = {}
         self.tree = self._node(value)
@@ -159,8 +174,8 @@ class TakenApart:
             return value if math.isfinite(value) else {"float": repr(value)}
         if kind is tuple:
             return [self._node(item) for item in value]
-        if kind in self._names or isinstance(value, PurePath):
-            return self._known(value)
+        if isinstance(value, PurePath):
+            return self._shared_name(value) or {"path": str(value)}
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, np.generic) and value.dtype.kind in STORED_KINDS:
@@ -171,15 +186,21 @@ class TakenApart:
             return {"dict": [[self._node(key), self._node(item)] for key, item in value.items()]}
         if kind is slice:
             return {"slice": [self._node(part) for part in (value.start, value.stop, value.step)]}
-        raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not known to okl.runs.checkpoint")
+        if kind not in self._names:
+            self._names[kind] = name_of(kind)
+        if (name := self._names[kind]) is None:
+            raise TypeError(
+                f"{kind.__module__}.{kind.__qualname__} has no tag; declare one with okl.foundation.stored.stored"
+            )
+        return self._shared_name(value) or self._instance(value, name)
 
-    def _known(self, value: Any) -> dict[str, Any]:
+    def _shared_name(self, value: Any) -> dict[str, Any] | None:
         for name, given in self._shared.items():
             if type(given) is type(value) and given == value:
                 return {"shared": name}
-        if isinstance(value, PurePath):
-            return {"path": str(value)}
-        name = self._names[type(value)]
+        return None
+
+    def _instance(self, value: Any, name: str) -> dict[str, Any]:
         if isinstance(value, tuple):
             return {"is": name, "has": [self._node(item) for item in value]}
         if id(value) in self._places:
@@ -210,7 +231,7 @@ class PutTogether:
 
     Raises
     ------
-    CheckpointError : the tree names what is not there
+    CheckpointError : the tree names what is not there, or a class that this okl does not know
     """
 
     def __init__(self, tree: Any, arrays: Mapping[str, Array], shared: Mapping[str, Any]) -> None:
@@ -228,7 +249,7 @@ class PutTogether:
         if not isinstance(node, dict):
             return node
         if "is" in node:
-            return self._known(known_classes()[node["is"]], node["has"])
+            return self._instance(class_named(node["is"]), node["has"])
         kind, content = next(iter(node.items()))
         if kind == "array":
             return self._array(content, node.get("columns", False))
@@ -247,12 +268,13 @@ class PutTogether:
         }
         return simple[kind](content)
 
-    def _known(self, kind: type[Any], content: Any) -> Any:
+    def _instance(self, kind: type[Any], content: Any) -> Any:
         if issubclass(kind, tuple):
             return tuple.__new__(kind, [self._of(item) for item in content])
         made = object.__new__(kind)
         self._made.append(made)  # before its parts, as they were numbered
-        vars(made).update({key: self._of(item) for key, item in content.items()})
+        attributes = {key: self._of(item) for key, item in content.items()}
+        vars(made).update(with_todays_names(kind, attributes))
         return made
 
     def _array(self, name: str, columns: bool) -> Array:
@@ -280,7 +302,7 @@ def _aligned(stored: Array) -> Array:
 #
 # A new one is written beside the last one, which goes when the new one has its name.
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 named classes by their modules; see okl.runs.checkpoint.former_names
 HEAD, STATE, ARRAYS, BESIDE = "checkpoint.json", "state.json", "arrays.safetensors", "beside"
 DIGITS = 6
 
@@ -719,9 +741,9 @@ def find_unfinished(run: str) -> Path:
     for place in places:
         if place.exists():
             raise CheckpointError(f"{place} is complete: there is nothing left to resume.")
-        if found := [one for one in resumable_in(place.parent) if name_of(one) == place.name]:
+        if found := [one for one in resumable_in(place.parent) if folders_name_of(one) == place.name]:
             return max(found, key=lambda one: max(latest.stat().st_mtime for latest in checkpoints_in(one)))
-    there = sorted({name_of(one) for place in places for one in resumable_in(place.parent)})
+    there = sorted({folders_name_of(one) for place in places for one in resumable_in(place.parent)})
     told = f"Those that can be: {', '.join(there)}." if there else "Train again without --resume."
     raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {told}")
 

@@ -13,6 +13,7 @@ from scipy import stats
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.predictors import Predictor
+from okl.foundation.stored import stored
 from okl.foundation.types import Task
 
 # The solver protocol.
@@ -20,6 +21,7 @@ from okl.foundation.types import Task
 State = TypeVar("State")
 
 
+@stored("solver-outcome")
 @dataclass(frozen=True)
 class Outcome:
     """Why a solver stopped; a value, not an exception, so that a loop may still look at the state."""
@@ -28,6 +30,7 @@ class Outcome:
     reason: str
 
 
+@stored("solver-progress")
 @dataclass(frozen=True)
 class Standing:
     """Progress of a state, and the quality of its predictions before it learnt each row.
@@ -51,6 +54,7 @@ class Standing:
     violation: float | None = None
 
 
+@stored("convergence")
 @dataclass(frozen=True)
 class Convergence:
     """Progress of a method that reads all rows in every iteration; the number of iterations is unknown.
@@ -92,6 +96,7 @@ class Solver(Protocol[State]):
 MOST_POINTS = 400
 
 
+@stored("learning-curve")
 @dataclass
 class LearningCurve:
     """Progressive errors as rows go by; when it is full every other point goes, so that memory stays bounded."""
@@ -141,6 +146,7 @@ class LearningCurve:
         return points
 
 
+@stored("convergence-curve")
 @dataclass
 class ConvergenceCurve:
     """The gap as iterations go by; a check comes every ten to a hundred of them, so that there are not many."""
@@ -191,6 +197,7 @@ LEVEL = 0.001
 FEWEST_SPREAD = 8  # windows, for a variance between them
 
 
+@stored("drift-window")
 @dataclass(frozen=True)
 class Window:
     """Some hundreds of rows, one after the other, and how they were predicted before they were learnt.
@@ -219,6 +226,7 @@ class Window:
         return self.verdict is not None and self.verdict.fired
 
 
+@stored("drift-assessment")
 @dataclass(frozen=True)
 class Verdict:
     """The chance of so many mistakes if nothing has changed, at most, and whose they are.
@@ -233,6 +241,7 @@ class Verdict:
     fired: bool = False
 
 
+@stored("drift-watch")
 @dataclass
 class DriftWatch:
     """Cuts a stream into windows, and tests each; fewer rows than half a window at the end belong to none.

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,12 @@ _ROUNDS, _SETTLED = 500, 1e-8  # of power iteration
 
 @dataclass(frozen=True)
 class CaseItem(ABC):
-    """Work on all rows of a data set, told from others by its fields."""
+    """Work on all rows of a data set, told from others by its fields.
+
+    work : name of the kind of work in files of outcomes; must not change when the class is renamed
+    """
+
+    work: ClassVar[str]
 
     case: Case
     n_rows: int
@@ -84,12 +89,14 @@ class CaseItem(ABC):
     @property
     def _own(self) -> dict[str, Any]:
         shared = ("case", "n_rows", "precision")
-        return {"work": type(self).__name__} | {k: v for k, v in asdict(self).items() if k not in shared}
+        return {"work": self.work} | {k: v for k, v in asdict(self).items() if k not in shared}
 
 
 @dataclass(frozen=True)
 class MarginItem(CaseItem):
     """nu-SVM or logistic regression with C, as in Tables 4, 5 and 8; logistic regression keeps off its border by xi."""
+
+    work: ClassVar[str] = "MarginItem"
 
     model: Literal["nu_svm", "logistic"]
     parameter: float
@@ -113,6 +120,8 @@ class MarginItem(CaseItem):
 @dataclass(frozen=True)
 class MinimaxItem(CaseItem):
     """MM-MPM at half of kappa_max, as in Table 10."""
+
+    work: ClassVar[str] = "MinimaxItem"
 
     def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
         """The run, kappa_max, the largest eigenvalue of the sum of the covariances, and seconds of the moments."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +50,17 @@ Penalised = Literal["l1-logistic", "l1-l2-svm"]
 
 @dataclass(frozen=True)
 class SyntheticItem(ABC):
-    """Work that reads no data set, told from others by its fields."""
+    """Work that reads no data set, told from others by its fields.
+
+    work : name of the kind of work in files of outcomes; must not change when the class is renamed
+    """
+
+    work: ClassVar[str]
 
     @property
     def name(self) -> str:
         """Readable and unique."""
-        return "--".join([type(self).__name__, *(f"{value}" for value in asdict(self).values())])
+        return "--".join([self.work, *(f"{value}" for value in asdict(self).values())])
 
     @property
     def dataset(self) -> str:
@@ -84,6 +89,8 @@ class SyntheticItem(ABC):
 @dataclass(frozen=True)
 class ProjectionItem(SyntheticItem):
     """Random vectors, uniform on [0, reach]^size, projected onto the set of nu-SVM by one of SEARCHES. Table 2."""
+
+    work: ClassVar[str] = "ProjectionItem"
 
     size: int
     reach: float
@@ -126,6 +133,8 @@ class ProjectionItem(SyntheticItem):
 class BreakdownItem(SyntheticItem):
     """A run on the artificial data under a stopwatch. Tables 3, 7 and 9."""
 
+    work: ClassVar[str] = "BreakdownItem"
+
     model: Breakdown
     n_rows: int
     n_columns: int
@@ -160,6 +169,8 @@ class BreakdownItem(SyntheticItem):
 @dataclass(frozen=True)
 class PenalisedItem(SyntheticItem):
     """An l1 model on the artificial data, by the method or by LIBLINEAR. Appendix D."""
+
+    work: ClassVar[str] = "PenalisedItem"
 
     model: Penalised
     solver: Literal["FAPG", "LIBLINEAR"]
@@ -197,6 +208,8 @@ C = 10.0  # of the other experiments with logistic regression; the paper states 
 class CaseAccuracyItem(CaseItem):
     """On a data set; xi 0 for LIBLINEAR."""
 
+    work: ClassVar[str] = "CaseAccuracyItem"
+
     xi: float
 
     def run(self, folder: Folder, check: Callable[[], None]) -> Outcome:
@@ -207,6 +220,8 @@ class CaseAccuracyItem(CaseItem):
 @dataclass(frozen=True)
 class ArtificialAccuracyItem(SyntheticItem):
     """On artificial data; xi 0 for LIBLINEAR."""
+
+    work: ClassVar[str] = "ArtificialAccuracyItem"
 
     n_rows: int
     n_columns: int

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.operators import RowOperator
@@ -20,6 +21,7 @@ from okl.solvers.accelerated.operators import RowOperator
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
+@stored("duality-gap")
 @dataclass(frozen=True)
 class Certificate:
     """Quality of a solution, proved by weak duality: no solution has an objective below `dual`.

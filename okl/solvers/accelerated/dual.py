@@ -15,6 +15,7 @@ from okl.compiled.dual_steps import descend, extrapolate, inner, squared_distanc
 from okl.compiled.dual_sweep import settle_points, sweep_box_segments, sweep_entropy_segments, sweep_guessed_segments
 from okl.compiled.products import add_listed_rows, add_rows, add_sparse_rows, multiply_rows, multiply_sparse_rows
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import Certificate, Problem, Solution, SweepArguments, Swept
 from okl.solvers.accelerated.operators import DenseRows, RowOperator, SparseRows, TargetRows
@@ -116,6 +117,7 @@ class Sweep(Protocol):
     def run(self, given: SweepArguments) -> Swept: ...
 
 
+@stored("box-sweep")
 @dataclass(frozen=True, eq=False)
 class BoxSweep:
     """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset; curvatures, upper (m,)."""
@@ -139,6 +141,7 @@ class BoxSweep:
         return np.empty((self.rows.n_segments, self.rows.n_image))
 
 
+@stored("entropy-sweep")
 @dataclass(frozen=True, eq=False)
 class EntropySweep:
     """With the entropy barrier of bounds upper (m,), and slopes that are the offset."""
@@ -161,6 +164,7 @@ class EntropySweep:
         return np.empty((self.rows.n_segments, self.rows.n_image)), np.empty(self.rows.n_points)
 
 
+@stored("warm-started-sweep")
 @dataclass(frozen=True, eq=False)
 class GuessedSweep:
     """Over a box and hyperplanes, by a guess at their multipliers; see `okl.compiled.dual_sweep`.
@@ -251,6 +255,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
+@stored("dual-problem")
 @dataclass(frozen=True, eq=False)
 class DualProblem:
     """Minimise outer(||A a||) + separable(a) + region(a): the negated dual of (7), times C, or of (8).
@@ -379,6 +384,7 @@ _CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack th
 _MOST_AWAKE = 0.75  # of the rows: gathering them pays below
 
 
+@stored("active-set-margins")
 class Standing(NamedTuple):
     """State of every row at a check.
 
@@ -566,6 +572,7 @@ def _region(whole: Region, signs: FloatArray, point: FloatArray, spread: Spread)
 # A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
 
 
+@stored("target-quadratic-term")
 @dataclass(frozen=True, eq=False)
 class TargetQuadratic:
     """sum_i curvature_i a_i^2 / 2 - t_i a_i; curvatures (m,) >= 0, targets t (m,)."""
@@ -586,6 +593,7 @@ class TargetQuadratic:
         return 0.5 * float(self.curvatures @ np.square(point - at))
 
 
+@stored("penalised-box-region")
 @dataclass(frozen=True, eq=False)
 class PricedBox:
     """price sum_i |a_i| over |a_i| <= bound_i, and sum_i a_i = 0 with a hyperplane.
@@ -616,6 +624,7 @@ class PricedBox:
         find_multiplier(sums, self.hyperplane and size > 0.0)
 
 
+@stored("squared-residuals")
 @dataclass(frozen=True, eq=False)
 class SquaredResiduals:
     """sum_i weight_i r_i^2."""
@@ -632,6 +641,7 @@ class SquaredResiduals:
         return float(self.weights @ (margins - self.targets)) / float(self.weights.sum())
 
 
+@stored("epsilon-insensitive-residuals")
 @dataclass(frozen=True, eq=False)
 class InsensitiveResiduals:
     """sum_i weight_i max(0, |r_i| - width)."""
@@ -673,6 +683,7 @@ def residual_weights(rows: TargetRows, sample_weight: FloatArray | None) -> NDAr
 # of the means; w = d + S u. Primal: -<w, d> + kappa sum_j ||S_j' w|| + 1/2 ||w||^2.
 
 
+@stored("minimax-problem")
 @dataclass(frozen=True, eq=False)
 class MinimaxProblem:
     """Balls mapped to ellipsoids.
@@ -980,6 +991,7 @@ class SmoothLoss(Protocol):
     def conjugate(self, duals: FloatArray) -> FloatArray: ...
 
 
+@stored("l1-problem")
 @dataclass(frozen=True, eq=False)
 class SparseProblem:
     """Minimise ||w||_1 + sum_i weight_i loss(s_i <w, z_i>); the image of w are its margins.

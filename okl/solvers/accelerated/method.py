@@ -10,6 +10,7 @@ import numpy as np
 
 from okl.compiled.dual_steps import descend, extrapolate, step_sums
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.accelerated.base import Certificate, Problem, Solution, SweepArguments
@@ -33,6 +34,7 @@ from okl.solvers.base import Outcome
 # What a run of the accelerated method has recorded: the numbers that its figures plot.
 
 
+@stored("fapg-record")
 @dataclass(frozen=True)
 class Record:
     """The method at one of its checks.
@@ -76,6 +78,7 @@ class Switches:
     st: bool = True
 
 
+@stored("fapg-step-sizes")
 @dataclass(frozen=True)
 class Pace:
     """Where the scalars stand before an iteration.
@@ -169,6 +172,7 @@ def _next_acceleration(acceleration: float, ratio: float) -> float:
 # add up.
 
 
+@stored("fapg-iterate")
 @dataclass(frozen=True, eq=False)
 class Iterate:
     """A point (n_points,) and its image (n_image,), never written into."""
@@ -330,6 +334,7 @@ _FLOOR = 1e-15
 _VANISHED = 1e-9  # of the objectives at first
 
 
+@stored("fapg-state")
 @dataclass(frozen=True, eq=False)
 class FapgState:
     """Where a run stands; a value.
@@ -543,6 +548,7 @@ def _threaded(part: DualProblem, whole: RowOperator) -> DualProblem:
 SAMPLE_GROWTH = 4  # from one sample of an l1 model to the next
 
 
+@stored("stochastic-start")
 @dataclass(frozen=True)
 class StochasticStart:
     """How long to go, and in which parts of the data.

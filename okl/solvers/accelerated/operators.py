@@ -28,6 +28,7 @@ from okl.compiled.products import (
 from okl.compiled.threads import as_compiled, run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Kernel
 
@@ -125,6 +126,7 @@ ClaimedWork = Callable[[Claims], None]
 _SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
 
 
+@stored("dense-rows")
 @dataclass(frozen=True, eq=False)
 class DenseRows:
     """A = [s_1 z_1, ..., s_m z_m] of a matrix in memory; sums are float64 whatever the matrix is.
@@ -696,6 +698,7 @@ def _cut(part: int) -> slice:
 # Rows with targets, for regression.
 
 
+@stored("target-rows")
 @dataclass(frozen=True, eq=False)
 class TargetRows:
     """A = [z_1, ..., z_m] of the rows of another operator, whatever signs they have there.

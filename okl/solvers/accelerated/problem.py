@@ -29,6 +29,7 @@ from okl.compiled.dual_steps import (
 )
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.errors import DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
 from okl.solvers.accelerated.base import Solution, weights_of
@@ -62,6 +63,7 @@ class Outer(Protocol):
     def floor(self, squared_norm: float) -> float: ...
 
 
+@stored("half-squared-norm")
 @dataclass(frozen=True)
 class HalfSquare:
     """1/2 ||v||^2, from 1/2 ||w||^2 in the primal problem. Source: Ito et al., 2017, (7) and (9), times C."""
@@ -93,6 +95,7 @@ class HalfSquare:
         return 0.0
 
 
+@stored("euclidean-norm")
 @dataclass(frozen=True)
 class EuclideanNorm:
     """||v||, from ||w|| <= 1 in the primal problem, smoothed where it is not longer than `width`.
@@ -163,6 +166,7 @@ class Separable(Protocol):
     def excess(self, point: FloatArray, at: FloatArray) -> float: ...
 
 
+@stored("linear-term")
 @dataclass(frozen=True)
 class Linear:
     """sum_i slope a_i."""
@@ -185,6 +189,7 @@ class Linear:
         return 0.0
 
 
+@stored("quadratic-term")
 @dataclass(frozen=True, eq=False)
 class Quadratic:
     """sum_i curvature_i a_i^2 / 2 - a_i; curvatures (m,) >= 0."""
@@ -206,6 +211,7 @@ class Quadratic:
         return float(quadratic_excess(point, at, self.curvatures))
 
 
+@stored("entropy-term")
 @dataclass(frozen=True, eq=False)
 class Entropy:
     """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i), continued as parabolas beyond [c u, u - c u].
@@ -231,6 +237,7 @@ class Entropy:
         return float(entropy_excess(point, at, self.upper, self.cut))
 
 
+@stored("square-root-term")
 @dataclass(frozen=True, eq=False)
 class Roots:
     """sum_i -2 sqrt(s_i a_i), continued as parabolas below lower_i.
@@ -268,6 +275,7 @@ _MOST_ROUNDS = 200
 _LEAST_ERROR, _ROUNDING = 1e-16, 1e-13  # of a sum, in its size
 
 
+@stored("entropy-barrier-region")
 @dataclass(frozen=True, eq=False)
 class EntropyBarrier:
     """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
@@ -301,6 +309,7 @@ class EntropyBarrier:
         return np.empty(len(self.signs))
 
 
+@stored("square-root-barrier-region")
 @dataclass(frozen=True, eq=False)
 class RootsBarrier:
     """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = total.
@@ -387,6 +396,7 @@ class _Set:
         return 0.0
 
 
+@stored("box-region")
 @dataclass(frozen=True, eq=False)
 class Box(_Set):
     """lower <= a_i <= upper: of a model without a bias; bounds are numbers or (m,), upper may be infinite."""
@@ -399,6 +409,7 @@ class Box(_Set):
         np.clip(point, self.lower, self.upper, out=out)
 
 
+@stored("box-hyperplane-region")
 @dataclass(frozen=True, eq=False)
 class BoxHyperplane(_Set):
     """lower <= a_i <= upper and sum_i s_i a_i = total; signs (m,) -1 or +1.
@@ -421,6 +432,7 @@ class BoxHyperplane(_Set):
         return hyperplane_set(self.signs.astype(np.int8), self.lower, self.upper, self.total)
 
 
+@stored("simplex-pair-region")
 @dataclass(frozen=True, eq=False)
 class SimplexPair(_Set):
     """0 <= a_i <= upper, the entries of sign +1 summing to plus and those of sign -1 to minus; signs (m,) -1 or +1.
@@ -474,6 +486,7 @@ class MarginLoss(Protocol):
     def derivative(self, margins: FloatArray) -> FloatArray: ...
 
 
+@stored("sum-of-losses-risk")
 @dataclass(frozen=True, eq=False)
 class SumOfLosses:
     """sum_i weight_i loss(margin_i - s_i bias).

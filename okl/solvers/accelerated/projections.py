@@ -44,6 +44,7 @@ from okl.compiled.projections import (
 from okl.compiled.projections import Doubles as projections_Doubles
 from okl.compiled.threads import as_compiled, run_threads
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice, check_positive
 
@@ -340,6 +341,7 @@ _DEVIATIONS = 3.0  # of the sample's sum: the window misses once in some 300 pro
 _LEAST_SAMPLE = 64
 
 
+@stored("projection-group")
 class Group(NamedTuple):
     """Entries that share a multiplier t: sum of clip(y_i a_i - t, low_i, high_i) over them = total.
 
@@ -602,6 +604,7 @@ class ProjectedPair(NamedTuple):
     passes: float
 
 
+@stored("prepared-projection")
 @dataclass(frozen=True, eq=False)
 class PreparedSet:
     """A box cut by one hyperplane, or by one for the entries of each sign.

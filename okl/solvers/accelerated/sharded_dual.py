@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import descend, extrapolate, inner, squared_distance, step_sums
 from okl.data.dataset import Shard
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import Certificate
 from okl.solvers.accelerated.dual import DualProblem, go_down, resting
@@ -174,6 +175,7 @@ def candidates_of(searches: list[RootSearch]) -> FloatArray:
 # The dual vectors of a shard, which stay beside it from round to round.
 
 
+@stored("dual-opening")
 @dataclass(frozen=True, eq=False)
 class OpenDual:
     """Makes the vectors of a shard.
@@ -231,6 +233,7 @@ def _spread(separable: Separable, groups: IntArray) -> Separable:
 # What shards do for a dual problem: the commands that move their dual vectors.
 
 
+@stored("dual-extrapolation")
 class Extrapolation(NamedTuple):
     """Where the next step starts: the momentum, the image there, and the slope of the outer function."""
 
@@ -253,6 +256,7 @@ class StepPart(NamedTuple):
     excess: float
 
 
+@stored("dual-measure-command")
 @dataclass(frozen=True, eq=False)
 class Measure:
     """The longest row's squared length, and the largest entry of the current point."""
@@ -265,6 +269,7 @@ class Measure:
         """Nothing changes."""
 
 
+@stored("dual-begin-command")
 @dataclass(frozen=True, eq=False)
 class Begin:
     """Aim at one number for each group (n_groups,), or for all (1,): the first point is the prox there."""
@@ -283,6 +288,7 @@ class Begin:
         vectors.target[:] = spread(self.aim, vectors.groups)
 
 
+@stored("dual-aim-command")
 @dataclass(frozen=True, eq=False)
 class Aim:
     """Go to the extrapolated point (None: stay there), compute the gradient and where a step without a set would end.
@@ -319,6 +325,7 @@ class Aim:
         descend(vectors.target, there, gradient, 1.0 / self.lipschitz)
 
 
+@stored("dual-seek-command")
 @dataclass(frozen=True, eq=False)
 class Seek:
     """Sums of the set at candidate multipliers, at the target aimed at last."""
@@ -334,6 +341,7 @@ class Seek:
         """Nothing changes."""
 
 
+@stored("dual-take-command")
 @dataclass(frozen=True, eq=False)
 class Take:
     """Take the step to the prox of the target, at these multipliers."""
@@ -361,6 +369,7 @@ class Take:
         vectors.region.prox(vectors.new, vectors.target, self.lipschitz, self.multipliers)
 
 
+@stored("dual-stepped")
 @dataclass(frozen=True, eq=False)
 class Stepped:
     """A step that was kept, with all it takes to go it again."""
@@ -376,6 +385,7 @@ class Stepped:
         vectors.settle("keep")
 
 
+@stored("dual-begun")
 @dataclass(frozen=True, eq=False)
 class Begun:
     """The first point, with all it takes to find it again."""
@@ -391,6 +401,7 @@ class Begun:
         vectors.settle("begin")
 
 
+@stored("dual-dropped")
 @dataclass(frozen=True, eq=False)
 class Dropped:
     """A step that was dropped."""
@@ -403,6 +414,7 @@ class Dropped:
 # How a run over shards begins for a dual problem, and what it remembers from check to check.
 
 
+@stored("dual-carried-sums")
 @dataclass(frozen=True, eq=False)
 class Carried:
     """What a run remembers from check to check, besides points and pace.
@@ -474,6 +486,7 @@ class LookPart(NamedTuple):
     sums: Sums
 
 
+@stored("dual-look-command")
 @dataclass(frozen=True, eq=False)
 class Look:
     """Look at the current point: its margins, and where a step from there would end."""
@@ -505,6 +518,7 @@ class Look:
         descend(vectors.target, vectors.current, vectors.gradient, 1.0 / self.lipschitz)
 
 
+@stored("dual-slopes-command")
 @dataclass(frozen=True, eq=False)
 class Slopes:
     """How steep the risk is at candidate thresholds, (n_thresholds, K)."""
@@ -519,6 +533,7 @@ class Slopes:
         """Nothing changes."""
 
 
+@stored("dual-value-command")
 @dataclass(frozen=True, eq=False)
 class Value:
     """The risk at thresholds, and how far the prox of the target is from the current point."""
@@ -559,6 +574,7 @@ class VisitPart(NamedTuple):
     after: float
 
 
+@stored("stochastic-start-visit")
 @dataclass(frozen=True, eq=False)
 class Visit:
     """Visit every row once, in random blocks of the segments that are mapped together, and go a share of the way.
@@ -599,6 +615,7 @@ class Visit:
         np.add(vectors.current, self.share * found, out=vectors.new)
 
 
+@stored("stochastic-start-visited")
 @dataclass(frozen=True, eq=False)
 class Visited:
     """A visit that was kept."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import descend, extrapolate, inner, step_sums
 from okl.data.dataset import Shard
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Certificate
 from okl.solvers.accelerated.dual import SparseProblem
@@ -21,6 +22,7 @@ from okl.solvers.accelerated.shards import MappedRows, Rounds, Verdict, added, g
 # Margins of a shard, and the commands that move them.
 
 
+@stored("primal-opening")
 @dataclass(frozen=True, eq=False)
 class OpenPrimal:
     """Makes the vectors of a shard.
@@ -76,6 +78,7 @@ class Costs(NamedTuple):
     excess: float
 
 
+@stored("primal-lengths-command")
 @dataclass(frozen=True, eq=False)
 class Lengths:
     """The largest weight times squared length of a row."""
@@ -88,6 +91,7 @@ class Lengths:
         """Nothing changes."""
 
 
+@stored("primal-gradient-command")
 @dataclass(frozen=True, eq=False)
 class Gradient:
     """Go to the extrapolated margins."""
@@ -104,6 +108,7 @@ class Gradient:
         extrapolate(vectors.there, vectors.current, vectors.previous, self.momentum)
 
 
+@stored("primal-try-command")
 @dataclass(frozen=True, eq=False)
 class Try:
     """The margins of another w."""
@@ -124,6 +129,7 @@ class Try:
         vectors.rows.pull(vectors.new, vectors.shard, vectors.signs, self.weights)
 
 
+@stored("primal-inspect-command")
 @dataclass(frozen=True, eq=False)
 class Inspect:
     """The current margins."""
@@ -137,6 +143,7 @@ class Inspect:
         """Nothing changes."""
 
 
+@stored("primal-conjugate-command")
 @dataclass(frozen=True, eq=False)
 class Conjugate:
     """The dual objective of the slopes at the current margins, made feasible by a factor in (0, 1]."""
@@ -152,6 +159,7 @@ class Conjugate:
         """Nothing changes."""
 
 
+@stored("primal-placed")
 @dataclass(frozen=True, eq=False)
 class Placed:
     """Current and previous w: the margins follow."""

@@ -26,6 +26,7 @@ from okl.data.reading import read_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
 from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import Classifier, Problem
@@ -172,6 +173,7 @@ class Settled(Protocol):
     def redo(self, vectors: Any) -> None: ...
 
 
+@stored("worker-recovery")
 @dataclass(frozen=True, eq=False)
 class Recovery:
     """Recovery of the vectors of a lost shard.
@@ -216,6 +218,7 @@ class Reply:
 SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
 
 
+@stored("mapped-rows")
 @dataclass(frozen=True, eq=False)
 class MappedRows:
     """z(x) of the rows of a data set, shard by shard; cheap to send.
@@ -294,6 +297,7 @@ _runs: OrderedDict[str, dict[int, _Held]] = OrderedDict()
 _lock = Lock()
 
 
+@stored("worker-vectors")
 @dataclass(frozen=True, eq=False)
 class Beside:
     """Work for `execution.sum`: answers messages by the vectors that this process holds beside a shard.
@@ -394,6 +398,7 @@ CHECKPOINT_STEPS = 50
 _MOST_RECOVERIES = 100  # of one round: every worker has died by then, again and again
 
 
+@stored("worker-rounds")
 @dataclass(frozen=True, eq=False)
 class Log:
     """State of a run's vectors, and the commands that restore it; a value.
@@ -676,6 +681,7 @@ class ShardRegion(Protocol):
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None: ...
 
 
+@stored("clipped-region")
 @dataclass(frozen=True, eq=False)
 class Clipped:
     """0 <= a_i <= upper_i, with hyperplanes of normals (n_multipliers, 2), one number a sign, +1 first.
@@ -709,6 +715,7 @@ class Clipped:
         clip_by_sign(out, point, self.signs, self.upper, float(plus), float(minus))
 
 
+@stored("entropy-barrier-shard-region")
 @dataclass(frozen=True, eq=False)
 class EntropyPart:
     """The entropy of 0 <= a_i <= upper_i, whose signed sum is bound; see EntropyBarrier."""
@@ -744,6 +751,7 @@ class EntropyPart:
         return np.empty(len(self.signs))
 
 
+@stored("square-root-barrier-shard-region")
 @dataclass(frozen=True, eq=False)
 class RootsPart:
     """The roots -2 sqrt(scale_i a_i) over 0 <= a_i <= upper_i, whose signed sum is bound; see RootsBarrier."""

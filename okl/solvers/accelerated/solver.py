@@ -19,6 +19,7 @@ from okl.data.reading import sample_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier
 from okl.solvers.accelerated.catalogue import model_class
@@ -82,6 +83,7 @@ _KINK = 0.05  # of margins, to either side of a kink
 _FIRM = 1e6  # so that a prox only brings a point into the set, where a barrier would move it on
 
 
+@stored("warm-start")
 @dataclass(frozen=True, eq=False)
 class Warm:
     """Weights (n_columns,) and bias of a solution: a row's margin is s_i (<w, z_i> - bias)."""
@@ -99,6 +101,7 @@ class WarmPart(NamedTuple):
     after: float
 
 
+@stored("warm-start-aim-command")
 @dataclass(frozen=True, eq=False)
 class AimWarm:
     """Aim at the dual entries that the weights' margins tell."""
@@ -122,6 +125,7 @@ class AimWarm:
         target[:] = -losses.weights * slopes
 
 
+@stored("warm-start-take-command")
 @dataclass(frozen=True, eq=False)
 class TakeWarm:
     """Bring what was aimed at into the set."""
@@ -146,6 +150,7 @@ class TakeWarm:
         Take(self.lipschitz, self.multipliers, False).redo(vectors)
 
 
+@stored("warm-started")
 @dataclass(frozen=True, eq=False)
 class Warmed:
     """A warm point that was kept, with all it takes to find it again."""
@@ -337,6 +342,7 @@ def minimax_start(
 # One class against another, or against the rest, over shards: which problem that is, begun, gone on with, solved.
 
 
+@stored("one-class-state")
 @dataclass(frozen=True, eq=False)
 class Standpoint:
     """Where the solution of one class stands; a value.
@@ -505,6 +511,7 @@ def _outer(prototype: DualProblem, level: int, carried: Carried) -> Any:
 # Where a model over shards stands, class by class, as values.
 
 
+@stored("solved-class")
 @dataclass(frozen=True, eq=False)
 class Solved:
     """One class against the rest, done.
@@ -520,6 +527,7 @@ class Solved:
     fapg: FapgState
 
 
+@stored("accelerated-state")
 @dataclass(frozen=True, eq=False)
 class AcceleratedState:
     """Everything that evolves; never written into.

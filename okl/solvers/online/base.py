@@ -26,11 +26,13 @@ from okl.data.executor import Rows
 from okl.data.order import Order, Window, plan_windows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 
 # Progress: prediction errors before each row is learnt.
 
 
+@stored("progressive-error")
 @dataclass(frozen=True)
 class Progress:
     """Errors of predictions that were made before each row was learnt, and of a predictor that ignores the inputs.

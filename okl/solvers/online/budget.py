@@ -33,6 +33,7 @@ from okl.compiled.threads import MOST_ROWS, aligned_empty
 from okl.data.executor import Rows
 from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_chunk
 from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel
@@ -89,6 +90,7 @@ class BudgetStrategy:
 # State: support vectors, coefficients and error counters.
 
 
+@stored("budget-state")
 @dataclass(frozen=True, eq=False)
 class BudgetState:
     """A value that no method writes into; the arrays are those of okl.compiled.budget.Kept.
@@ -311,6 +313,7 @@ LOSS_CODES: dict[Task, int] = {
 }
 
 
+@stored("budget-learner")
 @dataclass(frozen=True, eq=False)
 class BudgetLearner:
     """Settings of learning row by row with at most `budget` support vectors: f = sum_s a_s k(s, x).
@@ -468,6 +471,7 @@ class GrowingStrategy(Protocol):
         ...
 
 
+@stored("unbudgeted-state")
 @dataclass(frozen=True, eq=False)
 class GrowingState:
     """A value that no method writes into.
@@ -487,6 +491,7 @@ class GrowingState:
         return len(self.supports)
 
 
+@stored("unbudgeted-learner")
 @dataclass(frozen=True, eq=False)
 class GrowingLearner:
     """Settings of learning row by row with every support kept: f = sum_s a_s k(s, x); memory grows with the updates.

@@ -16,6 +16,7 @@ from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
@@ -46,6 +47,7 @@ from okl.solvers.online.maps import MapChoice
 # State: weights and violations.
 
 
+@stored("constrained-weights")
 @dataclass(frozen=True, eq=False)
 class ConstrainedWeights(Weights):
     """Weights, and the queues of Algorithm 1; never written into.
@@ -91,6 +93,7 @@ def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights
 ROUNDING = 1e-12
 
 
+@stored("constrained-learner")
 @dataclass(frozen=True, eq=False)
 class ConstrainedLearner(LinearLearner):
     """Settings of learning row by row, two classes, within limits in the long run.

@@ -25,6 +25,7 @@ from okl.data.reading import read_columns, read_rows, sampled_places
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Split
 from okl.foundation.validation import check_positive
 
@@ -668,6 +669,7 @@ _ENOUGH = 1e-9
 _SINGLE = 1e-5  # of a row's length times the radius: what scores in float32 may be off by
 
 
+@stored("linear-constraints")
 @dataclass(frozen=True, eq=False)
 class LinearLimits:
     """low <= C w <= high for weights of a ball.

@@ -19,6 +19,7 @@ from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Loss, ThresholdedHalfSquared
@@ -42,6 +43,7 @@ from okl.solvers.online.maps import MapChoice
 MOST_KEPT = 4  # the oldest is judged beside three windows that it did not learn
 
 
+@stored("tracking-snapshots")
 @dataclass(frozen=True, eq=False)
 class Kept:
     """A value that no method writes into; M models, the latest last.
@@ -98,6 +100,7 @@ def _right(
 # Scores of all step sizes before learning.
 
 
+@stored("tracking-step-sizes")
 @dataclass(frozen=True, eq=False)
 class Speakers:
     """A team of step sizes in a map."""
@@ -171,6 +174,7 @@ def _idle() -> None:
 # State.
 
 
+@stored("tracking-state")
 @dataclass(frozen=True, eq=False)
 class Tracked:
     """The state of the tracking learner: a value that no method writes into.
@@ -221,6 +225,7 @@ SHARE = 0.001
 STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
 
 
+@stored("tracking-learner")
 @dataclass(frozen=True, eq=False)
 class TrackingLearner:
     """Settings of learning from rows that change: of every step size the last and the averaged weights are experts.

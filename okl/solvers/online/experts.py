@@ -24,6 +24,7 @@ from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
@@ -47,6 +48,7 @@ SLOT_ROWS = 32  # rounds end at multiples of it
 LATE_SHARE = 0.3  # what losses of a round count for in the next: experts learn at different speeds
 
 
+@stored("expert-round")
 @dataclass(frozen=True)
 class Round:
     """Until how many rows of the stream, how many maps and how many step sizes of each take part at most.
@@ -105,6 +107,7 @@ WIDEST_OCTAVE, N_OCTAVES = 1, 5
 _ALIKE = 1.05
 
 
+@stored("expert-candidates")
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Maps that take part in a race.
@@ -277,6 +280,7 @@ def padded_columns(n_columns: int, itemsize: int) -> int:
     return -(-n_columns // per_pair) * per_pair
 
 
+@stored("expert-group")
 @dataclass(frozen=True, eq=False)
 class Group:
     """Learners of one kind: M maps with T step sizes each.
@@ -331,6 +335,7 @@ class Group:
         return np.ascontiguousarray(halves[:, :, : self.n_columns]).reshape(len(halves), -1)
 
 
+@stored("experts-state")
 @dataclass(frozen=True, eq=False)
 class Experts:
     """The state of the expert learner: a value that no method writes into.
@@ -575,6 +580,7 @@ ADAGRAD_STEP_SIZES: dict[Task, tuple[float, ...]] = {
 }
 
 
+@stored("expert-learner")
 @dataclass(frozen=True, eq=False)
 class ExpertLearner:
     """Settings of learning with experts: every map and step size is a learner, its last and averaged weights experts.

@@ -47,6 +47,7 @@ from okl.features.base import FeatureMap, check_weights
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
@@ -99,6 +100,7 @@ def round_rows(
 SAMPLE_EVERY = 16  # rows between two samples of the weights for their average; each costs as much as a step
 
 
+@stored("linear-weights")
 @dataclass(frozen=True, eq=False)
 class Weights:
     """The state of a linear learner: a value that no method writes into.
@@ -307,6 +309,7 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
         )
 
 
+@stored("linear-learner")
 @dataclass(frozen=True, eq=False)
 class LinearLearner:
     """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
@@ -505,6 +508,7 @@ class GradientWork(RoundWork):
         return Gradient.of(self.learner, task.learned.last, self.rows(shard, task))
 
 
+@stored("adagrad")
 @dataclass(frozen=True, eq=False)
 class AdaGrad:
     """Sum of squared mean subgradients so far, (n_outputs, n_columns) float64: each coordinate's step shrinks with it.

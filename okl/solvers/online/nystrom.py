@@ -24,6 +24,7 @@ from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
 from okl.features.predictors import LinearPredictor, transform_rows
 from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
@@ -38,6 +39,7 @@ from okl.solvers.online.maps import refuse_bandwidth_beside
 NOISE = 2.0**-40  # of a projection's entries, beside the largest of their column
 
 
+@stored("nogd-support-vectors")
 @dataclass(frozen=True, eq=False)
 class SupportSet:
     """The kernel expansion f = sum_i coefficients_i k(x_i, .).
@@ -53,6 +55,7 @@ class SupportSet:
         return NystromFeatures(kernel, self.inputs, np.eye(len(self.inputs), dtype=self.inputs.dtype))
 
 
+@stored("nogd-state")
 @dataclass(frozen=True, eq=False)
 class NOGDState:
     """The state of NOGD: a value that no method writes into.
@@ -182,6 +185,7 @@ def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> Float
 # The learner.
 
 
+@stored("nogd-learner")
 @dataclass(frozen=True, eq=False)
 class NOGDLearner:
     """Settings of NOGD: the first `budget` rows that suffer a loss become landmarks of a Nystrom map of some rank.

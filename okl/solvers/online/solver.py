@@ -13,6 +13,7 @@ from okl.data.order import Order, Window, mixing_share
 from okl.data.reading import sample_rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import Precision
 from okl.solvers.base import Outcome, Standing
 from okl.solvers.online.base import SEGMENTS, Progress, Segment, segments_of, windows_of
@@ -24,6 +25,7 @@ from okl.solvers.online.linear import AdaGrad, GradientWork, LearnWork, RoundTas
 SAMPLE_ROWS = 4096
 
 
+@stored("online-state")
 @dataclass(frozen=True, eq=False)
 class OnlineState:
     """Everything that evolves; never written into.

@@ -56,6 +56,7 @@ from okl.compiled.sgd import ROWS
 from okl.data.executor import Rows
 from okl.features.bandwidth import suit_kernel
 from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
@@ -71,6 +72,7 @@ from okl.solvers.online.factory import PLAIN_STEPS, Mode, Settled, Situation, ch
 # The kernel Perceptron, without a budget.
 
 
+@stored("perceptron")
 @dataclass(frozen=True)
 class Perceptron:
     """Every mistake becomes a support: f <- f + step_size y k(x, .); memory grows with the mistakes.
@@ -104,6 +106,7 @@ class Perceptron:
 # OGD: kernel online gradient descent, without a budget.
 
 
+@stored("kernel-ogd")
 @dataclass(frozen=True)
 class OnlineGradientDescent:
     """Gradient descent on the hinge loss in the kernel's space: f <- f + step_size y k(x, .) where y f < 1.
@@ -137,6 +140,7 @@ class OnlineGradientDescent:
 # RBP: the Randomized Budget Perceptron.
 
 
+@stored("randomized-budget-perceptron")
 @dataclass(frozen=True)
 class RandomizedBudgetPerceptron(BudgetStrategy):
     """A Perceptron that, when the budget is full, replaces a support drawn uniformly.
@@ -176,6 +180,7 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
 # The Budget Perceptron of Crammer, Kandola and Singer.
 
 
+@stored("budget-perceptron")
 @dataclass(frozen=True)
 class BudgetPerceptron(BudgetStrategy):
     """A Perceptron that, when the budget is full, drops the support that the others classify best without it.
@@ -228,6 +233,7 @@ class BudgetPerceptron(BudgetStrategy):
 # The self-tuned Forgetron.
 
 
+@stored("forgetron")
 @dataclass(frozen=True)
 class Forgetron(BudgetStrategy):
     """A Perceptron that, when the budget is full, shrinks f and forgets the oldest support.
@@ -276,6 +282,7 @@ DEPENDENCE = {"float32": 1e-5, "float64": 1e-10}
 NO_MARGIN = -1.0
 
 
+@stored("projectron")
 @dataclass(frozen=True)
 class Projectron(BudgetStrategy):
     """A Perceptron that adds the projection of a row onto the span of the supports when the budget is full.
@@ -326,6 +333,7 @@ class Projectron(BudgetStrategy):
 # Projectron++: Projectron that also learns, by projections only, from rows whose margin is too small.
 
 
+@stored("projectron-plus-plus")
 @dataclass(frozen=True)
 class ProjectronPlus(BudgetStrategy):
     """Projectron, and a step towards the projection of a row that was right with a margin below 1.
@@ -381,6 +389,7 @@ class _PassiveAggressive(BudgetStrategy):
         return (self.aggressiveness,)
 
 
+@stored("bpa-simple")
 @dataclass(frozen=True)
 class BPASimple(_PassiveAggressive):
     """Passive-aggressive steps; when the budget is full, the row takes the place of one support.
@@ -421,6 +430,7 @@ class BPASimple(_PassiveAggressive):
         drop_lightest(kept, rule)
 
 
+@stored("bpa-nearest")
 @dataclass(frozen=True)
 class BPANearest(_PassiveAggressive):
     """BPA-S whose removed support is made up for by the row and by its own nearest neighbour among the supports.
@@ -455,6 +465,7 @@ class BPANearest(_PassiveAggressive):
         remove_to_neighbours(kept, rule)
 
 
+@stored("bpa-projection")
 @dataclass(frozen=True)
 class BPAProjection(_PassiveAggressive):
     """BPA-S whose removed support is made up for by all others: projected onto the span of row and supports.
@@ -490,6 +501,7 @@ class BPAProjection(_PassiveAggressive):
 # BOGD and BOGD++: bounded online gradient descent.
 
 
+@stored("bogd")
 @dataclass(frozen=True)
 class BoundedGradientDescent(BudgetStrategy):
     """BOGD: gradient descent on the regularised hinge loss; when the budget is full, a support drawn uniformly goes.
@@ -536,6 +548,7 @@ class BoundedGradientDescent(BudgetStrategy):
         drop_bounded(kept, rule)
 
 
+@stored("bogd-plus-plus")
 @dataclass(frozen=True)
 class SampledGradientDescent(BudgetStrategy):
     """BOGD++: BOGD that draws the support to remove by its weight, small ones more often.
@@ -599,6 +612,7 @@ def check_decay(step_size: float, regularisation: float, largest: float | None) 
 # BSGD: stochastic gradient descent on a support vector machine's objective, with removal or merging of supports.
 
 
+@stored("bsgd-removal")
 @dataclass(frozen=True)
 class BSGDRemoval(BudgetStrategy):
     """Pegasos in a kernel expansion; when the budget is full, the least support goes.
@@ -645,6 +659,7 @@ class BSGDRemoval(BudgetStrategy):
         drop_lightest(kept, rule)
 
 
+@stored("bsgd-merging")
 @dataclass(frozen=True)
 class BSGDMerging(BudgetStrategy):
     """Pegasos in a kernel expansion; when the budget is full, two supports become one between them.
@@ -709,6 +724,7 @@ def count_in_steps(kept: Kept, regularisation: float) -> None:
 # NORMA: stochastic gradient descent in the kernel's space, with forgetting and a margin that adapts.
 
 
+@stored("norma")
 @dataclass(frozen=True)
 class Norma(BudgetStrategy):
     """f <- (1 - step_size regularisation) f every row, and + step_size y k(x, .) for a row beyond the margin.
@@ -777,6 +793,7 @@ class Norma(BudgetStrategy):
 # TVM: a support vector machine on a budget of twin vectors, each of which stands for many rows of both classes.
 
 
+@stored("twin-vector-machine")
 @dataclass(frozen=True)
 class TwinVectors(BudgetStrategy):
     """A support vector machine on twin vectors: places with counts of the positive and negative rows they stand for.

@@ -23,6 +23,7 @@ from okl.data.reading import read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision, Task
 from okl.kernels import Kernel
 
@@ -93,6 +94,7 @@ class Turn:
         return found
 
 
+@stored("landmark-basis")
 @dataclass(frozen=True, eq=False)
 class LandmarkBasis:
     """Columns k(x, l) for landmarks l; the penalty is w'K w, K their kernel matrix, the norm of f in its space.
@@ -164,6 +166,7 @@ class LandmarkBasis:
         return panels_of(self.landmarks.T)
 
 
+@stored("feature-map-basis")
 @dataclass(frozen=True, eq=False)
 class MapBasis:
     """Columns of an explicit feature map, such as the inputs themselves; the penalty is the weights' squared length."""
@@ -238,6 +241,7 @@ class Outputs:
         return np.asarray(scores[:, 0] >= 0.0, dtype=np.intp)
 
 
+@stored("gram-matrix")
 @dataclass(frozen=True, eq=False)
 class Gram:
     """Sums over rows with columns z, values y, weights v, about their means: rows far from 0 would lose their digits.

@@ -16,6 +16,7 @@ from okl.compiled.threads import run_threads
 from okl.data.executor import Rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import IntArray, Task
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, Outputs, Turn, cuts, gram_of
 
@@ -24,6 +25,7 @@ from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Basis, Gram, Outputs, 
 _CLOSE = 1e-7  # relative gap: beyond it rounding has had a say, and eigenvalues do better
 
 
+@stored("ridge-residual-bound")
 @dataclass(frozen=True)
 class Proof:
     """Objective of weights, per unit of weight of the rows, and how far above the optimum it is at most.
@@ -102,6 +104,7 @@ _FEW = 1000
 _LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values; others say nothing of the row
 
 
+@stored("ridge-path-point")
 @dataclass(frozen=True)
 class Tried:
     """A penalty and the leave-one-out errors of the sampled rows.
@@ -296,6 +299,7 @@ SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
 _ROUNDED = 1e-12
 
 
+@stored("ridge-solution")
 @dataclass(frozen=True, eq=False)
 class RidgeSolution:
     """Weights (n_outputs, n_columns) of the basis' columns and offsets (n_outputs,), float64; how they were found.

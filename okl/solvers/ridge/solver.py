@@ -20,6 +20,7 @@ from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.base import Convergence, Outcome
@@ -33,6 +34,7 @@ SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come f
 STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memory
 
 
+@stored("ridge-state")
 @dataclass(frozen=True, eq=False)
 class RidgeState:
     """State of the solver: the basis and its choice, sums of the chunks so far, and the solution."""

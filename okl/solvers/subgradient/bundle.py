@@ -11,6 +11,7 @@ import numpy as np
 from okl.compiled.bundle import add_sloped_rows, least_step, score_rows, solve_master
 from okl.compiled.dual_steps import inner
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.subgradient.losses import PiecewiseLinear
@@ -28,6 +29,7 @@ class Master(NamedTuple):
     bound: float
 
 
+@stored("cutting-plane-bundle")
 @dataclass(eq=False)
 class Bundle:
     """Cuts <G_k, v> + b_k <= mean loss(v), and the best bound that their convex combinations give.
@@ -171,6 +173,7 @@ class Point:
     bias: float = 0.0
 
 
+@stored("search-direction")
 @dataclass(frozen=True)
 class Direction:
     """A direction and its scores on the sample."""
@@ -193,6 +196,7 @@ class Directions(Protocol):
         """A direction from the point."""
 
 
+@stored("bundle-directions")
 @dataclass(eq=False)
 class BundleDirections:
     """Towards the minimum of the model of all cuts kept.
@@ -220,6 +224,7 @@ class BundleDirections:
         return Direction(target.moved(-1.0, point.vector), space.scores(target) - point.scores)
 
 
+@stored("conjugate-directions")
 @dataclass(eq=False)
 class ConjugateDirections:
     """d = -(lambda* (-d_before) + (1 - lambda*) g), the shortest such; lambda* = 0 is the plain subgradient method.

@@ -14,6 +14,7 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
 from okl.data.reading import bytes_of_runs, read_runs
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.subgradient.drawing import Design
 from okl.solvers.subgradient.method import Scs, solve_sample
@@ -129,6 +130,7 @@ REPLICATES = 10
 SOLVED_TO = 0.1  # of the gap that is asked for: how far the replicates are solved
 
 
+@stored("full-data-bound")
 @dataclass(frozen=True)
 class FullBound:
     """Bound on a point's gap over all rows.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.reading import RowRuns, is_flat
+from okl.foundation.stored import stored
 
 # Sample designs: seeded, without replacement.
 #
@@ -25,6 +26,7 @@ _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 _SHARDS = 0x5AD  # beside indices of shards in a seed
 
 
+@stored("sampling-design")
 @dataclass(frozen=True)
 class Design:
     """Distribution of the rows of a sample over the shards of a data set.
@@ -166,6 +168,7 @@ _MOST_OF_SAMPLE = 2.0  # rows of a replicate over those of the sample
 _FALL = 0.5  # of the scale, from one sample to the next, at most
 
 
+@stored("sample-growth")
 @dataclass(frozen=True)
 class Seen:
     """Estimates of a point's gap from fresh samples.

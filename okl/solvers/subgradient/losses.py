@@ -21,6 +21,7 @@ from okl.compiled.bundle import (
     tube_slopes,
 )
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
 
@@ -123,6 +124,7 @@ class _Common:
         return found
 
 
+@stored("subgradient-hinge")
 @dataclass(frozen=True)
 class Hinge(_Common):
     """max(0, 1 - y s), targets -1 or +1.
@@ -147,6 +149,7 @@ class Hinge(_Common):
         return 1
 
 
+@stored("subgradient-epsilon-insensitive")
 @dataclass(frozen=True)
 class Insensitive(_Common):
     """max(0, |s - y| - epsilon), of a number; epsilon = 0 is the absolute loss.
@@ -192,6 +195,7 @@ class Insensitive(_Common):
         return 2
 
 
+@stored("subgradient-multiclass-hinge")
 @dataclass(frozen=True)
 class ClassesHinge(_Common):
     """max_c ([c != y] + s_c - s_y), targets class indices 0 .. K - 1.
@@ -223,6 +227,7 @@ class ClassesHinge(_Common):
 # Class weights.
 
 
+@stored("class-weighted-loss")
 @dataclass(frozen=True)
 class ClassWeighted:
     """c_y loss(y, s): the loss of a row times the weight of its class.

@@ -13,6 +13,7 @@ import numpy as np
 
 from okl.data.executor import Rows
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.subgradient.bundle import (
@@ -320,6 +321,7 @@ def solve_sample(
 # Wolfe's method on all rows.
 
 
+@stored("restarted-directions")
 @dataclass(eq=False)
 class RestartedDirections(ConjugateDirections):
     """The pair's shortest direction, begun afresh from the subgradient when it has become short.
@@ -379,6 +381,7 @@ class Wolfe(Scs):
 # Exact kernels.
 
 
+@stored("kernel-descent-state")
 @dataclass(frozen=True, eq=False)
 class KernelDescent:
     """A sample that was solved as far as it is worth; a value.

@@ -29,6 +29,7 @@ from okl.data.executor import Rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor, transform_rows
 from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
@@ -46,6 +47,7 @@ _CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
 _FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a stretch between two looks at the clock
 
 
+@stored("pegasos-state")
 @dataclass(frozen=True, eq=False)
 class PegasosState:
     """State of Pegasos: an immutable value.
@@ -83,6 +85,7 @@ def state_from(carried: Carried, task: Task) -> PegasosState:
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
 
 
+@stored("pegasos")
 @dataclass(frozen=True)
 class Pegasos:
     """min lam / 2 |w|^2 + mean hinge by steps of 1 / (lam t) on a few random rows; no bias.
@@ -218,6 +221,7 @@ LOSSES = ("hinge", "multiclass-hinge")
 _WINDOW = 16 * MOST_ROWS  # rows whose features are in memory at once
 
 
+@stored("pegasos-learner")
 @dataclass(frozen=True, eq=False)
 class PegasosLearner:
     """Steps of 1 / (lam t) on the rows in their order, `batch` of them a step.

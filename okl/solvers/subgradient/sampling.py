@@ -12,6 +12,7 @@ import numpy as np
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Rows
 from okl.foundation.errors import DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.kernels import KnownKernel
 from okl.solvers.accelerated.shards import Beside, Log
@@ -24,6 +25,7 @@ from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValue
 # State.
 
 
+@stored("subgradient-state")
 @dataclass(frozen=True, eq=False)
 class SubgradientState:
     """Everything that evolves; never written into.

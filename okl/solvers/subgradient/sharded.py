@@ -16,6 +16,7 @@ from okl.data.executor import Execution, Rows
 from okl.data.reading import LastGroup, RowRuns, bytes_of_runs, read_runs
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
+from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.shards import Beside, Command, Log, Rounds, Verdict
@@ -30,6 +31,7 @@ from okl.solvers.subgradient.spaces import ExplicitRows, Vector
 SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend on nothing else
 
 
+@stored("sampled-rows")
 @dataclass(frozen=True, eq=False)
 class SampledRows:
     """z(x) of the sampled rows of a data set, shard by shard; cheap to send.
@@ -107,6 +109,7 @@ class Segment:
 # Worker state: rows, and scores of a point and a direction.
 
 
+@stored("sample-opening")
 @dataclass(frozen=True, eq=False)
 class OpenSample:
     """Makes what stands beside a shard. rows : of all shards; loss : of a row; n_outputs : scores a row."""
@@ -207,6 +210,7 @@ class Drawn(NamedTuple):
     targets: tuple[float, float]
 
 
+@stored("sample-place-command")
 @dataclass(frozen=True, eq=False)
 class Place:
     """Have the rows of a sample that grew through these shares, with the scores of a point."""
@@ -243,6 +247,7 @@ class Slopes(NamedTuple):
     losses: float
 
 
+@stored("sample-cut-command")
 @dataclass(frozen=True, eq=False)
 class Cut:
     """Go a step along the direction, and take slopes further on."""
@@ -267,6 +272,7 @@ class Cut:
             vectors.scores = vectors.scores + self.step * vectors.along
 
 
+@stored("sample-try-command")
 @dataclass(frozen=True, eq=False)
 class Try:
     """Another direction, and steps along it."""
@@ -284,6 +290,7 @@ class Try:
         vectors.along = vectors.scores_of(self.direction)
 
 
+@stored("sample-restart-command")
 @dataclass(frozen=True, eq=False)
 class Again:
     """Other steps along the same direction."""
@@ -299,6 +306,7 @@ class Again:
         """Nothing changes."""
 
 
+@stored("sample-moved")
 @dataclass(frozen=True, eq=False)
 class Moved:
     """A step that was taken along a direction."""
@@ -330,6 +338,7 @@ class Quadratic:
     n_rows: int
 
 
+@stored("line-search")
 @dataclass(frozen=True)
 class Search:
     """The step of least objective in [0, longest], by the secant of the slopes between two trials where they turn.
@@ -394,6 +403,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _STALLED = 10  # iterations without a fall or a rise, at the end of what float64 can tell apart
 
 
+@stored("descent-state")
 @dataclass(frozen=True, eq=False)
 class Descent:
     """State of the solution of a sample; a value. Losses are means over the rows of the sample.

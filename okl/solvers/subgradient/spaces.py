@@ -17,6 +17,7 @@ from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
 from okl.features.base import FeatureMap, check_inputs
 from okl.features.predictors import transform_rows
 from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel, KnownKernel
 
@@ -77,6 +78,7 @@ def threads_for(n_numbers: int, n_threads: int) -> int:
 # Points, cuts and directions.
 
 
+@stored("coefficient-vector")
 class Vector(NamedTuple):
     """An element of the space of functions.
 
@@ -346,6 +348,7 @@ class KernelRows:
 # Models without a map.
 
 
+@stored("exact-kernel-inputs")
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
     """Inputs as they are, beside the kernel that compares them: in the place of a map, where there is none.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, weights_of
@@ -27,6 +28,7 @@ from okl.solvers.accelerated.problem import (
 )
 
 
+@stored("dwd-margin-loss")
 @dataclass(frozen=True)
 class _Distance:
     """1 / z from z = 1 / sqrt(steepest) on, the tangent there before it; steepest = 1 / (m nu)."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import SparseProblem
@@ -16,6 +17,7 @@ from okl.solvers.accelerated.operators import DenseRows, SparseRows
 _TINY = 1e-290  # a share beside which others may be too large for their quotient
 
 
+@stored("l1-logistic-loss")
 class _Logistic:
     """log(1 + exp(-z)), with curvature of at most 1/4."""
 

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
 
+@stored("l1-squared-hinge-loss")
 class _SquaredHinge:
     """max(0, 1 - z)^2, with curvature of at most 2."""
 

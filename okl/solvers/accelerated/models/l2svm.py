@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
@@ -15,6 +16,7 @@ from okl.solvers.accelerated.operators import RowOperator
 from okl.solvers.accelerated.problem import Box, BoxHyperplane, HalfSquare, Quadratic, SumOfLosses
 
 
+@stored("l2-svm-margin-loss")
 class _SquaredHinge:
     """max(0, 1 - z)^2."""
 

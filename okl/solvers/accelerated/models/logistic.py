@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, check_cost, weights_of
 from okl.solvers.accelerated.dual import DualProblem
@@ -26,6 +27,7 @@ from okl.solvers.accelerated.problem import (
 )
 
 
+@stored("logistic-margin-loss")
 class _Logistic:
     """log(1 + exp(-z))."""
 

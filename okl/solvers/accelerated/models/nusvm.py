@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError
+from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Classifier, ParameterName, Solution, weights_of
 from okl.solvers.accelerated.dual import DualProblem
@@ -81,6 +82,7 @@ def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_
 # nu-SVM: the conditional value at risk of the margins.
 
 
+@stored("nu-svm-risk")
 @dataclass(frozen=True, eq=False)
 class _TailMean:
     """min over rho of -rho + sum_i steepest_i max(0, rho - z_i), z_i = margin_i - s_i bias.

@@ -1,0 +1,78 @@
+"""Tags: the names by which files refer to classes, independent of where a class is defined and what it is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+Class = TypeVar("Class", bound=type[Any])
+
+TAG = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+_classes: dict[str, type[Any]] = {}
+_tags: dict[type[Any], str] = {}
+_renamed: dict[type[Any], dict[str, str | None]] = {}
+
+
+def stored(tag: str, renamed: Mapping[str, str | None] | None = None) -> Callable[[Class], Class]:
+    """Declare the tag by which checkpoints and state files name a class; goes above `@dataclass`.
+
+    A class may move and take another name, but keeps its tag: files that exist refer to it.
+
+    Parameters
+    ----------
+    tag : in kebab case, unlike any other
+    renamed : attributes by the names they have in older files, and by today's; None for one that is no longer used.
+        Subclasses inherit it. Named tuples are stored by position, so their fields may be renamed freely
+
+    Raises
+    ------
+    ValueError : the tag is malformed or belongs to another class, or today's name is not an attribute of the class
+    """
+
+    def declare(kind: Class) -> Class:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if not TAG.fullmatch(tag):
+            raise ValueError(f"{name}: the tag {tag!r} is not in kebab case, such as 'budget-state'.")
+        other = _classes.get(tag)
+        # a module whose import failed half way is imported again: the same class
+        if other is not None and f"{other.__module__}.{other.__qualname__}" != name:
+            raise ValueError(f"{name}: the tag {tag!r} belongs to {other.__module__}.{other.__qualname__}.")
+        if renamed and issubclass(kind, tuple):
+            raise ValueError(f"{name}: a named tuple is stored by position; it has no attributes to rename.")
+        for attribute in (renamed or {}).values():
+            if attribute is not None and attribute not in _attributes(kind):
+                raise ValueError(f"{name}: renamed names {attribute!r}, which is not an attribute of the class.")
+        _classes[tag], _tags[kind], _renamed[kind] = kind, tag, dict(renamed or {})
+        return kind
+
+    return declare
+
+
+def tagged_classes() -> dict[str, type[Any]]:
+    """Return the classes of the modules imported so far, by tag."""
+    return dict(_classes)
+
+
+def tag_of(kind: type[Any]) -> str | None:
+    """Return the tag of a class; None for a class without one, even if it inherits from one that has."""
+    return _tags.get(kind)
+
+
+def class_of(tag: str) -> type[Any] | None:
+    """Return the class of a tag; None if no module imported so far declares it."""
+    return _classes.get(tag)
+
+
+def with_todays_names(kind: type[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of an instance as read from a file, by the names that its class gives them today."""
+    renamed: dict[str, str | None] = {}
+    for base in reversed(kind.__mro__):
+        renamed |= _renamed.get(base, {})
+    named = {renamed.get(name, name): value for name, value in attributes.items()}
+    return {name: value for name, value in named.items() if name is not None}
+
+
+def _attributes(kind: type[Any]) -> set[str]:
+    return {*dir(kind), *(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))}
