@@ -9,8 +9,8 @@ from prefect.client.schemas.objects import State
 
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
-from okl.runs.compare import CompareSettings
 from okl.runs.compare_run import check, open_run, stages_of
+from okl.runs.compare_settings import CompareSettings
 
 
 # "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment

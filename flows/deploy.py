@@ -28,7 +28,8 @@ from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.locations import okl_home
 from okl.foundation.settings import TrainSettings
 from okl.lifecycle.settings import RetrainSettings
-from okl.models.registry import is_reference, registry_location
+from okl.models.reference import is_reference
+from okl.models.registry import registry_location
 
 # Which deployments there are to be, and with which parameters: infra/prefect.yaml, filled in.
 

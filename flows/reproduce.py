@@ -9,8 +9,8 @@ from prefect.client.schemas.objects import State
 
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
-from okl.papers.base import ReproduceSettings
 from okl.papers.run import REPRODUCE_STAGES, ReproductionRun, check
+from okl.papers.settings import ReproduceSettings
 
 
 # "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment

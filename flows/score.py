@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from flows.service import UNATTENDED, ServiceSettings
 from flows.stages import follow_stages
 from okl.foundation.errors import ConfigError
-from okl.models.registry import is_reference, pinned
+from okl.models.reference import is_reference, pinned
 from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
 
 FIELD = re.compile(r"\{(date|time|run|version)\}")

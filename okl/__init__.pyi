@@ -37,8 +37,8 @@ from .foundation.errors import RegistryError as RegistryError
 from .foundation.settings import IngestSettings as IngestSettings
 from .foundation.settings import TrainSettings as TrainSettings
 from .models.export import export as export
+from .models.reference import load as load
 from .models.registry import Registry as Registry
-from .models.registry import load as load
 from .runs.api import evaluate as evaluate
 from .runs.api import ingest as ingest
 from .runs.api import predict as predict

@@ -25,8 +25,8 @@ from flows.progress import terminal_observer
 from flows.run import run_recorded
 from okl.foundation.locations import absolute_location, local_location
 from okl.foundation.settings import IngestSettings, settings_from
-from okl.papers.base import ReproduceSettings
-from okl.runs.compare import CompareSettings
+from okl.papers.settings import ReproduceSettings
+from okl.runs.compare_settings import CompareSettings
 
 # The command `okl compare`.
 

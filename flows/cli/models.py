@@ -118,7 +118,8 @@ def publish(
     """Add a trained model as a version; the same one again adds nothing."""
     from okl.foundation.locations import place_of
     from okl.lifecycle.describe import publish_trained
-    from okl.models.registry import Registry, run_named
+    from okl.models.reference import run_named
+    from okl.models.registry import Registry
 
     model, place = Registry(registry).model(name), place_of(trained)
     run = None if place.exists() else run_named(trained)

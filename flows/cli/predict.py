@@ -117,7 +117,8 @@ def scored_text(result: dict[str, Any]) -> str:
 
 def _registered(model: str, registry: str | None) -> dict[str, str]:
     """A model for good: a folder from the root, or NAME@NUMBER for whatever an alias names now, and its registry."""
-    from okl.models.registry import is_reference, pinned, registry_location
+    from okl.models.reference import is_reference, pinned
+    from okl.models.registry import registry_location
 
     found = pinned(model, registry)
     if not is_reference(found):
@@ -129,7 +130,7 @@ def _pipe(model: str, registry: str | None, given: dict[str, Any], out: str | No
     """From standard input to standard output."""
     if out is not None or json or given.keys() - {"keys"}:
         raise ConfigError("okl predict MODEL - takes no option but --key and --registry: scores go to standard output.")
-    from okl.models.registry import is_reference, pinned
+    from okl.models.reference import is_reference, pinned
     from okl.runs.predict import score_stream
 
     found = pinned(model, registry)

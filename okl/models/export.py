@@ -20,7 +20,7 @@ from okl.foundation.validation import check_choice
 from okl.models.file import Model
 from okl.models.inputs import prepare_rows
 from okl.models.onnx import MATRIX, feeds_of, made_up
-from okl.models.registry import load
+from okl.models.reference import load
 
 Format = Literal["onnx", "skops"]
 FORMATS: tuple[Format, ...] = get_args(Format)

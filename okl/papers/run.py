@@ -20,21 +20,10 @@ from okl.distributed.opening import Opened
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer, perform
-from okl.papers.base import (
-    Archive,
-    Folder,
-    Item,
-    Known,
-    Outcome,
-    ReproduceSettings,
-    Request,
-    Stop,
-    Table,
-    Work,
-    code_digest,
-)
+from okl.papers.base import Archive, Folder, Item, Known, Outcome, Request, Stop, Table, Work, code_digest
 from okl.papers.catalogue import table_named
 from okl.papers.report import markdown_report, text_summary, write_results
+from okl.papers.settings import ReproduceSettings
 
 # The folder, which grows item by item.
 

@@ -24,7 +24,6 @@ from okl.report.format import scalars
 from okl.runs import compare_report, price
 from okl.runs.compare import (
     Asked,
-    CompareSettings,
     Entrant,
     Grid,
     KeptRun,
@@ -48,6 +47,7 @@ from okl.runs.compare import (
     with_biases,
 )
 from okl.runs.compare_report import Page, page_of, text_summary
+from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import ConstantPredictor, predictor_tallies
 from okl.runs.plan import check_workers
 from okl.runs.precompile import compile_ahead as compile_solver

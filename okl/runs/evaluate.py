@@ -26,7 +26,7 @@ from okl.metrics.counts import Tally, measure, merge, merge_named
 from okl.models.file import Model
 from okl.models.inputs import learnt_among, prepare_rows, read_as
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
-from okl.models.registry import REGISTRY, load, pinned
+from okl.models.reference import REGISTRY, load, pinned
 from okl.runs.plan import check_workers
 
 # How good predictors are on a split of a data set: one pass, shard by shard, for all of them at once.

@@ -26,16 +26,8 @@ from okl.metrics.counts import predicted_classes
 from okl.models.file import Model, load_model
 from okl.models.inputs import learnt_among, prepare_rows, read_as
 from okl.models.pieces import check_pieces, read_table, table_pieces
-from okl.models.registry import (
-    REGISTRY,
-    Registry,
-    find_version,
-    is_of_retraining,
-    is_reference,
-    learnt_rows,
-    meant,
-    rows_of,
-)
+from okl.models.reference import REGISTRY, find_version, is_reference, meant
+from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 from okl.report.format import METRIC_NAMES, SPLIT_NAMES, aligned, number
 from okl.runs.evaluate import in_own_unit
 

@@ -25,7 +25,7 @@ from okl.foundation.settings import WhereSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model
 from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
-from okl.models.registry import REGISTRY, load, pinned
+from okl.models.reference import REGISTRY, load, pinned
 from okl.runs.plan import check_workers
 
 # Scoring with a saved model: rows in, scores and predictions out in their order.

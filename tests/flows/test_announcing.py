@@ -8,7 +8,7 @@ from typing import Any
 from prefect import flow
 
 from flows.artifacts import announce
-from flows.run import wait_for_records
+from flows.records import wait_for_records
 from flows.server import OwnServer
 from flows.stages import Started
 from okl.foundation.settings import TrainSettings

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flows.server import OwnServer
-from okl.runs.compare import CompareSettings
 from okl.runs.compare_run import compare
+from okl.runs.compare_settings import CompareSettings
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
 from tests.runs.compare.sets import make_set

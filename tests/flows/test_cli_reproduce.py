@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flows.server import OwnServer
-from okl.papers.base import ReproduceSettings
 from okl.papers.run import reproduce
+from okl.papers.settings import ReproduceSettings
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
 from tests.papers.sets import write_set

@@ -30,7 +30,7 @@ from prefect.settings import temporary_settings
 from flows.artifacts import announce
 from flows.cli.deploy import deployed_text
 from flows.deploy import deploy, packaged_plan
-from flows.run import wait_for_records
+from flows.records import wait_for_records
 from flows.server import OwnServer
 from flows.service import RetrainService
 from flows.stack.finding import rescoring_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from flows.run import wait_for_records
+from flows.records import wait_for_records
 from flows.server import OwnServer
 from flows.stages import Started, in_flow_log
 from okl.foundation.telemetry import naming, run_logger

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flows.progress import watching
-from flows.run import wait_for_records
+from flows.records import wait_for_records
 from flows.server import OwnServer
 from flows.stages import Started
 from flows.train import okl_train

@@ -15,7 +15,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 from prefect.states import Running
 
 from flows import run
-from flows.run import note_killed, process_tag
+from flows.records import note_killed, process_tag
 from flows.server import OwnServer, silence
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver

@@ -51,7 +51,7 @@ def test_what_a_module_of_a_package_adds_is_of_that_package(
     monkeypatch.syspath_prepend(tmp_path)
     for file, text in {
         "okl_parts-2.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: okl-parts\nVersion: 2.0\n",
-        "okl_parts-2.0.dist-info/entry_points.txt": "[okl.foundation.plugins]\nall = parts.declared\n",
+        "okl_parts-2.0.dist-info/entry_points.txt": "[okl.extensions]\nall = parts.declared\n",
         "parts/__init__.py": "",
         "parts/declared.py": "import parts.losses\n",
         "parts/losses.py": ADD.format(FUNCTIONS, "of-parts"),

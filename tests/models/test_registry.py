@@ -14,7 +14,8 @@ import pytest
 from okl.foundation.errors import ConfigError, ConflictError, ModelError, RegistryError
 from okl.models import registry as models_registry
 from okl.models.file import save_model
-from okl.models.registry import MARK, Lineage, RegisteredModel, Registry, load, pinned, seal
+from okl.models.reference import load, pinned
+from okl.models.registry import MARK, Lineage, RegisteredModel, Registry, seal
 from tests.models.registered import lineage, model_numbered, number_in, publish, writer
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from okl.foundation.errors import ConflictError, DataError, ModelError, RegistryError
 from okl.foundation.locations import RemotePath
-from okl.models.registry import Registry, load, meant, pinned
+from okl.models.reference import load, meant, pinned
+from okl.models.registry import Registry
 from tests.models.registered import lineage, number_in, publish, writer
 from tests.objectstore import Faulty, bucket_served
 

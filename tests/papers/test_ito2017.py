@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.papers.base import Cell, Folder, ReproduceSettings
+from okl.papers.base import Cell, Folder
 from okl.papers.ito2017.cases import GRIDS, Figure, cases
 from okl.papers.ito2017.synthetic import SEARCHES, BreakdownItem, Penalised, PenalisedItem, ProjectionItem
 from okl.papers.run import reproduce
+from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_set
 
 

@@ -12,9 +12,9 @@ import pytest
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.papers.base import ReproduceSettings
 from okl.papers.catalogue import CATALOGUE, table_named
 from okl.papers.run import reproduce
+from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_orders, write_set
 
 PROMISED = {"dataset", "algorithm", "metric", "paper_mean", "paper_sd", "mean", "sd", "repeats", "seconds", "setting",

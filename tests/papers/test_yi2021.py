@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.papers.base import ReproduceSettings
 from okl.papers.run import check, reproduce
+from okl.papers.settings import ReproduceSettings
 from okl.papers.yi2021 import POINTS, draw_coefficients, draw_problem, marks
 
 REPEATS = 24

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.papers.base import Folder, Known, ReproduceSettings, Request
+from okl.papers.base import Folder, Known, Request
 from okl.papers.run import ReproductionRun, reproduce
+from okl.papers.settings import ReproduceSettings
 from okl.papers.zhang2024.table import (
     ABLATION,
     ALGORITHMS,

@@ -87,7 +87,7 @@ class Stranger:
 
 
 def test_strange_classes_are_neither_stored_nor_made() -> None:
-    with pytest.raises(TypeError, match=r"test_folder\.Stranger has no tag"):
+    with pytest.raises(TypeError, match=r"test_checkpoint\.Stranger has no tag"):
         TakenApart(Stranger(), {})
     for name in (
         "os.system",
@@ -97,7 +97,8 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
     ):
         with pytest.raises(CheckpointError, match=rf"holds a '{name}', a class that this okl does not know\. Load"):
             PutTogether({"is": name, "has": {}}, {}, {})
-    for tree in ({"is": []}, {"array": "7"}, {"same": 3}, {"shared": "data"}, {"run": "code"}):
+    broken: tuple[dict[str, Any], ...] = ({"is": []}, {"array": "7"}, {"same": 3}, {"shared": "data"}, {"run": "code"})
+    for tree in broken:
         with pytest.raises(CheckpointError, match="names what is not there"):
             PutTogether(tree, {}, {})
 

@@ -46,7 +46,7 @@ COMMAS = Dialect()
 
 
 def separator_of(text: bytes) -> str:
-    """Return the separator of the first line: a comma, unless there is none and another mark is there instead.
+    r"""Return the separator of the first line: a comma, unless there is none and another mark is there instead.
 
     Marks between quotes separate nothing.
 

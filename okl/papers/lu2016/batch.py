@@ -233,7 +233,7 @@ class BatchTable:
     counts: Mapping[str, tuple[int, int]]
     tolerance: Tolerance
     repeats: int = 5
-    code: tuple[str, ...] = (*CODE, "predictors", "expansions", "reproduction.lu2016.batchlearning")
+    code: tuple[str, ...] = (*CODE, "features.predictors", "papers.lu2016.batch")
 
     @property
     def datasets(self) -> tuple[str, ...]:

@@ -17,8 +17,9 @@ from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.kernels import Gaussian
-from okl.runs.compare import Asked, CompareSettings, bounds_between
+from okl.runs.compare import Asked, bounds_between
 from okl.runs.compare_run import compare
+from okl.runs.compare_settings import CompareSettings
 from okl.runs.price import Priced, PriceItem, PriceWork, SideSample
 from okl.solvers.online.constraints import Constraint, Covariance, Group, MeanDifference, without_features
 from tests.solvers.online.constraints_cases import sensitive_data

@@ -17,9 +17,10 @@ from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.runs.api import evaluate
-from okl.runs.compare import ONLINE_NAMES, CompareSettings, check_entrants, entrants
+from okl.runs.compare import ONLINE_NAMES, check_entrants, entrants
 from okl.runs.compare_report import linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.compare_run import compare
+from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
 
 QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}

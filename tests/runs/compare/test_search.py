@@ -15,7 +15,6 @@ from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.runs.compare import (
-    CompareSettings,
     Entrant,
     Grid,
     Sample,
@@ -27,6 +26,7 @@ from okl.runs.compare import (
     table_of,
     winner_of,
 )
+from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.catalogue import MODEL_NAMES
 
 

@@ -1,0 +1,128 @@
+"""References to models: a folder or URL, NAME@WHICH, or NAME."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from okl.foundation.errors import ConfigError, DataError, ModelError
+from okl.foundation.locations import (
+    RemotePath,
+    close_to,
+    place_of,
+    runs_named,
+)
+from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
+from okl.models.registry import CHAMPION, MODEL, NAME, Registry, Version
+
+REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
+
+REGISTRY = "folder or URL of the registry that NAME@WHICH is looked up in; none: OKL_REGISTRY, or okl's home"
+
+Location = str | os.PathLike[str]
+
+
+def is_reference(model: Location) -> bool:
+    """Return whether a model is given as NAME@WHICH, and not as a folder that has such a name.
+
+    >>> is_reference("churn@champion"), is_reference("churn@7"), is_reference("runs/churn@7"), is_reference("churn")
+    (True, True, False, False)
+    """
+    return REFERENCE.fullmatch(os.fspath(model)) is not None and not os.path.isdir(model)
+
+
+def find_version(reference: str, registry: Location | None = None) -> Version:
+    """The version that NAME@WHICH means at this moment; it never changes, whatever happens to aliases.
+
+    Parameters
+    ----------
+    reference : NAME@ALIAS or NAME@NUMBER; registry : see `Registry`
+
+    Raises
+    ------
+    RegistryError : there is no such model, version or alias
+    """
+    name, _, which = reference.partition("@")
+    return Registry(registry).model(name).version(which)
+
+
+def meant(model: Location, registry: Location | None = None) -> str:
+    """A folder, a URL or NAME@WHICH for what people give in their place; whatever else it is comes back as it is.
+
+    A run's folder or URL stands for the model in it; a NAME alone for NAME@champion where models of that name are
+    registered, else for the model of the run in okl's home that has this name, with or without its date.
+
+    Raises
+    ------
+    ConfigError : several runs have that name; ModelError : it is the name of nothing that is there
+    """
+    given = os.fspath(model)
+    place = place_of(given)
+    if isinstance(place, RemotePath):
+        return str(place / MODEL) if _is_run(place) else given
+    if is_reference(given) or (place / DESCRIPTION).is_file():
+        return given
+    if (place / MODEL / DESCRIPTION).is_file():
+        return str(place / MODEL)
+    if not NAME.fullmatch(given):
+        return given
+    registered = Registry(registry).model(given)
+    if registered.state().latest:
+        return f"{given}@{CHAMPION}"
+    if (run := run_named(given)) is not None:
+        return str(run / MODEL)
+    if place.exists():
+        return given
+    advice = f"{close_to(given, registered.others())} {WHAT_TO_GIVE}".strip()
+    raise ModelError(f"No folder, run or registered model is named {given!r}. {advice}")
+
+
+def _is_run(place: RemotePath) -> bool:
+    """Return whether the model at a URL is that of a run; if the store cannot tell, reading the model fails later."""
+    try:
+        return not (place / DESCRIPTION).is_file() and (place / MODEL / DESCRIPTION).is_file()
+    except DataError:
+        return False
+
+
+def run_named(name: str) -> Path | None:
+    """The folder of the run in okl's home that is named so, with or without its date; None if there is none.
+
+    Raises
+    ------
+    ConfigError : several are, and the name has no date
+    """
+    runs = runs_named(name)
+    exact = [run for run in runs if run.name == name]
+    if len(runs) > 1 and not exact:
+        raise ConfigError(
+            f"{len(runs)} runs are named {name}. Give the whole name of one, such as {runs[0].name}, the newest."
+        )
+    found = exact or runs
+    return found[0] if found else None
+
+
+def pinned(model: Location, registry: Location | None = None) -> str:
+    """Return a permanent reference: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL as it is. See `meant`."""
+    found = meant(model, registry)
+    return str(find_version(found, registry)) if is_reference(found) else found
+
+
+def load(model: Location, registry: Location | None = None) -> Model:
+    """Open a model, given as its folder or URL, as NAME@ALIAS or NAME@NUMBER of a registry, or as `meant` has it.
+
+    Every byte is checked against its digests, and no stored code is run. An alias is looked up once, and a version's
+    files never change: whatever is promoted meanwhile, the model is one version's.
+
+    Parameters
+    ----------
+    model : folder, URL, or reference; registry : folder or URL; None: OKL_REGISTRY, or `registry` in okl's home
+
+    Raises
+    ------
+    ModelError : missing, damaged, incomplete, or written by a later okl
+    RegistryError : no such model, version or alias; or the version was pruned
+    """
+    found = meant(model, registry)
+    return find_version(found, registry).load() if is_reference(found) else load_model(found)

@@ -1,0 +1,112 @@
+"""Settings of a model comparison."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from okl.foundation.settings import (
+    Count,
+    IngestSettings,
+    KernelName,
+    MapName,
+    Positive,
+    WhereSettings,
+)
+from okl.foundation.types import Precision
+
+
+def _words(value: object) -> object:
+    """A list of words from one text, commas between them."""
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+def _number_or_test(value: object) -> object:
+    """A share from text, but for the word test."""
+    if not isinstance(value, str) or value == "test":
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _bounds(value: object) -> object:
+    """Numbers from one text, commas between them, but for the word auto; rising, each once."""
+    if isinstance(value, str) and value.strip() != "auto":
+        value = tuple(word.strip() for word in value.split(",") if word.strip())
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (tuple, list)):
+        try:
+            return tuple(sorted({float(word) for word in value}))
+        except (TypeError, ValueError):
+            return value
+    return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Holdout = Annotated[Share | Literal["test"] | None, BeforeValidator(_number_or_test)]
+Bounds = Annotated[Annotated[tuple[Positive, ...], Field(min_length=1)] | Literal["auto"], BeforeValidator(_bounds)]
+
+
+class CompareSettings(WhereSettings):
+    """Everything that decides a comparison, and where its work runs."""
+
+    data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
+    ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
+    models: Words = Field(
+        ("all",),
+        description="names, commas between; all: the nine with a certificate; online: fogd to tvm; ridge, scs, wolfe "
+        "and pegasos are not compared",
+    )
+    folds: int = Field(5, ge=2, le=100, description="of stratified cross validation")
+    holdout: Holdout = Field(
+        None, description="instead of folds: a share of the training rows, or test: the data set's own test rows"
+    )
+    grid: int = Field(
+        10, ge=1, le=1000, description="values of each model's parameter, over its valid range; bounds of an auto path"
+    )
+    halving: bool = Field(
+        True, description="try all values on a share of many rows, keep the better half, and double the rows"
+    )
+    rows: Count = Field(10_000, description="training rows that take part in the search, a seeded sample of more")
+    kernel: KernelName = Field(
+        "gaussian",
+        description="of online solvers, and of the nine with frequencies: without, these are linear in the inputs",
+    )
+    bandwidth: Positive | Literal["auto"] = Field(
+        "auto", description="in units of scaled inputs; auto: median distance, or as an online solver chooses it"
+    )
+    frequencies: Count | None = Field(
+        None, description="of the Fourier map of fogd and of the nine; none: these are linear in the inputs"
+    )
+    map: MapName = Field("independent", description="how frequencies are drawn; auto: what suits the inputs")
+    tolerance: Positive = Field(
+        1e-3, description="relative duality gap of the search; a tenth of it is asked of the winner"
+    )
+    iterations: int = Field(
+        300, ge=1, description="most of them a value in the search; the winner takes four times as many"
+    )
+    constraints: tuple[str, ...] = Field(
+        (),
+        description="such as 'abs(covariance(COLUMN)) <= 0.01', as okl train takes them: in place of many models, FOGD "
+        "along a path of bounds: what a constraint costs",
+    )
+    constraint_path: Bounds = Field(
+        "auto",
+        description="bounds that constraints abs(...) <= BOUND take in turn, commas between; auto (or no value): grid "
+        "of them, from the BOUND given by equal factors up to what FOGD comes to without it",
+    )
+    radius: Positive | None = Field(None, description="constraint: of the ball that weights stay in; or 'norm <= 10'")
+    learn_sensitive: bool = Field(False, description="constraint: learn from the columns that it looks at, too")
+    certify: bool = Field(
+        True, description="constraint: beside FOGD the best weights under each bound, within 1% of the least loss"
+    )
+    memory: Positive = Field(1.0, description="GiB for the rows that the winner is learnt from again; else a sample")
+    seed: int = Field(0, ge=0, description="of the sample, the folds, frequencies and orders")
+    precision: Precision = Field("float32", description="of inputs and maps; sums are float64")
+    out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
+    name: str | None = Field(None, description="name of the winner's model")
