@@ -13,14 +13,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from prefect.client.orchestration import get_client
 from pydantic import BaseModel
 
 from flows.progress import watching
 from flows.server import PRIVACY, OwnServer, own_server, prefect_home, silence
 from flows.service import ATTENDED
 from flows.stack.finding import StackServer, stack_server
-from flows.stages import Started
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import Observer
@@ -185,7 +183,7 @@ def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Obser
     from prefect.exceptions import CancelledRun
 
     from flows.records import TAG, note_killed, process_tag, wait_for_records
-    from flows.stages import started
+    from flows.stages import Started, started
 
     if own:
         note_killed()
@@ -282,6 +280,7 @@ def quiet_terminal() -> Iterator[None]:
 
 def require_answer() -> None:
     """Return if the configured server answers, or raise ExecutionError."""
+    from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
     with get_client(sync_client=True) as client:

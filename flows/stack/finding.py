@@ -15,7 +15,6 @@ from flows.stack.supervisor import role_folder
 from okl.distributed.processes import VARIABLE, Standing
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
-from okl.models.registry import registry_location
 
 # How commands and runs find the local stack of their home folder: a stack that is dead, or busy dying, is none.
 
@@ -95,6 +94,8 @@ def rescoring(model: str, registry: str | None) -> str:
     ----------
     model : its name; registry : as given to the command, None for the usual one
     """
+    from okl.models.registry import registry_location
+
     place, configured = registry_location(registry), os.environ.get("PREFECT_API_URL")
     if configured:
         return rescoring_at(configured, model, place)

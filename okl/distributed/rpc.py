@@ -35,6 +35,8 @@ from okl.foundation.telemetry import Told, at_call, at_shard, summed, tell_failu
 _HELD_WORKS = 8
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+HANDLER_SECONDS = 0.1  # work that takes a worker less goes to its handler: a task would add a tenth of it or more
+
 
 class _Held(NamedTuple):
     """Work that this process has, and whose turn it is."""

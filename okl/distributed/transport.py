@@ -24,7 +24,7 @@ from okl.data.executor import Traffic
 from okl.data.manifest import processor
 from okl.distributed.cache import Batch, one_by_one, settle
 from okl.distributed.cluster import CONNECT_SECONDS, complaint_of, why
-from okl.distributed.rpc import Call, Line, Reply, counted, open_line, run_batch
+from okl.distributed.rpc import HANDLER_SECONDS, Call, Line, Reply, counted, open_line, run_batch
 from okl.foundation import telemetry
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import Told
@@ -353,7 +353,6 @@ class Roster:
 # A batch whose worker dies is done by others, shard by shard. One that takes much longer than others do is also given
 # to a worker with nothing to do, and the first answer counts: both are the same bits.
 
-HANDLER_SECONDS = 0.1  # work that takes a worker less goes to its handler: a task would add a tenth of it or more
 MOST_DEATHS = 4
 STRAGGLER_TIMES = 4.0
 

@@ -240,6 +240,8 @@ class PutTogether:
         self._made: list[Any] = []
         try:
             self.value = self._of(tree)
+        except CheckpointError:  # a ValueError, too
+            raise
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise CheckpointError(f"The state names what is not there: {error!r}.") from None
 

@@ -36,8 +36,7 @@ from okl.data.reading import read_rows, sample_rows
 from okl.distributed.cache import process_cache
 from okl.distributed.local import LocalExecution, default_threads
 from okl.distributed.opening import read_cluster_file
-from okl.distributed.rpc import pack
-from okl.distributed.transport import HANDLER_SECONDS
+from okl.distributed.rpc import HANDLER_SECONDS, pack
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, DivergedError, ExecutionError
 from okl.foundation.folders import check_published, write_whole

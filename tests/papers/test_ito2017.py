@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.papers.base import Cell, Folder
+from okl.papers.ito2017.benchmarks import MarginItem
 from okl.papers.ito2017.cases import GRIDS, Figure, cases
 from okl.papers.ito2017.synthetic import SEARCHES, BreakdownItem, Penalised, PenalisedItem, ProjectionItem
 from okl.papers.run import reproduce
@@ -119,6 +120,22 @@ def test_both_solvers_of_a_penalised_model_reach_one_objective(model: Penalised,
         for solver in ("FAPG", "LIBLINEAR")
     ]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
+
+
+def test_files_of_outcomes_do_not_depend_on_names_of_classes() -> None:
+    class RenamedProjection(ProjectionItem):
+        """The same work."""
+
+    class RenamedMargin(MarginItem):
+        """The same work."""
+
+    item = ProjectionItem(64, 10.0, "newton", 0)
+    assert RenamedProjection(64, 10.0, "newton", 0).name == item.name == "ProjectionItem--64--10.0--newton--0"
+    case = cases()["german.numer"]
+    margin = MarginItem(case, 1000, "float64", "nu_svm", 0.5)
+    renamed = RenamedMargin(case, 1000, "float64", "nu_svm", 0.5)
+    assert renamed.name == margin.name == "german.numer--MarginItem--nu_svm--0.5--linear"
+    assert renamed.describe() == margin.describe()
 
 
 def test_all_searches_project_to_one_point() -> None:

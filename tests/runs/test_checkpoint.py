@@ -97,7 +97,13 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
     ):
         with pytest.raises(CheckpointError, match=rf"holds a '{name}', a class that this okl does not know\. Load"):
             PutTogether({"is": name, "has": {}}, {}, {})
-    broken: tuple[dict[str, Any], ...] = ({"is": []}, {"array": "7"}, {"same": 3}, {"shared": "data"}, {"run": "code"})
+    broken: tuple[dict[str, Any], ...] = (
+        {"is": ["a"]},
+        {"array": "7"},
+        {"same": 3},
+        {"shared": "data"},
+        {"run": "code"},
+    )
     for tree in broken:
         with pytest.raises(CheckpointError, match="names what is not there"):
             PutTogether(tree, {}, {})
