@@ -2,12 +2,12 @@
 
 | event | emitted when | payload |
 |---|---|---|
-| `okl.model.promoted` | the champion is a version that was not announced | model, registry, version, parent, reason |
+| `okl.model.promoted` | the champion was not announced yet | model, registry, version, parent, reason |
 | `okl.model.drifted` | a run detects drift | the drift report |
-| `okl.data.missing` | several runs in a row have no new file; then again | model, source, windows |
+| `okl.data.missing` | several consecutive runs have no new file | model, source, windows |
 
-Their resource is `okl.model.NAME`. The artifact `okl-arrivals-NAME` has a row for every run; the next run reads the last
-row. If a run is killed between publishing and announcing, the next run makes the announcement.
+Their resource is `okl.model.NAME`. The artifact `okl-arrivals-NAME` has a row for every run; the next run reads the
+last row. If a run is killed between publishing and announcing, the next run makes the announcement.
 """
 
 from __future__ import annotations

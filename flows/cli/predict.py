@@ -71,8 +71,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="New folder for Parquet files of scores and predictions; an existing folder is never replaced. "
-            "Required unless SOURCE is -.",
+            help="New folder for Parquet files of scores and predictions; an existing folder is never replaced; none: "
+            "only if SOURCE is -.",
             show_default=False,
         ),
     ] = None,

@@ -470,7 +470,7 @@ def _name(label: object) -> str:
 # Reliability: the share of correct or positive rows among rows with similar scores
 
 LOGISTIC = ("logistic", "l1-logistic")
-MEASURED_ROWS = {"test": "test rows", "train": "training rows"}
+MEASURED_ROWS = {"test": "test rows", "train": "training rows (seen in training)"}
 
 
 def reliability_blocks(result: Mapping[str, Any]) -> list[Block]:

@@ -356,8 +356,8 @@ def read_head(folder: Path) -> Head:
         raise _damaged(folder / HEAD, "it is no checkpoint's JSON") from None
     if version > FORMAT_VERSION:
         raise CheckpointError(
-            f"{folder / HEAD} has format {version}, from the future: this okl knows formats up to {FORMAT_VERSION}. "
-            "Go on with the okl that the run began with."
+            f"{folder / HEAD} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. "
+            "Resume with the version of okl that started the run."
         )
     if _render(head) != stored:
         raise _damaged(folder / HEAD, "its bytes do not have the sha256 that it states")
@@ -453,17 +453,17 @@ def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(f"{path} is damaged: {why}. Train again without --resume, and remove the unfinished run.")
 
 
-# What a checkpoint belongs to: data, settings, code. What differs in one of them would not learn the same bits.
+# Origin of a checkpoint: data, settings and code, which determine the bits of the model
 
 WHERE_IT_RUNS = frozenset(
     {"workers", "scheduler", "cluster", "tls", "threads", "out", "name", "checkpoint_seconds", "checkpoint_rounds"}
 )
-"""Settings that decide no bit of the model."""
+"""Settings that never change the model's bits."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run learns from, and by which code.
+    """Data, settings and code of a run.
 
     settings : all of them, as JSON; mode : what auto means there
     data_sha256 : of the manifest, which holds those of its shards; source_sha256 : of okl's own code
@@ -481,29 +481,29 @@ class Origin:
 
     @classmethod
     def of(cls, settings: TrainSettings, data: Dataset, key: str = "") -> Origin:
-        """Of a run that begins, or goes on, now."""
+        """Return the origin of a run that starts or resumes now."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
         versions |= plugins.origins(settings.solver, settings.loss, settings.map)
         stored = settings.model_dump(mode="json")
         return cls(stored, mode_of(settings), data.sha256, source_sha256(), versions, processor(), key)
 
     def going_on(self, about: Mapping[str, Any]) -> Origin:
-        """Of a run that is gone on with, from what its checkpoint says: what auto means stays, wherever it runs now."""
+        """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
         settings = self.settings | _place_in(about["settings"])
         return replace(self, key=about["key"], mode=about["mode"], settings=settings)
 
     def as_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Return JSON values for a checkpoint."""
         return asdict(self)
 
 
 def _place_in(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of settings those that tell what the mode auto means, beside the solver."""
+    """Return the settings that, with the solver, determine the automatic mode."""
     return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
 
 
 def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
-    """Settings of a run that is gone on with, in the mode that auto meant where it was begun.
+    """Return the settings of a resumed run, in the mode in which it was started.
 
     In another mode it would not learn the same bits.
 
@@ -514,7 +514,7 @@ def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettin
 
 
 def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
-    """Raise CheckpointError if settings are not those that a run was begun with, but for where it runs.
+    """Raise CheckpointError if settings differ from those that a run was started with, except for execution.
 
     The mode auto is what it was there, see `in_mode_of`.
 
@@ -525,20 +525,20 @@ def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run
     for name in now:
         if name not in WHERE_IT_RUNS and now[name] != before.get(name):
             raise CheckpointError(
-                f"{run} was begun with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Leave it "
-                "out to go on with that run, or leave --resume out to begin another."
+                f"{run} was started with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Remove "
+                "it to resume the run, or remove --resume to start a new one."
             )
 
 
 def refuse_other_origin(stored: Origin, now: Origin, data: object, run: str) -> None:
-    """Raise CheckpointError unless data and code are those that a checkpoint was written with.
+    """Raise CheckpointError if data or code differ from those of a checkpoint.
 
-    data, run : where they are, for people
+    data, run : their locations, for the message
     """
     if stored.data_sha256 != now.data_sha256:
         raise CheckpointError(
-            f"{run} learnt from data of sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. Bring "
-            "back the data that it began with, or leave --resume out to begin another run."
+            f"{run} was trained on data with sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. "
+            "Restore the original data, or remove --resume to start a new run."
         )
     before, after = (
         stored.versions | {"code": stored.source_sha256[:12]},
@@ -548,14 +548,14 @@ def refuse_other_origin(stored: Origin, now: Origin, data: object, run: str) -> 
     if differing:
         then, here = (", ".join(f"{name} {one.get(name)}" for name in differing) for one in (before, after))
         raise CheckpointError(
-            f"{run} was begun with {then}, but this is {here}: it would not learn the same bits. Go on with the okl "
-            "that it began with, or leave --resume out to begin another run."
+            f"{run} was started with {then}, but this is {here}: the resumed model could differ. Use the versions of "
+            "the start, or remove --resume to start a new run."
         )
 
 
 @cache
 def source_sha256() -> str:
-    """Of all of okl's own code: a version number says little of a checkout."""
+    """Return a digest of okl's code, because a checkout changes without its version number."""
     folder = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -563,29 +563,29 @@ def source_sha256() -> str:
     return digest.hexdigest()
 
 
-# Whoever writes down where the loops of a run stand, now and then, and says where they stood.
+# Periodic checkpoints of the loops of a run
 
 MAIN = "model"
 _LOG = run_logger()
 
 
 class LoopKeeper(Protocol):
-    """What a loop may ask of whoever keeps it."""
+    """Protocol of the checkpoints of a loop."""
 
     def kept(self) -> Position | None:
-        """Where the loop stood when it was broken off; None: it begins."""
+        """Return the last position of an interrupted loop; None for a new one."""
         ...
 
     def offer(self, position: Position, execution: Execution) -> None:
-        """Write down where the loop stands, if it is time to; the loop has come to the end of a step."""
+        """Write a checkpoint after a step of the loop if one is due."""
         ...
 
 
 class NoKeeper:
-    """Keeps nothing."""
+    """Checkpoints that are never written."""
 
     def kept(self) -> Position | None:
-        """Nothing."""
+        """Return None: there is no checkpoint."""
         return None
 
     def offer(self, position: Position, execution: Execution) -> None:
@@ -594,7 +594,7 @@ class NoKeeper:
 
 @dataclass(eq=False)
 class RunKeeper:
-    """Keeps the loops of a run in its folder.
+    """Checkpoints of the loops of a run, in its folder.
 
     Parameters
     ----------
@@ -618,11 +618,11 @@ class RunKeeper:
     traffic: Traffic = field(default_factory=Traffic)
 
     def of(self, loop: str) -> OneLoop:
-        """The keeper of a loop by its name."""
+        """Return the checkpoints of a loop by its name."""
         return OneLoop(self, loop)
 
     def total_traffic(self, execution: Execution) -> Traffic:
-        """Of this process, and of those before it."""
+        """Return the network traffic of this process and of those before it."""
         here, before = execution.traffic, self.traffic
         return Traffic(
             here.rounds + before.rounds,
@@ -631,11 +631,11 @@ class RunKeeper:
         )
 
     def total_seconds(self) -> float:
-        """Of the run so far, interruptions left out."""
+        """Return the seconds of the run so far, without interruptions."""
         return self.run_seconds + time.perf_counter() - self.begun
 
     def resume(self) -> Position | None:
-        """Where the main loop stood, from where this process goes on; None if it was not kept yet.
+        """Return the position of the main loop to resume from; None without a checkpoint.
 
         Raises
         ------
@@ -647,7 +647,7 @@ class RunKeeper:
         return at
 
     def read(self, loop: str) -> Position | None:
-        """Where a loop stood.
+        """Return the stored position of a loop.
 
         Raises
         ------
@@ -662,7 +662,7 @@ class RunKeeper:
         return position
 
     def write(self, loop: str, position: Position, execution: Execution) -> None:
-        """Write down where a loop stands; if that cannot be, say so, and go on: the last checkpoint is there still."""
+        """Write a checkpoint of a loop; if that fails, warn and continue with the last checkpoint."""
         position = replace(
             position,
             run_seconds=self.total_seconds(),
@@ -672,22 +672,24 @@ class RunKeeper:
         try:
             write_checkpoint(self.folder, loop, position, self.origin.as_json(), self.shared, self.beside)
         except OSError as error:
-            _LOG.warning("No checkpoint could be written (%s); the run goes on, and the last one stays.", error)
+            _LOG.warning(
+                "Could not write a checkpoint (%s). The run continues, and the last checkpoint remains.", error
+            )
 
 
 class OneLoop:
-    """The keeper of one loop."""
+    """Checkpoints of one loop."""
 
     def __init__(self, run: RunKeeper, loop: str) -> None:
         self._run, self._loop = run, loop
         self._last, self._steps = time.perf_counter(), 0
 
     def kept(self) -> Position | None:
-        """Where it stood."""
+        """Return the stored position of the loop."""
         return self._run.read(self._loop)
 
     def offer(self, position: Position, execution: Execution) -> None:
-        """Write down where it stands after so many seconds or steps."""
+        """Write a checkpoint after the set number of seconds or steps."""
         self._steps += 1
         run, now = self._run, time.perf_counter()
         if (run.seconds and now - self._last >= run.seconds) or (run.rounds and self._steps >= run.rounds):
@@ -695,11 +697,11 @@ class OneLoop:
             self._last, self._steps = time.perf_counter(), 0
 
 
-# Runs that were broken off and can be gone on with: finding them by name, folder, or by whoever began them.
+# Interrupted runs that can be resumed
 
 
 def find_unfinished(run: str) -> Path:
-    """The unfinished folder of a run.
+    """Return the unfinished folder of a run.
 
     Parameters
     ----------
@@ -722,12 +724,12 @@ def find_unfinished(run: str) -> Path:
         if found := [one for one in resumable_in(place.parent) if name_of(one) == place.name]:
             return max(found, key=lambda one: max(latest.stat().st_mtime for latest in checkpoints_in(one)))
     there = sorted({name_of(one) for place in places for one in resumable_in(place.parent)})
-    told = f"Those that can be: {', '.join(there)}." if there else "Train again without --resume."
-    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {told}")
+    advice = f"Runs that can be resumed: {', '.join(there)}." if there else "Train again without --resume."
+    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {advice}")
 
 
 def begun_by(key: str, settings: TrainSettings) -> Path | None:
-    """The unfinished folder of a run that somebody began with a key; None if it left no checkpoint."""
+    """Return the unfinished folder of a run that was started with a key; None without a checkpoint."""
     for folder in resumable_in(local_folder(run_folder(settings)).parent):
         with suppress(CheckpointError):  # somebody else's, damaged
             if newest_head(folder).about["key"] == key:
@@ -736,12 +738,12 @@ def begun_by(key: str, settings: TrainSettings) -> Path | None:
 
 
 def newest_head(folder: Path) -> Head:
-    """What the newest checkpoint of an unfinished run says of itself."""
+    """Return the head of the newest checkpoint of an unfinished run."""
     return read_head(max(checkpoints_in(folder), key=lambda one: one.stat().st_mtime_ns))
 
 
 def settings_of(folder: Path) -> TrainSettings:
-    """The settings that an unfinished run was begun with.
+    """Return the settings that an unfinished run was started with.
 
     Raises
     ------
@@ -751,7 +753,7 @@ def settings_of(folder: Path) -> TrainSettings:
     unknown = sorted(set(stored) - set(TrainSettings.model_fields))
     if unknown:
         raise CheckpointError(
-            f"{folder} was begun with settings that this okl does not have: {', '.join(unknown)}. Go on with the okl "
-            "that it began with."
+            f"{folder} was started with settings that this version of okl does not have: {', '.join(unknown)}. Resume "
+            "with the version that started the run."
         )
     return settings_from(TrainSettings, dict(stored), str(folder))

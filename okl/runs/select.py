@@ -355,7 +355,7 @@ _DEVIATIONS = 4.0
 
 @dataclass(frozen=True)
 class Likeness:
-    """Errors of one candidate with contiguous and with shuffled folds, which show whether neighbouring rows are similar.
+    """Errors of a candidate with contiguous and with shuffled folds, which show whether neighbouring rows are similar.
 
     Parameters
     ----------

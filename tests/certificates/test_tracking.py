@@ -59,7 +59,7 @@ def test_reports_tell_of_windows_signal_and_certificate(result: dict[str, Any]) 
     assert "Error in each window" in page
     assert "follows rows as they change" in page
     for report in (page, told):
-        assert "Rows change: One of 16 windows" in report
+        assert "Drift: 1 of 16 windows" in report
         assert "Regret against models that change" in report
         assert "fixed but for a number of changes" in report
     assert "Drift" in text
