@@ -1,4 +1,4 @@
-"""One Prefect task for each stage of a run, with timeouts, retries and logs."""
+"""Stages of a run as Prefect tasks, with timeouts, retries and logs."""
 
 from __future__ import annotations
 

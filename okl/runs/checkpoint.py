@@ -45,7 +45,7 @@ from okl.foundation.telemetry import run_logger
 from okl.runs.plan import mode_of, run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 
-# The classes whose instances a checkpoint may hold: those that the states of solvers are made of.
+# Classes whose instances a checkpoint may contain
 #
 # A file names a class, and it is looked up here: nothing is imported because a file says so. Classes of extensions
 # are those of files and packages that this process has been told to use.
@@ -64,7 +64,7 @@ MODULES = (
 
 
 def known_classes() -> dict[str, type[Any]]:
-    """By their full names, protocols apart, which have no instances; imported at first use only, as they are many.
+    """Return the known classes by full name, without protocols; they are imported at first use.
 
     Learners in a registry's versions are kept by these names: one that changes leaves them behind, unread.
     """
@@ -72,7 +72,7 @@ def known_classes() -> dict[str, type[Any]]:
 
 
 def known_names() -> dict[type[Any], str]:
-    """The full name of each known class."""
+    """Return the full name of each known class."""
     return {one: name for name, one in known_classes().items()}
 
 
@@ -98,12 +98,12 @@ def _module_names() -> Iterator[str]:
     yield from (f"okl.{module}" for module in MODULES)
 
 
-# Where the loop of okl.runs.loop stands: a solver's state, and what has been noted on the way.
+# Position of the training loop: state of the solver, curves and counters
 
 
 @dataclass(eq=False)
 class Position:
-    """Where a loop stands; the loop writes into it.
+    """Position of a training loop, which the loop updates.
 
     state : of the solver, which holds the place in the data; watch : windows of a stream in its own order
     learning, converging : the curve so far, one of them empty
@@ -121,7 +121,7 @@ class Position:
     resumed: int = 0
 
 
-# Values taken apart into JSON and arrays, and put together again with the same bits.
+# Serialisation of values as JSON and arrays, with the same bits
 #
 # What a value is made of is named by classes that okl knows (see okl.runs.checkpoint); their instances are made
 # without calling any of their code, so that nothing in a file is ever run.
@@ -132,7 +132,7 @@ Array = np.ndarray[Any, Any]
 
 
 class TakenApart:
-    """A value as JSON and arrays.
+    """Return a value as JSON and arrays.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class TakenApart:
 
 
 class PutTogether:
-    """The value that was taken apart.
+    """Return the value of JSON and arrays.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ class PutTogether:
 
 
 def _aligned(stored: Array) -> Array:
-    """A copy that begins at a cache line."""
+    """Return a copy that starts at a cache line."""
     room = np.empty(stored.nbytes + CACHE_LINE_BYTES, dtype=np.uint8)
     first = -room.ctypes.data % CACHE_LINE_BYTES
     array: Array = room[first : first + stored.nbytes].view(stored.dtype).reshape(stored.shape)
@@ -272,7 +272,7 @@ def _aligned(stored: Array) -> Array:
     return array
 
 
-# A checkpoint on disk: a folder that is complete or not there, checked to the last byte when it is read.
+# Checkpoints on disk: folders written atomically and verified by digests
 #
 #     NAME-000007/checkpoint.json      format version, what it belongs to, digests of the others, and of itself
 # state.json           the state, but for its arrays                 arrays.safetensors   its arrays
@@ -287,7 +287,7 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Head:
-    """What a checkpoint says of itself. about : what it belongs to; files : sha256 of each; sizes : of those beside."""
+    """Head of a checkpoint. about : its origin; files : sha256 of each file; sizes : sizes of the workers' files."""
 
     folder: Path
     about: dict[str, Any]
@@ -298,7 +298,7 @@ class Head:
 def write_checkpoint(
     run: Path, name: str, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None
 ) -> None:
-    """Write where a loop of a run stands; the last one goes when this one is complete.
+    """Write a checkpoint of a loop; the previous one is removed when this one is complete.
 
     Parameters
     ----------
@@ -335,12 +335,12 @@ def write_checkpoint(
 
 
 def complete_ones(run: Path, name: str) -> list[Path]:
-    """The checkpoints of a loop, the latest last."""
+    """Return the checkpoints of a loop, the latest last."""
     return sorted((run / CHECKPOINT).glob(f"{name}-{'[0-9]' * DIGITS}"))
 
 
 def read_head(folder: Path) -> Head:
-    """What a checkpoint says of itself.
+    """Return the head of a checkpoint.
 
     Raises
     ------
@@ -365,7 +365,7 @@ def read_head(folder: Path) -> Head:
 
 
 def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
-    """The position that a checkpoint holds, with the same bits.
+    """Return the position of a checkpoint, with the same bits.
 
     Raises
     ------
@@ -389,7 +389,7 @@ def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
 
 
 def bring_back_beside(head: Head, folder: Path) -> None:
-    """Put the files that workers kept where they look for them; those that are there have the same name and content."""
+    """Restore the workers' files to their location; existing files have the same name and content."""
     for name in head.sizes:
         if not (folder / name).exists():
             _link(head.folder / BESIDE / name, folder / name)
@@ -413,7 +413,7 @@ def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[
 
 
 def _keep_beside(source: Path, place: Path) -> dict[str, int]:
-    """Links to the files of a folder, which stay when workers replace these; sizes by name."""
+    """Link to the files of a folder, so that they remain when workers replace them; return sizes by name."""
     place.mkdir()
     sizes = {}
     for path in sorted(source.glob("*.npy")):
@@ -441,7 +441,7 @@ def _number(folder: Path) -> int:
 
 
 def _render(head: Mapping[str, Any]) -> bytes:
-    """JSON with its own digest: any changed byte no longer renders to itself."""
+    """Return JSON with its own digest, which detects any changed byte."""
     body = {key: value for key, value in head.items() if key != "sha256"}
     text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
     return json.dumps(

@@ -223,7 +223,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
 
 
 def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
-    """The shards to measure on and what to call them; all of them where there is no split."""
+    """Return the shards to evaluate on and their name; all shards if there is no split."""
     if split == "all" or not data.split("test"):
         return "all", list(data.shards)
     return split, list(data.split(split))

@@ -176,7 +176,7 @@ TOLD = ("test", "progressive", "train", "certificate", "dataset")  # of what a r
 
 
 class ExplainSettings(BaseModel):
-    """Which model, on which rows."""
+    """Settings of an explanation: model, rows and permutations."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -190,7 +190,7 @@ class ExplainSettings(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A model, where it lies, and what is kept with it: a version's lineage, a run's result; {} where there is none."""
+    """Model with its location, the lineage of its version and the result of its run; {} if there is none."""
 
     model: Model
     named: str

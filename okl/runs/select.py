@@ -1,4 +1,4 @@
-"""The automatic choice of solver, kernel, bandwidth and size."""
+"""Automatic choice of solver, kernel, bandwidth and size."""
 
 from __future__ import annotations
 
@@ -340,13 +340,13 @@ def ranked(ran: list[Ran], task: Task) -> list[Ran]:
 
 
 def surviving(best_first: list[Ran], number: int) -> list[Ran]:
-    """As many as go on: half of them by their rank, the others by squared errors, which few rows tell more surely."""
+    """Return the kept results: half by rank, the others by squared error, which is more reliable on few rows."""
     first = best_first[: -(-number // 2)]
     others = sorted((one for one in best_first if one not in first), key=lambda one: one.squared_error)
     return first + others[: number - len(first)]
 
 
-# Whether rows are like their neighbours, so that it matters which rows a candidate is judged by.
+# Similarity of neighbouring rows, which decides between shuffled and contiguous folds
 
 LEAST_ROWS = 200
 _MORE, _MUCH_MORE = 1.25, 3.0  # times the error of fifths that are drawn at random

@@ -130,7 +130,7 @@ def test_several_files_are_told_with_the_words_to_type(
     assert told.code == 2
     assert told.sentence.endswith(f"so that the shell does not expand it: okl {command} 'part 1*.csv' --json")
     told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
-    assert "3 files came (part 1.csv, other.csv, ...)" in told.sentence
+    assert "got 3 files (part 1.csv, other.csv, ...)" in told.sentence
     assert told.sentence.endswith("'*.csv'")
     Path("fourth.csv").touch()
     told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")

@@ -88,7 +88,7 @@ class Stranger:
 
 
 def test_strange_classes_are_neither_stored_nor_made() -> None:
-    with pytest.raises(TypeError, match=r"test_folder\.Stranger is not known"):
+    with pytest.raises(TypeError, match=r"test_checkpoint\.Stranger is not known"):
         TakenApart(Stranger(), {})
     for tree in ({"is": "os.system", "has": {}}, {"array": "7"}, {"same": 3}, {"shared": "data"}, {"run": "code"}):
         with pytest.raises(CheckpointError, match="names what is not there"):
