@@ -1,4 +1,14 @@
-"""Prefect artifacts and events."""
+"""Prefect artifacts of runs, and events of retraining.
+
+| event | emitted when | payload |
+|---|---|---|
+| `okl.model.promoted` | the champion was not announced yet | model, registry, version, parent, reason |
+| `okl.model.drifted` | a run detects drift | the drift report |
+| `okl.data.missing` | several consecutive runs have no new file | model, source, windows |
+
+Their resource is `okl.model.NAME`. The artifact `okl-arrivals-NAME` has a row for every run; the next run reads the
+last row. If a run is killed between publishing and announcing, the next run makes the announcement.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +30,13 @@ from prefect.logging import get_logger
 from flows.progress import describe_metrics
 from okl.lifecycle.settings import RetrainSettings
 
-# Prefect artifacts that survive their way: into JSON, into a database, onto a page.
+# Artifacts
 
-ARTIFACT_SECONDS = 1.0  # between updates: each costs the server, on the same machine, some 10 ms of a core
+ARTIFACT_SECONDS = 1.0  # between updates: each takes the server about 10 ms of a core
 
 
 def artifact_key(*parts: str) -> str:
-    """Join words into a key that Prefect accepts: lower-case letters, digits and single dashes.
+    """Join parts into a key that Prefect accepts: lower-case letters, digits and single dashes.
 
     >>> artifact_key("okl train", "Mean_Squared error")
     'okl-train-mean-squared-error'
@@ -35,9 +45,9 @@ def artifact_key(*parts: str) -> str:
 
 
 def clean(value: Any) -> Any:
-    """Return `value` with every number that JSON cannot hold written as text, at any depth.
+    """Return `value` with every number that JSON cannot represent as text, at any depth.
 
-    Prefect turns NaN into null, which hides it, and lets Infinity pass, which breaks the page that shows it.
+    Prefect converts NaN to null, which hides it, and stores Infinity, which its web page cannot show.
 
     >>> clean({"loss": float("inf"), "rates": [0.5, float("nan")]})
     {'loss': 'inf', 'rates': [0.5, 'nan']}
@@ -57,7 +67,7 @@ def record_table(key: str, rows: list[dict[str, Any]], description: str) -> UUID
 
 
 def record_markdown(key: str, markdown: str, description: str) -> UUID:
-    """Store a report as a markdown artifact of the current run and return its id; pictures are data URIs in it."""
+    """Store a report as a markdown artifact of the current run and return its id; it embeds figures as data URIs."""
     return _id(create_markdown_artifact(markdown=markdown, key=artifact_key(key), description=description))
 
 
@@ -67,20 +77,20 @@ def record_progress(key: str, description: str) -> UUID:
 
 
 def _id(created: Any) -> UUID:
-    # Prefect's functions are typed for both worlds; called from a flow that is not async they return the id itself
+    # Prefect's functions are typed as sync or async; called from a sync flow they return the id
     assert isinstance(created, UUID)
     return created
 
 
 class ArtifactObserver:
-    """A progress artifact of the current Prefect run, brought up to date once a second by a thread of its own.
+    """Progress artifact of the current Prefect run, updated once a second by a thread.
 
-    The learning thread only leaves its latest figures; a slow or missing server never holds it up, and a failed update
-    is logged, not raised: progress is no reason to lose a model.
+    The training thread only stores its latest progress, so a slow server never delays it. A failed update is logged,
+    not raised, because it must not stop the run.
 
     Parameters
     ----------
-    key : the artifact's key
+    key : key of the artifact
     """
 
     def __init__(self, key: str) -> None:
@@ -88,23 +98,23 @@ class ArtifactObserver:
         self._latest: tuple[float, str] = (0.0, "starting")
         self._stage = ""
         self._over = threading.Event()
-        # the context carries Prefect's settings: without it the thread would talk to another server
+        # the context holds Prefect's settings: without it the thread would connect to another server
         self._thread = threading.Thread(target=copy_context().run, args=(self._follow,), daemon=True)
         self._thread.start()
 
     def stage(self, name: str) -> None:
-        """Note the name; the share stays until the stage has one of its own, so that a run that is over shows 100 %."""
+        """Set the stage; keep the percentage until the stage has progress, so that a finished run shows 100 %."""
         self._stage = name
         self._latest = (self._latest[0], name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Leave the latest figures for the thread."""
+        """Store the latest progress for the thread."""
         share = 100.0 * min(done / total, 1.0) if total > 0 else 0.0
         rows = f"{self._stage}: {done:,} of {total:,} rows" if total > 0 else f"{self._stage}: {done:,} rows"
         self._latest = (share, f"{rows}; {describe_metrics(metrics)}" if metrics else rows)
 
     def finish(self) -> None:
-        """Write the last figures and end the thread; returns when they have arrived or have failed to."""
+        """Write the final progress and end the thread; return after the last update succeeded or failed."""
         self._over.set()
         self._thread.join()
 
@@ -122,40 +132,32 @@ def _update(client: SyncPrefectClient, artifact: UUID, share: float, description
     assert math.isfinite(share)
     try:
         client.update_artifact(artifact, ArtifactUpdate(data=share, description=description))
-    except Exception as error:  # whatever it is, the run goes on; see the class
+    except Exception as error:  # any error: progress must not stop the run
         get_logger("okl").warning("The progress artifact could not be updated: %s", error)
 
 
-# Events that a retraining tells others by, and the artifact that remembers what was told.
-#
-# | event | when | payload | |---|---|---| | `okl.model.promoted` | a version is champion that was not announced |
-# model, registry, version, parent, reason | | `okl.model.drifted` | the run found drift | what it found | |
-# `okl.data.missing` | so many runs in a row found no new file, and again after as many more | model, source, windows
-# |
-#
-# Their resource is `okl.model.NAME`. The artifact `okl-arrivals-NAME` has a row of every run: its history is that of
-# the source, and its last row is what the next run goes on from. A run that was killed between publishing and
-# announcing leaves the announcement to the next one.
+# Events of retraining
 
 PROMOTED, DRIFTED, MISSING = "okl.model.promoted", "okl.model.drifted", "okl.data.missing"
 NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
 
 
 def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int) -> None:
-    """Emit the events that a run gives rise to, and keep its row.
+    """Emit the events of a retraining run, and store its row in the artifact.
 
     Parameters
     ----------
-    result : of the run, as `okl retrain --json` prints it
-    most_empty : runs in a row without a new file, after which that is told
+    settings : settings of the run
+    result : result of the run, as printed by `okl retrain --json`
+    most_empty : number of consecutive runs without a new file after which `okl.data.missing` is emitted
     """
     name, key = settings.name, artifact_key("okl-arrivals", settings.name)
     before = _last_row(key, result["registry"])
     champion = result["version"] or result["parent"]
     if champion is not None and champion != before["announced"]:
-        told = {one: result[one] for one in ("model", "registry", "reason")}
+        payload = {field: result[field] for field in ("model", "registry", "reason")}
         parent = result["parent"] if champion == result["version"] else None
-        _emit(PROMOTED, name, told | {"version": champion, "parent": parent})
+        _emit(PROMOTED, name, payload | {"version": champion, "parent": parent})
     if (result.get("drift") or {}).get("found"):
         _emit(DRIFTED, name, result["drift"])
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0
@@ -172,24 +174,25 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
         "announced": champion,
         "registry": result["registry"],
     }
-    record_table(key, [row], "What arrived, and which version was announced as champion")
+    record_table(key, [row], "New shards, and the version that was announced as champion")
 
 
 def _is_empty(settings: RetrainSettings, result: dict[str, Any]) -> bool:
-    """Whether nothing came: a backfill of a window of the past says nothing of that."""
+    """Return whether the source had no new file; a run with a time window (a backfill) is never empty."""
     shards = result["shards"]
-    held_again = [one for one in shards.get("released_in_vain", ()) if one["there"]]  # each night, and never new
-    came = shards["accepted"] or shards["still_written"] or len(shards["rejected"]) > len(held_again)
-    return not came and settings.window_from is None and settings.window_to is None
+    # rejected again in every run, so not new
+    rejected_again = [shard for shard in shards.get("released_in_vain", ()) if shard["there"]]
+    arrived = shards["accepted"] or shards["still_written"] or len(shards["rejected"]) > len(rejected_again)
+    return not arrived and settings.window_from is None and settings.window_to is None
 
 
 def _last_row(key: str, registry: str) -> dict[str, Any]:
-    """The row that the last run with this registry left."""
+    """Return the row of the last run with this registry."""
     wanted = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(any_=[key]))
     with get_client(sync_client=True) as client:
-        found = client.read_latest_artifacts(artifact_filter=wanted)
-    for one in found:
-        rows: list[dict[str, Any]] = json.loads(str(one.data))
+        artifacts = client.read_latest_artifacts(artifact_filter=wanted)
+    for artifact in artifacts:
+        rows: list[dict[str, Any]] = json.loads(str(artifact.data))
         if rows and rows[0].get("registry") == registry:
             return NOTHING | rows[0]
     return NOTHING
@@ -197,6 +200,6 @@ def _last_row(key: str, registry: str) -> dict[str, Any]:
 
 def _emit(event: str, name: str, payload: dict[str, Any]) -> None:
     resource = {"prefect.resource.id": f"okl.model.{name}", "prefect.resource.name": name}
-    if "version" in payload:  # so that automations can tell the events of two versions apart
+    if "version" in payload:  # lets automations distinguish the events of two versions
         resource["okl.model.version"] = str(payload["version"])
     emit_event(event, resource=resource, payload=clean(payload))

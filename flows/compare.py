@@ -1,4 +1,4 @@
-"""The flow `okl-compare`: many models on the same folds of a data set, the best one saved, recorded in Prefect."""
+"""Flow `okl-compare`: models compared on the same folds of a data set, the best one saved, recorded in Prefect."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from okl.runs.compare_run import check, open_run, stages_of
 from okl.runs.compare_settings import CompareSettings
 
 
-# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
+# "Args:" and not numpydoc: Prefect shows it in the form of a deployment
 @flow(name="okl-compare", persist_result=False, retries=0)
 def okl_compare(settings: CompareSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
-    """Compare models, and save the best one; or with a constraint, what each bound of it costs.
+    """Compare models and save the best one; with a constraint, compare the accuracy that its bounds cost.
 
     Args:
-        settings: models, data and how they are told apart; paths are absolute, as a worker runs in a temporary folder
-        service: service levels; they change nothing of what is computed
+        settings: models, data and validation; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts and retries; they never change the result
     """
     check(settings)
     return follow_stages("okl-compare", lambda observer: open_run(settings, observer), stages_of(settings), service)

@@ -31,17 +31,17 @@ from okl.lifecycle.settings import RetrainSettings
 from okl.models.reference import is_reference
 from okl.models.registry import registry_location
 
-# Which deployments there are to be, and with which parameters: infra/prefect.yaml, filled in.
+# Deployments and their parameters, from infra/prefect.yaml
 
-PATHS = ("data", "model", "source", "out")  # settings that name files: a worker runs in a folder of its own
-MODEL = "{{ $OKL_MODEL }}"  # in the file: the deployments of one model bear its name
+PATHS = ("data", "model", "source", "out")  # settings with paths, made absolute: a worker runs in another folder
+MODEL = "{{ $OKL_MODEL }}"  # placeholder in the file for the name of the retrained model
 ALWAYS = ("okl_compare", "okl_reproduce", "okl_notice")
 
 Parameters = dict[str, Any]
 
 
 def packaged_plan(name: str = "prefect.yaml") -> Path:
-    """Return the path of a file of infra/: inside the package of a wheel, in infra/ of a checkout."""
+    """Return the path of a file of infra/: inside the package in a wheel, in infra/ in a checkout."""
     packaged = Path(str(resources.files("flows"))) / name
     return packaged if packaged.is_file() else packaged.parents[1] / "infra" / name
 
@@ -57,7 +57,7 @@ def _of_defaults(
 def _of_model(
     retrain: RetrainSettings, score: dict[str, Any] | None, service: ServiceSettings | None
 ) -> dict[str, Parameters]:
-    # the environment that names a registry here is not that of the worker
+    # resolved here, because OKL_REGISTRY of this process is not that of the worker
     registry = registry_location(retrain.registry)
     values = retrain.model_dump(mode="json", exclude_defaults=True) | {"registry": registry}
     wanted = {"okl_retrain": _parameters(values, service)}
@@ -74,7 +74,7 @@ def _parameters(values: dict[str, Any] | None, service: BaseModel | None) -> Par
 
 
 def flow_of(deployment: dict[str, Any]) -> str:
-    """The name of a deployment's flow function."""
+    """Return the name of a deployment's flow function."""
     return str(deployment["entrypoint"]).rpartition(".")[2]
 
 
@@ -85,9 +85,9 @@ def plan_of(
     service: ServiceSettings | None,
     pool: str,
 ) -> dict[str, Any]:
-    """The deployments of the file that are wanted: those of a model if one is to be retrained, else the defaults.
+    """Return the plan of the deployments: those of a model if `retrain` is given, otherwise the defaults.
 
-    See `flows.deploy.deploy` for the parameters; that which `service` and a schedule are for comes first.
+    See `deploy` for the parameters. The deployment that `service` and a schedule belong to comes first.
     """
     model = None if retrain is None else retrain.name
     wanted = _of_defaults(train, score, service) if retrain is None else _of_model(retrain, score, service)
@@ -113,10 +113,10 @@ def _absolute(values: dict[str, Any]) -> dict[str, Any]:
     return values | {name: str(Path(value).expanduser().absolute()) for name, value in paths.items()}
 
 
-# `okl deploy`: apply the deployments of infra/prefect.yaml, and its automations, to the configured Prefect server.
+# Application of the deployments and automations to the configured Prefect server
 
-CRON_FIELDS = {"minute": "0-59", "hour": "0-23", "day": "1-31", "month": "1-12", "weekday": "0-6"}  # of 7: Sunday, too
-SLUG = "okl"  # names our schedule among those that others add in Prefect's pages
+CRON_FIELDS = {"minute": "0-59", "hour": "0-23", "day": "1-31", "month": "1-12", "weekday": "0-6"}
+SLUG = "okl"  # identifies okl's schedule among those that people add in Prefect's web pages
 
 
 def deploy(
@@ -129,44 +129,44 @@ def deploy(
     timezone: str | None = None,
     pool: str = "okl",
 ) -> list[str]:
-    """Create or update deployments, the automations that look after their runs, and their work pool if it is missing.
+    """Create or update deployments, the automations of their runs, and the work pool if it is missing.
 
-    Those of one model if `retrain` names it: okl-retrain/NAME, okl-score/NAME and okl-notice/default. Otherwise
-    okl-train, okl-score, okl-compare, okl-reproduce and okl-notice, each /default.
+    With `retrain`: okl-retrain/NAME, okl-score/NAME and okl-notice/default. Otherwise okl-train, okl-score,
+    okl-compare, okl-reproduce and okl-notice, each /default.
 
     Parameters
     ----------
-    train : what to train when a run gives no settings of its own, without a folder, as every run makes one; None leaves
-        it to whoever starts a run. Paths may be relative to the current directory
-    score : some fields of okl.runs.predict.ScoreSettings; with `retrain` its source and out, to score rows with each
+    train : default settings of training runs, without `out`, as every run creates a folder; None: every run must give
+        its settings. Paths may be relative to the current directory
+    score : some fields of okl.runs.predict.ScoreSettings; with `retrain`, source and out of the rows to score with each
         new champion, and None removes okl-score/NAME
-    retrain : which model to retrain, and how
-    service : service levels of the deployment that is trained or retrained by; None: the defaults
-    cron : when to train or retrain, such as "0 3 * * *"; None: only when asked, and a schedule of before is removed
-    timezone : of `cron`, such as "Europe/Zurich", and not without; None: UTC
-    pool : name of the work pool; a new one is of type process
+    retrain : settings of the model to retrain
+    service : service levels of the training or retraining deployment; None: the defaults
+    cron : schedule of training or retraining, such as "0 3 * * *"; None: removes an existing schedule
+    timezone : time zone of `cron`, such as "Europe/Zurich"; None: UTC
+    pool : name of the work pool; a new one has the type process
 
     Returns
     -------
-    names of the deployments, for `prefect deployment run`; that of the schedule is the first
+    names of the deployments, for `prefect deployment run`; the scheduled one is the first
 
     Raises
     ------
-    ConfigError : a schedule without anything to train on, one that Prefect cannot read, or the zone of none
+    ConfigError : a schedule without data, an invalid schedule, or a time zone without a schedule
     ExecutionError : no server is configured, it does not answer, or it refuses the deployments
     """
     if train is not None and train.out is not None:
-        raise ConfigError(f"A deployment runs many times, and the folder {train.out} is one. Leave out --out.")
+        raise ConfigError(f"--out {train.out} is one folder, but a deployment runs many times. Remove --out.")
     if retrain is not None and retrain.name == "default":
-        raise ConfigError("okl-score/default is the deployment of any model: give this one another name.")
+        raise ConfigError("The model name 'default' conflicts with the deployment okl-score/default. Use another name.")
     if cron is not None and train is None and retrain is None:
-        raise ConfigError("A schedule needs something to train on: give the data set too.")
+        raise ConfigError("--cron needs data to train on: add the argument DATASET.")
     if timezone is not None and cron is None:
-        raise ConfigError("--timezone is of a schedule, and none was given: give --cron FIELDS, too.")
+        raise ConfigError("--timezone needs a schedule: add --cron FIELDS.")
     if not PREFECT_API_URL.value():
         raise ExecutionError(
-            "Deployments live on a Prefect server that stays, and none is configured. Start one by `okl up`, or set "
-            "PREFECT_API_URL (http://127.0.0.1:4200/api) to one that runs."
+            "Deployments need a permanent Prefect server, but none is configured. Start one with `okl up`, or set "
+            "PREFECT_API_URL (such as http://127.0.0.1:4200/api)."
         )
     if cron is not None:
         _check_schedule(cron, timezone)
@@ -175,7 +175,7 @@ def deploy(
     first = plan["deployments"][0]
     if cron is not None:
         first["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
-    if service is not None and service.late != "once":  # else the one that runs has made up for the new one
+    if service is not None and service.late != "once":  # with once, a waiting run would be skipped anyway
         first["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     _ensure_pool(pool)
     _apply(plan)
@@ -190,12 +190,12 @@ def deploy(
 
 def _check_schedule(cron: str, timezone: str | None) -> None:
     if reason := _fault(cron, timezone):
-        advice = f" {_bad_fields(cron)}A schedule takes five fields, such as '0 3 * * *'." if _fault(cron) else ""
+        advice = f" {_bad_fields(cron)}A schedule has five fields, such as '0 3 * * *'." if _fault(cron) else ""
         raise ConfigError(f"{reason}.{advice}")
 
 
 def _fault(cron: str, timezone: str | None = None) -> str:
-    """What Prefect says against a schedule, "" if nothing."""
+    """Return Prefect's error message for a schedule; "" if it is valid."""
     try:
         CronSchedule(cron=cron, timezone=timezone)
     except ValidationError as error:
@@ -204,13 +204,13 @@ def _fault(cron: str, timezone: str | None = None) -> str:
 
 
 def _bad_fields(cron: str) -> str:
-    """Which of five fields are to blame, as Prefect does not say: each is tried beside four of "*"; "" if none."""
+    """Return sentences on the invalid fields, which Prefect does not name: each is tried with "*" in the others."""
     fields = cron.split()
     if len(fields) != len(CRON_FIELDS):
         return ""
     alone = [" ".join([*"*" * at, field, *"*" * (4 - at)]) for at, field in enumerate(fields)]
-    bad = zip(fields, CRON_FIELDS.items(), map(_fault, alone), strict=True)
-    return "".join(f"Its {name} {field!r} is not within {range_}. " for field, (name, range_), fault in bad if fault)
+    tried = zip(fields, CRON_FIELDS.items(), map(_fault, alone), strict=True)
+    return "".join(f"The {name} {field!r} is not within {range_}. " for field, (name, range_), fault in tried if fault)
 
 
 def _ensure_pool(name: str) -> None:
@@ -224,7 +224,7 @@ def _ensure_pool(name: str) -> None:
 
 
 def _remove_schedule(deployment_name: str) -> None:
-    """Remove our schedule: Prefect's command adds and updates schedules, but keeps those that left the plan."""
+    """Remove okl's schedule: Prefect's command never removes schedules that are no longer in the plan."""
     with get_client(sync_client=True) as client:
         deployment = client.read_deployment_by_name(deployment_name)
         for schedule in deployment.schedules:
@@ -233,29 +233,30 @@ def _remove_schedule(deployment_name: str) -> None:
 
 
 def _remove_deployment(name: str) -> None:
-    """Remove a deployment that left the plan, and with it what triggers it; its runs stay."""
+    """Remove a deployment that is no longer in the plan, with its triggers; its runs remain."""
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
         client.delete_deployment(client.read_deployment_by_name(name).id)
 
 
 def _apply_automations() -> None:
-    """Create the automations of infra/automations.yaml, or bring those of their names up to date."""
+    """Create or update the automations of infra/automations.yaml."""
     wanted = yaml.safe_load(packaged_plan("automations.yaml").read_text(encoding="utf-8"))["automations"]
     with get_client(sync_client=True) as client:
         for automation in map(AutomationCore.model_validate, wanted):
-            found = client.read_automations_by_name(automation.name)
-            if found:
-                client.update_automation(found[0].id, automation.model_copy(update={"enabled": found[0].enabled}))
+            existing = client.read_automations_by_name(automation.name)
+            if existing:
+                enabled = existing[0].enabled  # a person may have switched it off
+                client.update_automation(existing[0].id, automation.model_copy(update={"enabled": enabled}))
             else:
                 client.create_automation(automation)
 
 
 def _apply(plan: dict[str, Any]) -> None:
-    """Let Prefect's own command apply the plan: it knows how to update, and what it accepts here it accepts by hand."""
+    """Apply the plan with Prefect's own command, which also updates existing deployments."""
     with tempfile.TemporaryDirectory(prefix="okl-deploy-") as folder:
         file = Path(folder) / "prefect.yaml"
         file.write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
-        # the flows must be importable over there, as they are here, even where okl is not installed
+        # Prefect's command must be able to import the flows, even if okl is not installed
         imports = [str(Path(__file__).absolute().parents[1]), os.environ.get("PYTHONPATH", "")]
         outcome = subprocess.run(
             [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--prefect-file", str(file), "--all"],
@@ -271,4 +272,4 @@ def _apply(plan: dict[str, Any]) -> None:
             check=False,
         )
     if outcome.returncode != 0:
-        raise ExecutionError(f"Prefect did not take the deployments: {outcome.stdout.strip()}")
+        raise ExecutionError(f"Prefect refused the deployments: {outcome.stdout.strip()}")

@@ -1,4 +1,7 @@
-"""Observers of a run: a bar in the terminal, or several observers at once. Imports no Prefect: it is needed before."""
+"""Observers of a run: a progress bar in the terminal, and a combination of several observers.
+
+This module does not import Prefect, which is imported later than the terminal's progress bar is needed.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from okl.foundation.telemetry import NullObserver, Observer
 
 watching: ContextVar[Observer] = ContextVar("watching", default=NullObserver())  # noqa: B039  (it has no state)
-"""Whoever watches the runs of this process from outside Prefect: the terminal of `okl train`; no one in a worker."""
+"""Observer of the runs of this process outside Prefect: the terminal of a command; none in a worker."""
 
 
 def describe_metrics(metrics: dict[str, float]) -> str:
-    """Write metrics in a line.
+    """Return metrics as one line of text.
 
     >>> describe_metrics({"mistake_rate": 0.21034, "rows": 12.0})
     'mistake rate 0.2103, rows 12'
@@ -24,29 +27,29 @@ def describe_metrics(metrics: dict[str, float]) -> str:
 
 
 class TeeObserver:
-    """Tell several observers."""
+    """Combination of several observers."""
 
     def __init__(self, *observers: Observer) -> None:
         self.observers = observers
 
     def stage(self, name: str) -> None:
-        """Pass it on."""
+        """Pass the stage to all observers."""
         for observer in self.observers:
             observer.stage(name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Pass it on."""
+        """Pass the progress to all observers."""
         for observer in self.observers:
             observer.advance(done, total, metrics)
 
     def finish(self) -> None:
-        """Pass it on."""
+        """Finish all observers."""
         for observer in self.observers:
             observer.finish()
 
 
 class TerminalObserver:
-    """A progress bar on standard error; standard output belongs to results."""
+    """Progress bar on standard error; standard output is for results."""
 
     def __init__(self) -> None:
         self.bar = Progress(
@@ -62,22 +65,22 @@ class TerminalObserver:
         self.current: TaskID | None = None
 
     def stage(self, name: str) -> None:
-        """Show another stage."""
+        """Replace the bar by that of a new stage."""
         self.bar.start()
         if self.current is not None:
             self.bar.remove_task(self.current)
         self.current = self.bar.add_task(name, total=None, metrics="")
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Move the bar; rich draws it from a thread of its own."""
+        """Update the bar; rich draws it in a thread."""
         if self.current is not None:
             self.bar.update(self.current, completed=done, total=total or None, metrics=describe_metrics(metrics))
 
     def finish(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self.bar.stop()
 
 
 def terminal_observer() -> Observer:
-    """Return an observer that draws on standard error if that is a terminal, else one that does nothing."""
+    """Return a progress bar if standard error is a terminal, otherwise an observer that does nothing."""
     return TerminalObserver() if sys.stderr.isatty() else NullObserver()

@@ -1,4 +1,4 @@
-"""Records of runs: runs whose process was killed, and the wait until records arrive at the server."""
+"""Records of runs: runs whose process was killed, and the wait until the server has stored a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import psutil  # type: ignore[import-untyped]  # no stubs
@@ -27,54 +27,50 @@ from prefect.states import Crashed
 
 from flows.stages import Started
 
-if TYPE_CHECKING:
-    pass
+# Killed runs: a permanent server marks a run as crashed when its heartbeats stop. okl's own server stops with its
+# command, so each run has a tag with its process, and the next command marks the runs of dead processes.
 
-
-TAG = "okl"  # by which automations know our runs
-UNFINISHED = [StateType.PENDING, StateType.RUNNING]
-MOST_APART_SECONDS = 60  # a clock that is set moves the beginnings of all processes with it
-PROCESS = re.compile(r"okl-process:(?P<host>.*):(?P<pid>\d+):(?P<begun>\d+)")
+TAG = "okl"  # automations select okl's runs by this tag
+MOST_APART_SECONDS = 60  # tolerance for start times of processes, which move when the clock is set
+PROCESS = re.compile(r"okl-process:(?P<host>.*):(?P<pid>\d+):(?P<start>\d+)")
 
 
 def process_tag() -> str:
-    """What tells this process from all others, on this host and elsewhere: host, number, and when it began."""
-    return f"okl-process:{platform.node()}:{os.getpid()}:{_begun(os.getpid())}"
+    """Return a tag that identifies this process among all hosts: host, process id and start time."""
+    return f"okl-process:{platform.node()}:{os.getpid()}:{_start_time(os.getpid())}"
 
 
 def note_killed() -> int:
-    """Have runs that a process of this host began, and did not end before it did, be crashed; how many these were."""
-    wanted = FlowRunFilter(
-        tags=FlowRunFilterTags(all_=[TAG]),
-        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=UNFINISHED)),
-    )
+    """Mark unfinished runs of dead processes of this host as crashed; return their number."""
+    unfinished = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
+    wanted = FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]), state=FlowRunFilterState(type=unfinished))
     with get_client(sync_client=True) as client:
         killed = [run.id for run in client.read_flow_runs(flow_run_filter=wanted) if any(map(is_gone, run.tags))]
         for identifier in killed:
             state: State[Any] = Crashed(
-                message="Its process was killed; okl train --resume goes on from the last checkpoint."
+                message="Its process was killed. Resume from the last checkpoint with okl train --resume."
             )
             client.set_flow_run_state(identifier, state, force=True)
     return len(killed)
 
 
 def is_gone(tag: str) -> bool:
-    """Whether a tag is of a process of this host that lives no more.
+    """Return whether a tag names a process of this host that has ended.
 
     >>> is_gone(process_tag()), is_gone("okl"), is_gone("okl-process:elsewhere:1:0")
     (False, False, False)
-    >>> is_gone(f"okl-process:{platform.node()}:{os.getpid()}:0")  # another one has its number by now
+    >>> is_gone(f"okl-process:{platform.node()}:{os.getpid()}:0")  # the process id has been reused
     True
     """
-    found = PROCESS.fullmatch(tag)
-    if found is None or found["host"] != platform.node():
+    match = PROCESS.fullmatch(tag)
+    if match is None or match["host"] != platform.node():
         return False
-    begun = _begun(int(found["pid"]))
-    return begun is None or abs(begun - int(found["begun"])) > MOST_APART_SECONDS
+    start = _start_time(int(match["pid"]))
+    return start is None or abs(start - int(match["start"])) > MOST_APART_SECONDS
 
 
-def _begun(pid: int) -> int | None:
-    """Seconds since 1970 at which a process began; None if there is none."""
+def _start_time(pid: int) -> int | None:
+    """Return the start time of a process in seconds since 1970; None if there is no such process."""
     try:
         seconds: float = psutil.Process(pid).create_time()
     except psutil.Error:
@@ -82,32 +78,31 @@ def _begun(pid: int) -> int | None:
     return round(seconds)
 
 
-# Waiting until the records of a run have arrived at the server.
+# Records of a run, stored by the server in the background
 
 POLL_SECONDS = 0.1
 
 
 def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
-    """Wait until every run that was started is stored with its final state, and every log line with it.
+    """Wait until the server has stored the final state and the log of every started run.
 
-    Flow runs and artifacts are stored when the call that made them returns. The states of task runs are not: they
-    travel as events, in the background, and the server writes them down later. A server that is stopped too early
-    loses them.
+    Flow runs and artifacts are stored when the call that creates them returns. The states of task runs are sent as
+    events in the background and stored later; a server that is stopped too early loses them.
 
     Parameters
     ----------
-    started : what to wait for
-    timeout_seconds : for all of it together
+    started : ids of the runs to wait for
+    timeout_seconds : total time to wait
 
     Returns
     -------
-    what has not arrived in time, as text; empty when all is well
+    descriptions of the runs that were not stored in time; empty if all were
     """
     deadline = time.monotonic() + timeout_seconds
     for kind in (EventsWorker, APILogWorker):
-        # It warns of anything left to send, which is why we wait here; errors still show.
+        # These workers warn of unsent items, although we wait for them here; errors are still shown.
         logging.getLogger(kind.__name__).setLevel(logging.ERROR)
-        # Draining also forgets the workers, which is wanted: they are cached without the address of their server.
+        # Draining also removes the workers from their cache, which must be: its key lacks the address of the server.
         kind.drain_all(timeout=timeout_seconds, at_exit=False)
     with get_client(sync_client=True) as client:
         while missing := _missing(client, started):
@@ -118,6 +113,7 @@ def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
 
 
 def _missing(client: SyncPrefectClient, started: Started) -> list[str]:
+
     missing = []
     for identifier in started.flow_runs:
         state = client.read_flow_run(UUID(identifier)).state

@@ -1,4 +1,4 @@
-"""The flow `okl-reproduce`: a table of a paper, run again on the same data and set beside its numbers."""
+"""Flow `okl-reproduce`: a table of a paper reproduced on the same data and compared with the printed numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from okl.papers.run import REPRODUCE_STAGES, ReproductionRun, check
 from okl.papers.settings import ReproduceSettings
 
 
-# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
+# "Args:" and not numpydoc: Prefect shows it in the form of a deployment
 @flow(name="okl-reproduce", persist_result=False, retries=0)
 def okl_reproduce(settings: ReproduceSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
     """Reproduce a table or a study.
 
     Args:
-        settings: what to reproduce and on which data; paths are absolute, as a worker runs in a temporary folder
-        service: service levels; they change nothing of what is computed
+        settings: table and data; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts and retries; they never change the result
     """
     check(settings)
     return follow_stages(

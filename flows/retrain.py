@@ -1,4 +1,4 @@
-"""The flow `okl-retrain`: from shards that have arrived to the better of two models, recorded in Prefect."""
+"""Flow `okl-retrain`: a champion retrained on new shards and published if better, recorded in Prefect."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun
 from okl.lifecycle.settings import RetrainSettings
 
 
-# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
+# "Args:" and not numpydoc: Prefect shows it in the form of a deployment
 @flow(name="okl-retrain", persist_result=False, retries=0)
 def okl_retrain(
     settings: RetrainSettings, service: RetrainService = UNATTENDED_RETRAINING
 ) -> dict[str, Any] | State[Any]:
-    """Learn what has arrived since the champion, and publish the result if it is better; may be repeated at will.
+    """Train on new shards since the champion, and publish the model if it is better; safe to repeat.
 
-    What others may act on is told by events of the resource `okl.model.NAME`: see `flows.artifacts`.
+    Emits events of the resource `okl.model.NAME` that automations can act on: see `flows.artifacts`.
 
     Args:
-        settings: model, source and all that decides; paths are absolute, as a worker runs in a temporary folder
-        service: service levels; they change nothing of what is computed
+        settings: model, source and settings of training; paths are absolute, as a worker runs in a temporary folder
+        service: timeouts, retries and alerts; they never change the result
     """
     result = follow_stages("okl-retrain", lambda observer: RetrainingRun(settings, observer), RETRAIN_STAGES, service)
     if isinstance(result, dict):

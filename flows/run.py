@@ -1,4 +1,7 @@
-"""A flow run for a person at a terminal: server, flow, records, interrupts and killed runs."""
+"""Flow runs of commands: the Prefect server, the flow, its stored records, Ctrl-C, and killed runs.
+
+The import of this module does not import Prefect: that takes seconds, in which a server of okl's own already starts.
+"""
 
 from __future__ import annotations
 
@@ -29,44 +32,41 @@ if TYPE_CHECKING:
     from okl.runs.predict import ScoreSettings
 
 
-# Ctrl-C at any point: said at once, what is half-written removed, exit code 130; and never a traceback.
-
 EXIT_CODE = 130
-FIRST = "Interrupted: stopping, and removing what is incomplete."
-SECOND = "Still stopping; one more Ctrl-C ends at once."
+FIRST = "Interrupted: stopping and removing incomplete files."
+SECOND = "Still stopping. Press Ctrl-C once more to quit immediately."
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or the end of the process group that a terminal asks for.
+    """Interrupt by Ctrl-C.
 
-    A subclass, because CPython remembers a plain KeyboardInterrupt that passed through code made from text (that of
-    every dataclass and named tuple), and kills the process by SIGINT at its end, however well it was handled.
+    A subclass, because CPython remembers a plain KeyboardInterrupt that passed through generated code (such as that of
+    dataclasses and named tuples) and kills the process by SIGINT at its end, even if the exception was handled.
     """
 
 
 class Interrupts:
-    """Counts Ctrl-C: the first raises Interrupted, the second is only answered, the third ends the process at once."""
+    """Signal handler of Ctrl-C: the first raises Interrupted, the second prints a message, the third ends at once."""
 
     def __init__(self) -> None:
         self.seen = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal."""
+        """Handle the signal SIGINT."""
         self.seen += 1
         if self.seen == 1:
-            _tell(FIRST)
+            _print_message(FIRST)
             raise Interrupted
         if self.seen > 2:
             _end()
-        _tell(SECOND)
+        _print_message(SECOND)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Handle Ctrl-C; whatever fails after one is its consequence, and ends the process with its exit code, at once.
+    """Handle Ctrl-C in a block; after one, any failure ends the process at once with exit code 130.
 
-    Afterwards, when all there was to do is done, Ctrl-C ends the process without a word. A process that was started
-    to ignore Ctrl-C goes on ignoring it.
+    After the block, Ctrl-C ends the process silently. A process that was started with SIGINT ignored keeps ignoring it.
     """
     interrupts = Interrupts()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -74,7 +74,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # not Interrupted alone: half-imported modules and workers that were interrupted too make errors of their own
+        # not only Interrupted: half-imported modules and interrupted workers raise other errors
         if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
             _end()
         raise
@@ -84,45 +84,45 @@ def interruptible() -> Iterator[None]:
 
 
 def _end() -> NoReturn:
-    # not sys.exit: all is cleaned up, and a thread that lost the one it waits for would hold the process up for ever
+    # not sys.exit: cleanup is done, and a thread that waits for an ended thread would block the exit forever
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
     os._exit(EXIT_CODE)
 
 
-def _tell(sentence: str) -> None:
-    # not print: the signal may have come in the middle of one; a new line, as a progress bar may be on this one
+def _print_message(message: str) -> None:
+    # not print: the signal may interrupt another print; first a new line, because a progress bar may use this one
     stream = sys.__stderr__
     if stream is not None:
-        os.write(stream.fileno(), ("\n" * stream.isatty() + sentence + "\n").encode())
+        os.write(stream.fileno(), ("\n" * stream.isatty() + message + "\n").encode())
 
 
-# A flow, run here and now for a person at a terminal: server, flow, records, in the order that wastes no time.
-#
-# Nothing here imports Prefect before the server is on its way, nor does the import of this module.
+# Runs of flows in this process; nothing imports Prefect before okl's own server has been started
 
 RECORD_SECONDS = 60.0
-HEARTBEAT_SECONDS = 30  # to a server that stays, as runs of deployments do
-SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text that matters
+HEARTBEAT_SECONDS = 30  # to a permanent server, as for runs of deployments
+SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text to search for
 
 
 def run_train(settings: TrainSettings, observer: Observer, resume: Path | None = None) -> dict[str, Any]:
-    """Train by the flow `okl-train`, recorded by the configured Prefect server, the one of `okl up`, or one of our own.
+    """Train by the flow `okl-train`, recorded by the configured Prefect server, that of `okl up`, or a temporary one.
 
     Parameters
     ----------
-    settings : checked settings (okl.runs.plan.check): nothing that can be known to be wrong starts a server
-    observer : whoever watches the run
-    resume : unfinished folder of a run of the same settings, to go on with
+    settings : settings that okl.runs.plan.check has accepted, so that no server starts for invalid ones
+    observer : observer of the run's progress
+    resume : unfinished folder of a run with the same settings, to resume
 
     Returns
     -------
-    the run's result: the object that `okl train --json` prints
+    result of the run, as printed by `okl train --json`
 
     Raises
     ------
-    ExecutionError : no server answers; any error of the run itself; KeyboardInterrupt : the run was cancelled
+    ExecutionError : no server answers
+    KeyboardInterrupt : the run was cancelled
+    OklError : the run failed
     """
 
     def load() -> Callable[[Any], Any]:
@@ -162,14 +162,14 @@ def run_recorded(load: Callable[[], Callable[..., Any]], settings: BaseModel, ob
 
     Parameters
     ----------
-    load : imports and returns the flow, and does what else need not wait; called while the server starts
+    load : imports and returns the flow, and precompiles if needed; called while the server starts
     settings, observer : see `run_train`
     """
     os.environ.update({name: os.environ.get(name, value) for name, value in PRIVACY.items()})
     home = okl_home()
-    standing = None if (configured := server_is_configured()) else stack_server(home)
-    started = nullcontext() if configured or standing is not None else own_server(home)
-    with started as server, client_settings(server or standing, home):
+    stack = None if (configured := server_is_configured()) else stack_server(home)
+    started = nullcontext() if configured or stack is not None else own_server(home)
+    with started as server, client_settings(server or stack, home):
         flow = load()  # Prefect and all of okl are imported while the server starts
         if server is None:
             require_answer()
@@ -191,8 +191,8 @@ def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Obser
     tokens = started.set(records), watching.set(observer)
     try:
         with quiet_terminal(), tags(TAG, *([process_tag()] if own else [])):
-            # As plain values, the way a worker gets them: Prefect takes parameters apart in search of futures, and a
-            # model with a field named `keys` looks like a mapping to it. The flow makes them a model again.
+            # Plain values, as a worker gets them: Prefect searches parameters for futures and takes a model with a
+            # field named `keys` for a mapping. The flow validates them into a model again.
             result: dict[str, Any] = flow(settings.model_dump(mode="json"), service=ATTENDED)
         return result
     except CancelledRun:
@@ -201,14 +201,16 @@ def _run_and_wait(flow: Callable[..., Any], settings: BaseModel, observer: Obser
         started.reset(tokens[0])
         watching.reset(tokens[1])
         if missing := wait_for_records(records, RECORD_SECONDS):
-            logging.getLogger("okl").warning("Prefect has not stored %s: the run itself is whole.", ", ".join(missing))
+            logging.getLogger("okl").warning(
+                "Prefect did not store %s. The run itself is complete.", ", ".join(missing)
+            )
 
 
 def server_is_configured() -> bool:
-    """Tell whether Prefect knows a server: by PREFECT_API_URL, a profile, or a settings file in the current folder.
+    """Return whether a Prefect server is configured: by PREFECT_API_URL, a profile or a settings file in this folder.
 
-    Prefect itself is asked, as only it knows its own rules, but not before there is something to ask about: its import
-    takes a second in which our own server could already start.
+    Prefect itself decides, but it is only imported if one of these files mentions it: the import takes a second, in
+    which okl's own server can already start.
     """
     if os.environ.get("PREFECT_API_URL"):
         return True
@@ -227,11 +229,11 @@ def server_is_configured() -> bool:
 
 @contextmanager
 def client_settings(server: OwnServer | StackServer | None, home: Path) -> Iterator[None]:
-    """Point Prefect at our own server, whether it has been imported already or not; a configured one stays as it is."""
+    """Connect Prefect to a server in a block; with None, the configured server stays in use."""
     if server is None:
         yield
         return
-    # Not PREFECT_API_URL in the environment: Prefect, imported now, would remember it when the server is long gone.
+    # Not PREFECT_API_URL in the environment: Prefect would remember it after the server has stopped.
     bypass = {name: f"{os.environ.get(name, '')},127.0.0.1".lstrip(",") for name in ("NO_PROXY", "no_proxy")}
     values = bypass | {"PREFECT_HOME": str(prefect_home(home))}
     before = {name: os.environ.get(name) for name in values}
@@ -239,10 +241,10 @@ def client_settings(server: OwnServer | StackServer | None, home: Path) -> Itera
     try:
         from prefect.settings import temporary_settings
 
-        # Heartbeats tell a server that stays of runs that died; ours dies too, and stopping them costs up to a second.
+        # No heartbeats to okl's own server, which ends with the run: stopping them takes up to a second.
         heartbeat = None if isinstance(server, OwnServer) else HEARTBEAT_SECONDS
-        known = {"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": heartbeat}
-        with temporary_settings(known):
+        updates = {"api.url": server.url, "home": prefect_home(home), "flows.heartbeat_frequency": heartbeat}
+        with temporary_settings(updates):
             yield
     finally:
         for name, value in before.items():
@@ -254,7 +256,7 @@ def client_settings(server: OwnServer | StackServer | None, home: Path) -> Itera
 
 @contextmanager
 def server_known() -> Iterator[None]:
-    """Point Prefect at the server of `okl up`, if it is up and nothing else is configured."""
+    """Connect Prefect to the server of `okl up` in a block, if it is running and no other one is configured."""
     home = okl_home()
     with client_settings(None if server_is_configured() else stack_server(home), home):
         yield
@@ -262,15 +264,15 @@ def server_known() -> Iterator[None]:
 
 @contextmanager
 def quiet_terminal() -> Iterator[None]:
-    """Keep the log of flow and task runs off the terminal, where errors are one sentence; the server still gets it.
+    """Hide the log of flow and task runs from the terminal in a block; the server still receives it.
 
-    Setting PREFECT_LOGGING_LEVEL asks for the log, and gets it.
+    With PREFECT_LOGGING_LEVEL set, the log is shown.
     """
     loggers = [logging.getLogger(name) for name in ("prefect.flow_runs", "prefect.task_runs")]
-    spread = "PREFECT_LOGGING_LEVEL" in os.environ
+    shown = "PREFECT_LOGGING_LEVEL" in os.environ
     before = [logger.propagate for logger in loggers]
     for logger in loggers:
-        logger.propagate = spread
+        logger.propagate = shown
     try:
         yield
     finally:
@@ -279,7 +281,7 @@ def quiet_terminal() -> Iterator[None]:
 
 
 def require_answer() -> None:
-    """Return if the configured server answers, or raise ExecutionError."""
+    """Raise ExecutionError if the configured server does not answer."""
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 

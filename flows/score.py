@@ -1,4 +1,4 @@
-"""The flow `okl-score`: raw rows or a data set in, scores and predictions out, recorded in Prefect."""
+"""Flow `okl-score`: scores and predictions for raw rows or a data set, recorded in Prefect."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
 FIELD = re.compile(r"\{(date|time|run|version)\}")
 
 
-# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
+# "Args:" and not numpydoc: Prefect shows it in the form of a deployment
 @flow(name="okl-score", persist_result=False, retries=0)
 def okl_score(settings: ScoreSettings, service: ServiceSettings = UNATTENDED) -> dict[str, Any] | State[Any]:
-    """Score every row of a source with a saved model.
+    """Score all rows of a source with a saved model.
 
-    Scores are never written over. So that one deployment can run many times, `out` may hold {date} and {time} (when the
-    run was due, UTC), {run} (the first digits of its id) and {version} (what NAME@champion means as it begins).
+    Existing scores are never overwritten. So that one deployment can run many times, `out` may contain {date} and
+    {time} (scheduled time of the run, UTC), {run} (first digits of its id) and {version} (version of the model when
+    the run starts).
 
     Args:
         settings: model, source and destination; paths are absolute, as a worker runs in a temporary folder
-        service: service levels; they change nothing of what is computed
+        service: timeouts and retries; they never change the result
     """
-    own = with_own_place(settings)
-    return follow_stages("okl-score", lambda observer: ScoringRun(own, observer), SCORE_STAGES, service)
+    resolved = with_own_place(settings)
+    return follow_stages("okl-score", lambda observer: ScoringRun(resolved, observer), SCORE_STAGES, service)
 
 
 def with_own_place(settings: ScoreSettings) -> ScoreSettings:
-    """Settings with the fields of `out` filled in, the same ones again when the current run is tried again.
+    """Return settings with the fields of `out` filled in; a retry of the current run gets the same values.
 
-    With {version}, the model is that version from here on: what the folder is named for is what has scored.
+    With {version}, the model is fixed to that version, so that the name of the folder matches its scores.
     """
     fields = set(FIELD.findall(settings.out))
     if not fields:
@@ -51,8 +52,10 @@ def with_own_place(settings: ScoreSettings) -> ScoreSettings:
     model = settings.model
     if "version" in fields:
         if not is_reference(model):
-            raise ConfigError(f"out = {settings.out} names a version, but {model} has none: give NAME@WHICH as model.")
+            raise ConfigError(
+                f"out = {settings.out} contains {{version}}, but {model} is not registered. Give NAME@WHICH."
+            )
         model = pinned(model, settings.registry)
         values["version"] = model.rpartition("@")[2]
-    out = FIELD.sub(lambda found: values[found[1]], settings.out)
+    out = FIELD.sub(lambda match: values[match[1]], settings.out)
     return settings.model_copy(update={"model": model, "out": out})

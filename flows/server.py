@@ -1,7 +1,7 @@
-"""A Prefect server of our own on loopback, for runs that no configured server would record.
+"""Temporary Prefect server on 127.0.0.1, for runs without a configured server.
 
-Never Prefect's ephemeral mode: its start gives up after 20 seconds, and it loses records. This module imports no
-Prefect: the server starts first, and the 2-second import goes on meanwhile.
+Prefect's ephemeral mode is not used: its start gives up after 20 seconds, and it loses records. This module does not
+import Prefect, so that the server starts while the 2-second import runs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from urllib.parse import urlsplit
 from okl.foundation.errors import ExecutionError
 
 LOOPBACK = "127.0.0.1"
-READY_SECONDS = (
-    180.0  # a fresh home migrates its database: 12-20 s on an idle machine, several times that on a busy one
-)
+READY_SECONDS = 180.0  # a new home folder migrates its database: 12-20 s on an idle machine, longer on a busy one
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 
@@ -40,12 +38,12 @@ DEPLOYMENT_SERVICES = (
 
 
 def prefect_home(home: Path) -> Path:
-    """Return the folder, inside okl's home folder, that Prefect calls its home: its database is prefect.db there."""
+    """Return Prefect's home folder, inside okl's home folder; it contains the database prefect.db."""
     return home / "prefect"
 
 
 def server_environment(home: Path, inherited: Mapping[str, str], deployments: bool) -> dict[str, str]:
-    """Return the environment of the own server: its database in `home`, no telemetry, services as in `OwnServer`."""
+    """Return the environment of the server: its database in `home`, no telemetry, services as in `OwnServer`."""
     environment = {name: value for name, value in inherited.items() if not name.startswith("PREFECT_")}
     environment |= PRIVACY
     if not deployments:
@@ -55,7 +53,7 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{prefect_home(home) / 'prefect.db'}",
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
-        # in memory, a server that is restarted forgets who runs, and Prefect then ends whoever does
+        # in memory, a restarted server loses the leases of active runs, and Prefect then ends these runs
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PYTHONUNBUFFERED": "1",
     }
@@ -63,16 +61,16 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
 
 
 class OwnServer:
-    """A Prefect server in a child process, on a free port of 127.0.0.1, with its database in okl's home folder.
+    """Prefect server in a child process, on a free port of 127.0.0.1, with its database in okl's home folder.
 
-    `start` returns at once, `wait_ready` when the server answers. The child is in a session of its own, so that Ctrl-C
-    does not stop it before the run's end is recorded, and it ends by itself when this process dies, even by SIGKILL.
+    `start` returns at once, `wait_ready` when the server answers. The child has its own session, so that Ctrl-C does
+    not stop it before the end of the run is recorded, and it ends when this process dies, even by SIGKILL.
 
     Parameters
     ----------
-    home : okl's home folder; the server keeps its database and its log in `home`/prefect
-    deployments : run the services of schedules, late runs and the like too; they belong to a server that stays, as
-        several servers may share one database and none of them may touch another's runs
+    home : okl's home folder; the server stores its database and its log in `home`/prefect
+    deployments : also run the services of schedules, late runs and the like; only for a permanent server, as several
+        temporary servers may share one database and must not change each other's runs
     """
 
     def __init__(self, home: Path, deployments: bool = False) -> None:
@@ -84,7 +82,7 @@ class OwnServer:
 
     @property
     def url(self) -> str:
-        """Return the address of the API, known from `start` on."""
+        """Return the URL of the API; valid after `start`."""
         return f"http://{LOOPBACK}:{self.port}/api"
 
     def start(self) -> None:
@@ -99,17 +97,16 @@ class OwnServer:
             log = self.log.open("ab")
         except OSError as error:
             raise ExecutionError(
-                f"okl's home folder {self.home} cannot be written: {error.strerror}. "
-                "Set OKL_HOME to a folder of your own."
+                f"okl's home folder {self.home} cannot be written: {error.strerror}. Set OKL_HOME to a writable folder."
             ) from None
-        # Bound here and handed on: the port is known at once and nobody can take it, and as the socket does not listen
-        # yet, connections are refused rather than queued until the server is ready.
+        # Bound here and inherited by the child: the port is known at once and cannot be taken. The socket does not
+        # listen yet, so connections are refused instead of queued until the server is ready.
         with log, socket.socket() as listener:
             listener.bind((LOOPBACK, 0))
             self.port = listener.getsockname()[1]
             script = Path(__file__).with_name("serving.py")
             lock = self.log.with_name("start.lock")
-            # -P: the script's own folder is no place to import from; it holds modules with common names
+            # -P: do not import from the script's folder, which holds modules with common names
             command = [sys.executable, "-P", str(script), str(os.getpid()), str(listener.fileno()), str(lock)]
             self.process = subprocess.Popen(
                 command,
@@ -127,25 +124,25 @@ class OwnServer:
 
         Raises
         ------
-        ExecutionError : it ended, or it did not answer within `timeout_seconds`
+        ExecutionError : the server ended, or it did not answer within `timeout_seconds`
         """
-        assert self.process is not None, "start() comes first"
+        assert self.process is not None, "call start() first"
         deadline = time.monotonic() + timeout_seconds
         while not self._answers():
             if (code := self.process.poll()) is not None:
                 raise ExecutionError(
                     f"okl's own Prefect server ended with code {code} before it was ready; its log is {self.log}. "
-                    "Mend that, or set PREFECT_API_URL to a server that runs."
+                    "Fix the cause, or set PREFECT_API_URL to a running server."
                 )
             if time.monotonic() > deadline:
                 raise ExecutionError(
                     f"okl's own Prefect server was not ready within {timeout_seconds:.0f} s; its log is {self.log}. "
-                    "Try again, or set PREFECT_API_URL to a server that runs."
+                    "Try again, or set PREFECT_API_URL to a running server."
                 )
             time.sleep(POLL_SECONDS)
 
     def _answers(self) -> bool:
-        # http.client, not urllib: it knows nothing of proxies, which have no business on loopback
+        # http.client, not urllib: it ignores proxies, which must not be used for 127.0.0.1
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=5)
         try:
             connection.request("GET", "/api/health")
@@ -156,7 +153,7 @@ class OwnServer:
             connection.close()
 
     def stop(self) -> None:
-        """End the child, gently and then at once; safe to call twice."""
+        """End the child by SIGTERM, then by SIGKILL; safe to call twice."""
         if self.process is None:
             return
         self.process.terminate()
@@ -169,7 +166,7 @@ class OwnServer:
 
 @contextmanager
 def own_server(home: Path, deployments: bool = False) -> Iterator[OwnServer]:
-    """Start a server of our own, not waiting until it is ready, and stop it on leaving, however that happens.
+    """Start a temporary server without waiting until it is ready, and stop it at the end of the block.
 
     Parameters
     ----------
@@ -189,9 +186,9 @@ def own_server(home: Path, deployments: bool = False) -> Iterator[OwnServer]:
 
 
 def silence(url: str, error: object) -> str:
-    """Say that a configured server does not answer, and what helps: where the address is this machine's, `okl up`."""
-    how = " (`okl up`, if it was that of okl)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
+    """Return the error message for a configured server that does not answer."""
+    how = " (okl's own server: `okl up`)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
     return (
-        f"The Prefect server at {url} does not answer ({error}). Start it{how}, or unset "
-        "PREFECT_API_URL (or the profile that sets it), and okl brings its own."
+        f"The Prefect server at {url} does not answer ({error}). Start it{how}, or unset PREFECT_API_URL (or the "
+        "profile that sets it) to use a temporary server of okl."
     )

@@ -1,4 +1,4 @@
-"""One Prefect task for each stage of a run, with timeouts, retries and logs."""
+"""Stages of a run as Prefect tasks, with timeouts, retries and logs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from okl.foundation.errors import ExecutionError, OklError
 from okl.foundation.locations import may_pass, okl_home
 from okl.foundation.telemetry import Observer
 
-# What okl logs, in the log of the flow run that it belongs to, whichever thread it comes from.
+# Log of the flow run
 
 
 @contextmanager
 def in_flow_log() -> Iterator[None]:
-    """Have warnings of okl, and those that workers sent back, stored with the current flow run; they go on elsewhere.
+    """Store okl's warnings, and those that workers send back, with the current flow run in a block.
 
-    A terminal sees them as before: the loggers of flow runs are kept off it.
+    Other handlers, such as that of the terminal, still get them.
     """
     handler = _FlowLog()
     okl = logging.getLogger("okl")
@@ -56,7 +56,7 @@ def in_flow_log() -> Iterator[None]:
 
 
 class _FlowLog(logging.Handler):
-    """Hands records to the logger of a flow run, in the context of its thread: others know no Prefect server."""
+    """Log handler that passes records to the logger of a flow run, in the context that knows the Prefect server."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -64,20 +64,18 @@ class _FlowLog(logging.Handler):
         self._context = copy_context()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # a copy: a context can be entered once at a time, and threads log when they like
+        # copy: a context can be entered only once at a time, and several threads may log at once
         self._context.copy().run(self._logger.log, record.levelno, "%s", record.getMessage())
 
 
-# Service levels of the current flow run: whether it is still wanted, what is tried again, who ends a stage that
-# hangs.
-#
-# What a process can no longer do for itself is left to the automations of the server: see infra/automations.yaml.
+# Service levels of the current flow run: late runs, retries, hanging stages
+# The server's automations handle runs whose process is dead: see infra/automations.yaml.
 
-HANGING_SECONDS = 60.0  # beyond its time-out, after which a stage is taken to be deaf
+HANGING_SECONDS = 60.0  # a stage that runs this long beyond its timeout cannot be interrupted
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether a failure may be gone by the next attempt: of a worker, the network, a store; never of data or settings.
+    """Return whether a failure is transient: of a worker, the network or storage, never of data or settings.
 
     >>> is_passing(TimeoutError()), is_passing(ConnectionResetError()), is_passing(ValueError("rows"))
     (True, True, False)
@@ -86,15 +84,15 @@ def is_passing(error: BaseException) -> bool:
     while isinstance(seen, OklError):
         if seen.passing:
             return True
-        seen = seen.__cause__ or seen.__context__  # what it tells of, in words of its own
+        seen = seen.__cause__ or seen.__context__
     return seen is not None and may_pass(seen)
 
 
 def settle_retry(error: Exception, service: ServiceSettings) -> None:
-    """Tell the server whether, and when, the current run is tried again after it has failed by `error`.
+    """Set the retry policy of the current run after it failed with `error`: retry only transient failures.
 
-    Prefect's retries of a flow are for any failure and after a constant wait. They are a policy of the flow run, which
-    is looked at when it fails: until then it may be written anew. Only runs of deployments are tried again.
+    Prefect retries a flow after any failure, with a constant delay. This policy belongs to the flow run and is read
+    when the run fails, so it can be changed until then. Only runs of deployments are retried.
     """
     if not runtime.deployment.id:
         return
@@ -104,14 +102,14 @@ def settle_retry(error: Exception, service: ServiceSettings) -> None:
     with get_client(sync_client=True) as client:
         client.update_flow_run(UUID(runtime.flow_run.id), empirical_policy=policy).raise_for_status()
     if passing and attempt <= service.retries:
-        get_run_logger().warning("Attempt %d failed and is repeated in %.0f s: %s", attempt, delay, error)
+        get_run_logger().warning("Attempt %d failed, retrying in %.0f s: %s", attempt, delay, error)
 
 
 def not_wanted(service: ServiceSettings) -> str | None:
-    """Why the current run is not to be performed: its firing was missed, and the policy is not to make up for it.
+    """Return the reason to skip the current run because it is late; None if it is to be performed.
 
-    Only runs that a schedule made can be late. With `once`, a firing is served by whatever run of the deployment began
-    after it was due: which of several missed ones begins first does not matter, and all others find that it has.
+    Only scheduled runs can be late. With `once`, any run of the deployment that started after the scheduled time
+    replaces it: of several missed runs, the first to start is performed and the others are skipped.
     """
     if service.late == "all" or not runtime.deployment.id or int(runtime.flow_run.run_count) > 1:
         return None
@@ -122,32 +120,35 @@ def not_wanted(service: ServiceSettings) -> str | None:
             return None
         late = (datetime.now(UTC) - due).total_seconds()
         if service.late == "skip" and late > service.late_seconds:
-            return f"Skipped: it was due at {due:%Y-%m-%d %H:%M:%S} UTC, {late:.0f} s ago; the next firing will do."
-        if (other := _begun_since(client, run, due)) is not None:
-            return f"Skipped: {other.name}, which began after this was due at {due:%Y-%m-%d %H:%M:%S} UTC, has done it."
+            return f"Skipped: scheduled at {due:%Y-%m-%d %H:%M:%S} UTC, {late:.0f} s ago (late = skip)."
+        if (other := _started_since(client, run, due)) is not None:
+            return (
+                f"Skipped: scheduled at {due:%Y-%m-%d %H:%M:%S} UTC, and {other.name} has started since (late = once)."
+            )
     return None
 
 
-def _begun_since(client: SyncPrefectClient, run: FlowRun, due: datetime) -> FlowRun | None:
+def _started_since(client: SyncPrefectClient, run: FlowRun, due: datetime) -> FlowRun | None:
+    """Return another run of the same deployment that started after a time, if there is one."""
     assert run.deployment_id is not None
     states = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.COMPLETED])
-    found = client.read_flow_runs(
+    started_runs = client.read_flow_runs(
         deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[run.deployment_id])),
         flow_run_filter=FlowRunFilter(
             start_time=FlowRunFilterStartTime(after_=due), state=FlowRunFilterState(type=states)
         ),
         limit=2,
     )
-    return next((other for other in found if other.id != run.id), None)
+    return next((other for other in started_runs if other.id != run.id), None)
 
 
 @contextmanager
 def hanging_ends(stage: str, service: ServiceSettings) -> Iterator[None]:
-    """End this process if the stage goes on for a minute after its time-out, and have the run failed.
+    """End this process and fail the run if the stage still runs a minute after its timeout.
 
-    A time-out is an exception in the stage's own thread. One that waits in the system, for a network drive that is
-    gone, never comes to raise it, while the heartbeats of the run, from another thread, go on. Only the process of a
-    deployment's run is ended: it does nothing else.
+    A timeout is an exception in the thread of the stage. A thread that waits in a system call, such as for a lost
+    network drive, never raises it, while another thread keeps sending the heartbeats of the run. Only the processes of
+    deployments are ended, as they perform nothing but this run.
     """
     if service.stage_seconds is None or not runtime.deployment.id:
         yield
@@ -159,7 +160,7 @@ def hanging_ends(stage: str, service: ServiceSettings) -> Iterator[None]:
         if over.wait(seconds):
             return
         message = (
-            f"The stage {stage} could not be interrupted after {service.stage_seconds:g} s; its process was ended."
+            f"Stage {stage} exceeded {service.stage_seconds:g} s and could not be interrupted. Its process was ended."
         )
         try:
             with get_client(sync_client=True) as client:
@@ -167,7 +168,7 @@ def hanging_ends(stage: str, service: ServiceSettings) -> Iterator[None]:
         finally:
             os._exit(1)
 
-    # the context carries Prefect's settings: without it the thread would talk to another server
+    # the context holds Prefect's settings: without it the thread would connect to another server
     threading.Thread(target=copy_context().run, args=(watch,), name=f"okl-{stage}-hangs", daemon=True).start()
     try:
         yield
@@ -175,13 +176,13 @@ def hanging_ends(stage: str, service: ServiceSettings) -> Iterator[None]:
         over.set()
 
 
-# One Prefect task a stage: how a run of the library becomes the records of a flow run.
+# Stages of a run as Prefect tasks
 
 
 class StagedRun(Protocol):
-    """A run of the library: each of its stages is a method without arguments that says what it did.
+    """Protocol of a run: each stage is a method without arguments that returns a summary to log.
 
-    `close` frees what the run holds and removes what it left incomplete; it is called whatever happens.
+    `close` frees resources and removes incomplete files; it is always called.
     """
 
     def close(self) -> None: ...
@@ -192,36 +193,36 @@ class StagedRun(Protocol):
 
 @dataclass
 class Started:
-    """The Prefect runs that were started, by id: the records that must have arrived before a server may stop."""
+    """Ids of the Prefect runs that were started, whose records must be stored before a server may stop."""
 
     flow_runs: list[str] = field(default_factory=list)
     task_runs: list[str] = field(default_factory=list)
 
 
 started: ContextVar[Started | None] = ContextVar("started", default=None)
-"""Where a process that waits for its records collects their ids; none in a worker, whose server stays."""
+"""Ids of runs started in this process, if it waits for their records; None in a worker, whose server is permanent."""
 
 
 def follow_stages(
     name: str, open_run: Callable[[Observer], StagedRun], stages: Sequence[str], service: ServiceSettings
 ) -> dict[str, Any] | State[Any]:
-    """Open a run, perform its stages as tasks of the current flow run, and keep its figures as artifacts.
+    """Open a run, perform its stages as tasks of the current flow run, and store its metrics and report as artifacts.
 
     Parameters
     ----------
-    name : what the keys of the artifacts begin with: NAME-progress, NAME-metrics, NAME-report
-    open_run : makes the run, given who watches it
+    name : prefix of the artifacts' keys: NAME-progress, NAME-metrics, NAME-report
+    open_run : opens the run with an observer of its progress
     stages : names of the run's methods, in order
-    service : how long each may take, and what follows when one fails
+    service : timeout of each stage, and retries of the run
 
     Returns
     -------
-    the run's result; or the state Cancelled if Ctrl-C ended it, so that Prefect records a decision and not a crash, or
-    if the run is late and not wanted any more
+    result of the run; or the state Cancelled if Ctrl-C ended it, which is no crash, or if the run is late and skipped
 
     Raises
     ------
-    ExecutionError : a stage took too long; and whatever a stage raises
+    ExecutionError : a stage exceeded its time limit
+    OklError : a stage failed
     """
     if (records := started.get()) is not None:
         records.flow_runs.append(str(runtime.flow_run.id))
@@ -234,8 +235,8 @@ def follow_stages(
                 observer.stage(stage)
                 with hanging_ends(stage, service):
                     _perform(getattr(run, stage), stage, service.stage_seconds)
-            record_table(f"{name}-metrics", run.metrics_table(), "Every figure of the run, one a row")
-            record_markdown(f"{name}-report", run.report_markdown(), "The run's report, as in its folder")
+            record_table(f"{name}-metrics", run.metrics_table(), "All metrics of the run, one per row")
+            record_markdown(f"{name}-report", run.report_markdown(), "Report of the run, as in its folder")
             return run.result()
     except KeyboardInterrupt:
         return Cancelled(message="Interrupted from the keyboard.")
@@ -247,10 +248,10 @@ def follow_stages(
 
 
 def _perform(body: Callable[[], dict[str, Any]], stage: str, seconds: float | None) -> None:
-    """Run one stage as a Prefect task named after it; its exception comes out as it is."""
+    """Perform one stage as a Prefect task of its name; exceptions are passed on unchanged."""
 
-    # The run is closed over, not passed: Prefect would hash it and everything it holds. The outcome is logged, not
-    # returned, so that nothing can be persisted whatever the worker's settings are.
+    # The run is not passed as an argument, because Prefect would hash it with all its data. The outcome is logged, not
+    # returned, so that Prefect never persists it.
     @task(
         name=stage, task_run_name=stage, persist_result=False, cache_policy=NO_CACHE, retries=0, timeout_seconds=seconds
     )
@@ -262,7 +263,7 @@ def _perform(body: Callable[[], dict[str, Any]], stage: str, seconds: float | No
     try:
         perform()
     except TaskRunTimeoutError:
-        # not a TimeoutError, by which a flow run is over: this may be tried again
+        # not a TimeoutError, which would end the flow run: this one may be retried
         raise ExecutionError(
-            f"The stage {stage} took longer than {seconds:g} s. Allow more by stage_seconds, or look why."
+            f"Stage {stage} exceeded its time limit of {seconds:g} s. Increase stage_seconds, or see the log."
         ) from None

@@ -1,4 +1,4 @@
-"""The flow `okl-train`: from Parquet to a saved, evaluated model, recorded in Prefect."""
+"""Flow `okl-train`: a model trained, evaluated and saved, recorded in Prefect."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from okl.runs.checkpoint import begun_by
 from okl.runs.train import TrainingRun, check_before, stages_of
 
 
-# "Args:" and not numpydoc: from there Prefect takes the help of the form of a deployment
+# "Args:" and not numpydoc: Prefect shows it in the form of a deployment
 @flow(name="okl-train", persist_result=False, retries=0)
 def okl_train(
     settings: TrainSettings, resume: str | None = None, service: ServiceSettings = UNATTENDED
 ) -> dict[str, Any] | State[Any]:
-    """Train, evaluate and save a model; a flow run that is retried goes on from its last checkpoint.
+    """Train, evaluate and save a model; a retry of the flow run resumes from the last checkpoint.
 
     Args:
-        settings: everything that decides the model; paths are absolute, as a worker runs in a temporary folder
-        resume: unfinished folder of a run of the same settings, to go on with
-        service: service levels; they change nothing of what is computed
+        settings: settings of training; paths are absolute, as a worker runs in a temporary folder
+        resume: unfinished folder of a run with the same settings, to resume
+        service: timeouts and retries; they never change the result
     """
     key = str(runtime.flow_run.id)
-    begun = Path(resume) if resume else begun_by(key, settings)
-    check_before(settings, begun)
+    unfinished = Path(resume) if resume else begun_by(key, settings)
+    check_before(settings, unfinished)
     return follow_stages(
-        "okl-train", lambda observer: TrainingRun(settings, observer, begun, key), stages_of(settings), service
+        "okl-train", lambda observer: TrainingRun(settings, observer, unfinished, key), stages_of(settings), service
     )

@@ -167,14 +167,14 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
     assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
     told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), keys=["id"], frequencies=20, out=tmp_path / "b")
     assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 800)
-    with pytest.raises(ConfigError, match=r"okl\.train learns rows of files, and data is a list\. Write it to a file"):
+    with pytest.raises(ConfigError, match=r"okl\.train reads rows from files, but data is a list\. Write it to a file"):
         okl.train([1.0], target="y")  # type: ignore[arg-type]
 
 
 def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"okl\.train: 'frequency' is not an option \(did you mean frequencies\?\); it takes .*data,",
+        match=r"okl\.train: 'frequency' is not an option \(did you mean frequencies\?\); valid options: .*data,",
     ):
         okl.train(data.folder, frequency=3)
     with pytest.raises(ConfigError, match=r"okl\.train: passes = 0"):

@@ -1,6 +1,6 @@
-"""The command `okl`, as a process: errors are one sentence on standard error, and an exit code.
+"""Entry point of the command `okl`: errors become one sentence on standard error and an exit code.
 
-Nothing heavy is imported before Ctrl-C is looked after: the commands themselves are in `flows.cli.commands`.
+The handler of Ctrl-C is installed before anything slow is imported; the commands are in the modules of this package.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from flows.run import interruptible
 
 
 def main() -> None:
-    """Run the command that the words of the command line ask for; leaves by SystemExit unless all is well.
+    """Run the command of the command line; raise SystemExit with the exit code unless it succeeds.
 
-    Exit codes: 0; 2 for what the user gave, 1 for what went wrong here (diverged, disk full), 130 for Ctrl-C.
+    Exit codes: 0 success; 2 invalid input; 1 failure of the run (diverged, disk full); 130 Ctrl-C.
     """
     with interruptible():
         import flows.cli.compare
@@ -24,7 +24,7 @@ def main() -> None:
         import flows.cli.plan
         import flows.cli.predict
         import flows.cli.retrain
-        import flows.cli.stack  # noqa: F401  each adds its commands
+        import flows.cli.stack  # noqa: F401  each module adds its commands
         from flows.cli.commands import app
         from okl.foundation.errors import OklError
 
@@ -33,14 +33,14 @@ def main() -> None:
         except OklError as error:
             _leave(str(error), error.exit_code)
         except MemoryError as error:
-            _leave(f"there is not enough memory ({error}). Use fewer frequencies or smaller row groups.", 1)
-        except OSError as error:  # a full disk, a folder that was taken away: nothing to be known before
+            _leave(f"not enough memory ({error}). Use fewer frequencies or smaller row groups.", 1)
+        except OSError as error:  # such as a full disk or a removed folder, which no check can foresee
             if error.errno is None:
                 raise
-            where = f" {os.fspath(error.filename)!r}" if isinstance(error.filename, (str, os.PathLike)) else ""
-            _leave(f"the system refused{where}: {error.strerror}. Mend that and run it again.", 1)
+            path = f" of {os.fspath(error.filename)!r}" if isinstance(error.filename, (str, os.PathLike)) else ""
+            _leave(f"file access{path} failed: {error.strerror}. Fix the cause and run the command again.", 1)
 
 
-def _leave(sentence: str, code: int) -> NoReturn:
-    print(f"Error: {sentence}", file=sys.stderr)
+def _leave(message: str, code: int) -> NoReturn:
+    print(f"Error: {message}", file=sys.stderr)
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`python -m flows.cli`: the command `okl`."""
+"""Entry point of `python -m flows.cli`, the same as the command `okl`."""
 
 from flows.cli import main
 

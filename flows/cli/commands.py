@@ -1,4 +1,4 @@
-"""The application object of the command line and the commands ingest, describe and train."""
+"""Command-line application, and the commands `okl ingest`, `okl describe` and `okl train`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from okl.foundation.settings import IngestSettings, TrainSettings, WhereSettings
 if TYPE_CHECKING:
     from okl.foundation.telemetry import Observer
 
-
-# What a newcomer reads first: commands in the order of need, and the first steps.
+# Main help
 
 JOURNEY = (
     "train", "predict", "evaluate", "explain", "runs", "compare", "plan", "ingest", "describe", "export", "retrain",
@@ -35,20 +34,20 @@ JOURNEY = (
 )  # fmt: skip
 FIRST_STEPS = """\b
 First steps:
-  okl train rows.csv --target y --holdout 0.2    learn, evaluate on a fifth held out; a model and a report
-  okl predict MODEL new.csv --out scores         MODEL: the name of the run, as okl runs tells it
-  okl compare rows.csv --target y                of classes: which model suits these rows
-  okl train -h                                   every option of a command"""
+  okl train rows.csv --target y --holdout 0.2    train, evaluate on 20% held-out rows, write a report
+  okl predict MODEL new.csv --out scores         MODEL: name of a run, as listed by okl runs
+  okl compare rows.csv --target y                compare classifiers on the same folds
+  okl train -h                                   show all options of a command"""
 
 
 class Journey(TyperGroup):
-    """Lists commands in the order in which people come to need them; what is not in JOURNEY comes last.
+    """Group of commands, listed in the order of first use; commands that are not in JOURNEY come last.
 
-    `okl help`, `okl help COMMAND` and `okl version` do what --help and --version do.
+    `okl help`, `okl help COMMAND` and `okl version` are accepted for --help and --version.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line; called by what runs commands."""
+        """Parse the arguments; called by typer."""
         if args[:1] == ["help"]:
             args = [*args[1:], "--help"]
         elif args == ["version"]:
@@ -56,11 +55,9 @@ class Journey(TyperGroup):
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names, in order."""
+        """Return the names of the commands in the order of JOURNEY."""
         return sorted(super().list_commands(ctx), key=lambda name: (*JOURNEY, name).index(name))
 
-
-# The commands of `okl`: options in, one object of settings, a summary or one line of JSON out.
 
 HELP_COLUMNS = 100
 
@@ -78,20 +75,22 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
 Config = Annotated[
     str | None,
-    typer.Option(metavar="FILE.toml", help="TOML file of the same settings; --set and options win; none: those alone."),
+    typer.Option(metavar="FILE.toml", help="TOML file of settings; --set and options override it; none: no file."),
 ]
 Pairs = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, such as epsilon=0.1 (repeatable)."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set any setting, such as epsilon=0.1 (repeatable)."),
 ]
-MODEL_HELP = "Folder or URL of a model or a run, name of a run, or registered NAME, NAME@7, NAME@previous."
+MODEL_HELP = "Folder or URL of a model or run, name of a run, or registered model NAME, NAME@7, NAME@previous."
 Registered = Annotated[
     str | None,
     typer.Option(
-        "--registry", metavar="URL", help="Folder or URL of registered models; none: OKL_REGISTRY, or okl's home."
+        "--registry", metavar="URL", help="Folder or URL of the model registry; none: OKL_REGISTRY, or okl's home."
     ),
 ]
-SOURCE_HELP = "Parquet, CSV or svmlight text, compressed or not: a file, folder or quoted glob; a path, or a URL as s3://BUCKET/FOLDER."
+SOURCE_HELP = (
+    "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV or svmlight rows, compressed or not."
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -114,8 +113,8 @@ def okl(
         list[str] | None,
         typer.Option(
             metavar="FILE.py",
-            help="File that adds a loss, a model or a map, run when one is asked for (repeatable); none: those of "
-            "OKL_EXTENSIONS.",
+            help="Python file that adds losses, models or maps; run when one of its names is used (repeatable); none: "
+            "those of OKL_EXTENSIONS.",
         ),
     ] = None,
 ) -> None:
@@ -127,25 +126,25 @@ def okl(
             offer(path)
 
 
-@app.command(cls=Sectioned, short_help="Turn a source into a sharded data set with a manifest.")
+@app.command(cls=Sectioned, short_help="Convert a source into a sharded data set with a manifest.")
 @accepts(given=STORE, where=WORKERS)
 def ingest(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to make.")],
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to create.")],
     given: Given,
     where: Given,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a data set made from another source or otherwise.")
+        bool, typer.Option("--overwrite", help="Replace a data set made from another source or with other settings.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Turn a source into a sharded data set with a manifest.
+    """Convert a source into a sharded data set with a manifest.
 
-    The same source and settings again change nothing. On workers, which all see SOURCE and DEST under these very paths,
-    the same bytes come of it.
+    Running it again with the same source and settings changes nothing. Workers write the same bytes; they must reach
+    SOURCE and DEST under the same paths.
     """
     settings = settings_from(IngestSettings, given, "okl ingest")
-    places = settings_from(WhereSettings, where, "okl ingest")
+    execution_settings = settings_from(WhereSettings, where, "okl ingest")
     from okl.data.describe import describe as description_of
     from okl.data.describe import describe_text
     from okl.data.ingest.run import ingest as make
@@ -154,12 +153,12 @@ def ingest(
     if where:
         from okl.runs.plan import check_workers
 
-        check_workers(places)
+        check_workers(execution_settings)
     observer = _observer()
     try:
         observer.stage("ingest")
-        with open_for(places, "ingest") if where else nullcontext() as execution:
-            made = make(
+        with open_for(execution_settings, "ingest") if where else nullcontext() as execution:
+            ingested = make(
                 source,
                 destination,
                 settings,
@@ -169,12 +168,12 @@ def ingest(
             )
     finally:
         observer.finish()
-    show(description_of(made.dataset) | {"changed": made.changed}, json, describe_text(made.dataset))
+    show(description_of(ingested.dataset) | {"changed": ingested.changed}, json, describe_text(ingested.dataset))
 
 
 @app.command(short_help="Show a data set's columns, classes, splits, shards and scaling.")
 def describe(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder of a data set.")], json: Json = False
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder or URL of a data set.")], json: Json = False
 ) -> None:
     """Show a data set's columns, classes, splits, shards and scaling."""
     from okl.data.describe import describe as description_of
@@ -199,7 +198,7 @@ def train(
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Go on with a run that was broken off, from its last checkpoint: name or folder; none: a new run.",
+            help="Name or folder of an interrupted run to resume from its last checkpoint; none: start a new run.",
         ),
     ] = None,
     json: Json = False,
@@ -207,13 +206,12 @@ def train(
     """Train a model, evaluate it, and save it with a report; recorded by Prefect.
 
     \b
-    okl train rows.csv --target y --holdout 0.2                 what suits is chosen by a race
-    okl train rows.csv --target y --missing mean --dates parts  numbers that are missing; dates
+    okl train rows.csv --target y --holdout 0.2                 choose the solver automatically
+    okl train rows.csv --target y --missing mean --dates parts  with missing numbers and dates
     okl train rows.csv --target y --scale standard --solver c-svm
 
-    Of a data set, which was ingested, nothing need be told of the data. With --resume all settings are those that the
-    run was begun with, its mode among them: a run that streams goes on to stream, whatever --workers. Only where it
-    runs may be given anew.
+    A data set made by okl ingest needs no options for its data. With --resume, all settings come from the interrupted
+    run, including its mode; only the options of workers and threads may change.
     """
     from flows.run import run_train
     from okl.foundation.errors import ConfigError
@@ -228,7 +226,7 @@ def train(
         check_before(settings, folder)
         result = run_train(settings, _observer(), folder)
     elif dataset is None:
-        raise ConfigError("Missing argument 'DATASET': give a data set or a source to train on, or --resume RUN.")
+        raise ConfigError("Missing argument 'DATASET': give a data set or a source, or --resume RUN.")
     else:
         from okl.runs.plan import check
 
@@ -247,7 +245,7 @@ def _observer() -> Observer:
 
 
 def show(result: dict[str, Any], as_json: bool, text: str) -> None:
-    """Print a result: one line of JSON, or text for people."""
+    """Print a result as one line of JSON or as text."""
     if as_json:
         import json
 

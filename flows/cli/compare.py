@@ -1,4 +1,4 @@
-"""The commands `okl compare` and `okl reproduce`."""
+"""Commands `okl compare` and `okl reproduce`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.papers.settings import ReproduceSettings
 from okl.runs.compare_settings import CompareSettings
 
-# The command `okl compare`.
+# okl compare
 
 COMPARE = Options(
     CompareSettings,
@@ -36,36 +36,36 @@ COMPARE = Options(
      *("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
      *("iterations", "memory", "seed", "precision", *WHERE, "out", "name")),
 )  # fmt: skip
-# --holdout is the comparison's own: which of the training rows models are judged on
+# the comparison has a --holdout of its own: training rows that models are evaluated on
 INGESTED = Options(IngestSettings, tuple(field for field in INGEST.fields if field != "holdout"))
 
 
 OF_SOURCES: Section = (DATA[0], tuple(name for name in DATA[1] if name != "holdout"))
 TRYING: Section = (
-    "How models are tried",
+    "Models and validation",
     ("models", "folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
 )
 PRICE: Section = (
-    "What a constraint costs",
+    "Cost of a constraint",
     ("constraints", "constraint_path", "radius", "learn_sensitive", "certify"),
 )
 
 
 class _Compare(Sectioned):
-    """`--constraint-path` without a value means auto, which typer has no words for."""
+    """Command that accepts `--constraint-path` without a value for auto, which typer cannot express."""
 
     sections = (OF_SOURCES, TRYING, PRICE, *SECTIONS)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given = [*args]
-        for place, word in enumerate(args):
-            following = args[place + 1 : place + 2]
-            if word == "--constraint-path" and (not following or following[0].startswith("--")):
-                given.insert(place + 1, "auto")
-        return super().parse_args(ctx, given)
+        completed = [*args]
+        for index, argument in enumerate(args):
+            following = args[index + 1 : index + 2]
+            if argument == "--constraint-path" and (not following or following[0].startswith("--")):
+                completed.insert(index + 1, "auto")
+        return super().parse_args(ctx, completed)
 
 
-@app.command(cls=_Compare, short_help="Try many models on the same folds, or what a constraint costs; with a report.")
+@app.command(cls=_Compare, short_help="Compare models on the same folds, or the cost of a constraint, with a report.")
 @accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
@@ -76,23 +76,23 @@ def compare(
     ] = "all",
     json: Json = False,
 ) -> None:
-    """Try many models on the same folds, each over its valid range, and save the best one with a report.
+    """Compare models on the same folds, each over its range of parameters, and save the best one with a report.
 
     \b
-    okl compare rows.csv --target y --scale standard             all with a certificate
-    okl compare rows.csv --target y --models c-svm,logistic,fogd three by name
+    okl compare rows.csv --target y --scale standard             all models with a certificate
+    okl compare rows.csv --target y --models c-svm,logistic,fogd three models by name
 
-    Of two classes or more: a regression is refused. Runs of okl train, by any solver, stand side by side in okl runs.
+    For classification only. To compare finished runs of okl train, use okl runs.
 
-    Recorded by Prefect. The table has the spread over folds, the certified gap, and a paired test against the best.
-    With --constraint no models are compared but bounds of it: what each of them costs in accuracy.
+    Recorded by Prefect. The table shows the spread over folds, the certified gap, and a paired test against the best
+    model. With --constraint, bounds of the constraint are compared instead of models: the accuracy that each costs.
     """
-    words: Given = {"data": data_location(dataset), "models": models} | given
+    values: Given = {"data": data_location(dataset), "models": models} | given
     if "out" in given:
-        words["out"] = absolute_location(given["out"])
+        values["out"] = absolute_location(given["out"])
     if ingest_options:
-        words["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
-    settings = settings_from(CompareSettings, words, "okl compare")
+        values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
+    settings = settings_from(CompareSettings, values, "okl compare")
     from okl.runs.compare_run import check, summary_text
 
     check(settings)
@@ -108,12 +108,12 @@ def _load(settings: CompareSettings) -> Callable[[Any], Any]:
     return okl_compare
 
 
-# The command `okl reproduce`.
+# okl reproduce
 
 REPRODUCE = Options(ReproduceSettings, ("repeats", "orders", "choice", "precision", "workers", "threads", "out"))
 
 
-@app.command(short_help="Run a table of a paper again, and set it beside the printed numbers.")
+@app.command(short_help="Reproduce a table of a paper and compare it with the printed numbers.")
 @accepts(given=REPRODUCE)
 def reproduce(
     table: Annotated[str, typer.Argument(metavar="TABLE", help=help_for(ReproduceSettings, "table", False))],
@@ -127,15 +127,15 @@ def reproduce(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Run a table of a paper again, and set it beside the printed numbers; recorded by Prefect.
+    """Reproduce a table of a paper and compare it with the printed numbers; recorded by Prefect.
 
-    The same --out again goes on where a run stopped: what is done is not done again.
+    With the --out of an interrupted run, finished parts are not computed again.
     """
     folder = local_location("--data", data) if data else ""
-    words = {"table": table, "data": folder, "datasets": datasets, "algorithms": algorithms} | given
+    values = {"table": table, "data": folder, "datasets": datasets, "algorithms": algorithms} | given
     if "out" in given:
-        words["out"] = local_location("--out", given["out"])
-    settings = settings_from(ReproduceSettings, words, "okl reproduce")
+        values["out"] = local_location("--out", given["out"])
+    settings = settings_from(ReproduceSettings, values, "okl reproduce")
     from okl.papers.report import text_summary
     from okl.papers.run import check
 

@@ -1,4 +1,4 @@
-"""Command-line options generated from settings, their sections in the help, and their parsing."""
+"""Command-line options generated from settings: declaration, parsing, and sections in the help."""
 
 from __future__ import annotations
 
@@ -22,39 +22,43 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
 from okl.foundation.settings import IngestSettings, TrainSettings, WhereSettings, read_toml, settings_from
 
-# Options of commands, made from settings: each has the name, the help and the choices of its setting.
+# Options generated from settings
 
 Given = dict[str, Any]
-"""What was given of a group of options, by the names of their settings."""
+"""Values that the user gave for a group of options, by the names of their settings."""
 
-MOST_METAVAR = 60  # characters; longer lists of choices stand in the help
+MOST_METAVAR = 60  # characters; longer lists of choices are shown in the help text
 ONE_OF_MANY = {
     "keys": "key",
     "categories": "category",
     "constraints": "constraint",
     "slices": "slice",
-}  # an option that may be repeated is named for one of its values
-TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # what several texts are, where they are no columns
+}  # a repeatable option has the singular name of its setting
+TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # placeholders of repeatable options that are not columns
 
 
 @dataclass(frozen=True)
 class Options:
-    """The settings that are options of a command: each has the name, the help and the choices of its setting.
+    """Group of settings that are options of a command, with the name, help and choices of each setting.
 
-    told : the whole help, by field, where it is another one at this command
+    Parameters
+    ----------
+    kind : class of the settings
+    fields : names of the settings that are options
+    help_texts : whole help text, by field, if it differs from the description of the setting
     """
 
     kind: type[BaseModel]
     fields: tuple[str, ...]
-    told: Mapping[str, str] = field(default_factory=dict)
+    help_texts: Mapping[str, str] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, inspect.Parameter]:
-        """Parameters for typer, by field; all are None unless given, and none is read: the settings do that."""
+        """Return typer's parameters, by field; values stay text, which the settings validate, and default to None."""
         return {field: self._parameter(field) for field in self.fields}
 
-    def given(self, words: Given) -> Given:
-        """Of a command's words those that were given, as far from text as only the command line knows."""
-        values = {field: words[field] for field in self.fields if words[field] is not None}
+    def given(self, arguments: Given) -> Given:
+        """Return the arguments that were given; convert those whose syntax exists only on the command line."""
+        values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
         if "holdout" in values:
             values["holdout"] = _number_or_text(values["holdout"])
         if "=" in str(values.get("class_weights", "")):
@@ -64,17 +68,17 @@ class Options:
     def _parameter(self, field: str) -> inspect.Parameter:
         annotation = self.kind.model_fields[field].annotation
         flag = ONE_OF_MANY.get(field, field).replace("_", "-")
-        told = self.told.get(field) or help_for(self.kind, field)
+        text = self.help_texts.get(field) or help_for(self.kind, field)
         if annotation is bool:
             kind: Any = bool
-            option = typer.Option(f"--{flag}/--no-{flag}", help=told)
+            option = typer.Option(f"--{flag}/--no-{flag}", help=text)
         else:
             many = get_origin(annotation) is tuple
             kind = list[str] if many else str
             option = typer.Option(
                 f"--{flag}",
                 metavar=metavar(annotation, field),
-                help=f"{told} (repeatable)" if many else told,
+                help=f"{text} (repeatable)" if many else text,
             )
         return inspect.Parameter(
             field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
@@ -104,21 +108,24 @@ KEYS = Options(IngestSettings, ("keys",))
 
 
 def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add groups of options to a command, which gets what was given of each as the argument of the group's name."""
+    """Return a decorator that adds groups of options to a command.
+
+    The command receives the given values of each group as one dictionary, in the argument with the group's name.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
         added = {name: group.parameters() for name, group in groups.items()}
         options = {field: parameter for parameters in added.values() for field, parameter in parameters.items()}
-        kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
-        shown = [*(parameter for parameter in kept if parameter.name not in groups), *options.values()]
+        keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
+        shown = [*(parameter for parameter in keywords if parameter.name not in groups), *options.values()]
 
         @wraps(command)
-        def run(**words: Any) -> None:
-            given = {name: group.given(words) for name, group in groups.items()}
-            command(**{name: word for name, word in words.items() if name not in options}, **given)
+        def run(**arguments: Any) -> None:
+            given = {name: group.given(arguments) for name, group in groups.items()}
+            command(**{name: value for name, value in arguments.items() if name not in options}, **given)
 
-        # --json and --help stay last, where one looks for them
+        # --json and --help come last in every command
         last = [parameter for parameter in shown if parameter.name == "json"]
         run.__signature__ = own.replace(  # type: ignore[attr-defined]  # inspect.signature's own protocol
             parameters=[parameter for parameter in shown if parameter not in last] + last
@@ -130,18 +137,18 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
 
 
 def help_for(kind: type[BaseModel], field: str, with_default: bool = True) -> str:
-    """The help of an option, from the description and default of the setting behind it."""
+    """Return the help text of an option: description, choices and default of its setting."""
     info = kind.model_fields[field]
     text = info.description or ""
     if get_origin(info.annotation) is Literal and metavar(info.annotation) == "NAME":
-        text += f": {', '.join(map(str, get_args(info.annotation)))}"
+        text += f"; choices: {', '.join(map(str, get_args(info.annotation)))}"
     if with_default and not info.is_required():
-        text += _told_default(info.default, text)
+        text += _default_text(info.default, text)
     return text
 
 
-def _told_default(default: Any, text: str) -> str:
-    """What holds where nothing is given; a setting whose text says what none means need not be told that it is none."""
+def _default_text(default: Any, text: str) -> str:
+    """Return the default in brackets; "" for none if the description already explains none."""
     if isinstance(default, bool):
         return f" [default: {'yes' if default else 'no'}]"
     if default is None or default == ():
@@ -150,7 +157,7 @@ def _told_default(default: Any, text: str) -> str:
 
 
 def metavar(annotation: Any, field: str = "") -> str:
-    """What an option takes, for its help; several texts are columns unless the field's name says otherwise.
+    """Return the placeholder of an option's value; repeatable text is COLUMN except for the fields in TEXTS.
 
     >>> metavar(float | Literal["auto"]), metavar(Literal["shuffle", "stored"]), metavar(str | None)
     ('NUMBER|auto', 'shuffle|stored', 'TEXT')
@@ -183,24 +190,24 @@ def _number_or_text(text: str) -> float | str:
 def _weights(text: str) -> dict[str, str]:
     pairs = [pair.rpartition("=") for pair in text.split(",")]
     if any(not label or not weight.strip() for label, _, weight in pairs):
-        raise ConfigError(f"--class-weights {text!r}, but it takes none, balanced or LABEL=WEIGHT,LABEL=WEIGHT.")
+        raise ConfigError(f"--class-weights {text!r} is invalid: use none, balanced or LABEL=WEIGHT,LABEL=WEIGHT.")
     return {label: weight for label, _, weight in pairs}
 
 
-# From the words of a command line to one object of settings: TOML files, KEY=VALUE pairs, options, places of data.
+# Settings from TOML files, KEY=VALUE pairs and options
 
 
 def train_settings(
     dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
 ) -> TrainSettings:
-    """One object from a TOML file, then --set pairs, then options; paths become absolute."""
+    """Return the settings of a TOML file, overridden by --set pairs, then by options; paths become absolute."""
     return settings_from(TrainSettings, _train_values(dataset, options, ingest_options, config, pairs), "okl train")
 
 
 def resumed_settings(
     run: TrainSettings, dataset: str | None, options: Given, ingest_options: Given, config: str | None, pairs: list[str]
 ) -> TrainSettings:
-    """The settings that a run was begun with, and what was given beside --resume; the run refuses what may not be."""
+    """Return the settings of an interrupted run, overridden by the given ones; the run refuses invalid changes."""
     given = _train_values(dataset or run.data, options, ingest_options, config, pairs)
     if isinstance(ingest := given.pop("ingest", None), IngestSettings):
         given["ingest"] = (run.ingest or IngestSettings()).model_dump() | ingest.model_dump(exclude_unset=True)
@@ -208,12 +215,12 @@ def resumed_settings(
 
 
 def _train_values(dataset: str, options: Given, ingest_options: Given, config: str | None, pairs: list[str]) -> Given:
-    """What was given, by the names of settings; paths are absolute."""
+    """Return the given values by the names of settings; paths are absolute."""
     values = read_config(config) if config else {}
     ingest_values = values.pop("ingest", {})
     if not isinstance(ingest_values, dict):
         raise ConfigError(
-            f"--config {config}: ingest = {ingest_values!r}, but it is a table: [ingest], then target = ..."
+            f"--config {config}: ingest = {ingest_values!r}, but it must be a table: [ingest], then target = ..."
         )
     for name, value in split_pairs(pairs).items():
         if name.startswith("ingest."):
@@ -229,23 +236,26 @@ def _train_values(dataset: str, options: Given, ingest_options: Given, config: s
 
 
 def data_location(dataset: str) -> str:
-    """Where data lie, from the root; raises ConfigError for the folder of a run, whose files are no rows."""
-    place = place_of(dataset)
-    if isinstance(place, Path) and (place / "result.json").is_file() and (place / "model").is_dir():
-        kept = f" Its data are in {place / 'data'}." if (place / "data").is_dir() else ""
-        raise ConfigError(
-            f"{dataset} is the folder of a run, and not of data.{kept} To set runs side by side: okl runs."
-        )
+    """Return the absolute location of data.
+
+    Raises
+    ------
+    ConfigError : it is the folder of a run, whose files are not rows
+    """
+    location = place_of(dataset)
+    if isinstance(location, Path) and (location / "result.json").is_file() and (location / "model").is_dir():
+        data = f"Its data are in {location / 'data'}." if (location / "data").is_dir() else "Give its data instead."
+        raise ConfigError(f"{dataset} is the folder of a run, not of data. {data} To compare runs, use okl runs.")
     return absolute_location(dataset)
 
 
 def split_pairs(pairs: list[str]) -> Given:
-    """KEY=VALUE words as values: read like TOML where that works, as text where it does not."""
+    """Return KEY=VALUE pairs as values; a value that is not TOML is text."""
     values: Given = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set {pair!r}, but it takes KEY=VALUE, such as epsilon=0.1.")
+            raise ConfigError(f"--set {pair!r} is invalid: use KEY=VALUE, such as epsilon=0.1.")
         try:
             values[_underscored(key.strip())] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -254,7 +264,7 @@ def split_pairs(pairs: list[str]) -> Given:
 
 
 def read_config(path: str) -> Given:
-    """The settings in a TOML file; dashes in names are underscores."""
+    """Return the settings in a TOML file; dashes in names become underscores."""
     values = read_toml(path, "--config")
     if isinstance(values.get("ingest"), dict):
         values["ingest"] = {_underscored(name): value for name, value in values["ingest"].items()}
@@ -265,117 +275,118 @@ def _underscored(name: str) -> str:
     return name.replace("-", "_")
 
 
-# Several files where one source is taken: most often a pattern that the shell expanded before okl saw it.
+# Commands that take one source; detection of a glob pattern that the shell has expanded
 
 
 class TakesFiles(TyperCommand):
-    """A command one of whose arguments is a source; says what to type where the shell made several files of it."""
+    """Command with a source as argument; suggests quotes if the shell expanded a pattern into several files."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words after the command; called by what runs commands.
+        """Parse the arguments; called by typer.
 
         Raises
         ------
-        ConfigError : more words than arguments, and several of them are files
+        ConfigError : there are extra arguments, and several of all arguments are files
         """
-        ctx.allow_extra_args, words = True, [*args]
+        ctx.allow_extra_args, arguments = True, [*args]
         rest = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
-            taken = [ctx.params[one.name] for one in self.get_params(ctx) if one.param_type_name == "argument"]
-            files = [word for word in (*taken, *rest) if isinstance(word, str) and isfile(word)]
+            declared = self.get_params(ctx)
+            taken = [ctx.params[parameter.name] for parameter in declared if parameter.param_type_name == "argument"]
+            files = [value for value in (*taken, *rest) if isinstance(value, str) and isfile(value)]
             if len(files) > 1:
-                raise ConfigError(_told(files, ctx.command_path, words))
+                raise ConfigError(_several_files_message(files, ctx.command_path, arguments))
             ctx.fail(f"Got unexpected extra argument(s) ({' '.join(rest)})")
         return rest
 
 
-def _told(files: Sequence[str], command: str, words: Sequence[str]) -> str:
+def _several_files_message(files: Sequence[str], command: str, arguments: Sequence[str]) -> str:
     pattern = pattern_of(files)
-    typed = [pattern if word == files[0] else word for word in words if word not in files[1:]]
-    way = (
-        f"Quote the pattern, so that the shell leaves it to okl: {command} {join(typed)}"
+    corrected = [pattern if argument == files[0] else argument for argument in arguments if argument not in files[1:]]
+    advice = (
+        f"Quote the pattern, so that the shell does not expand it: {command} {join(corrected)}"
         if pattern
-        else "Put them into a folder of their own, and give that."
+        else "Put the files into one folder, and give the folder."
     )
     return (
-        f"{len(files)} files came ({files[0]}, {files[1]}{', ...' if len(files) > 2 else ''}), but {command} takes one "
-        f"source, which may be many files of the same columns. {way}"
+        f"{command} takes one source, but got {len(files)} files "
+        f"({files[0]}, {files[1]}{', ...' if len(files) > 2 else ''}). {advice}"
     )
 
 
 def pattern_of(files: Sequence[str]) -> str:
-    """A pattern of one asterisk that matches these files and no others; "" if there is none."""
-    before = commonprefix(files)  # noqa: RUF071  letter by letter is what a pattern goes by
+    """Return a pattern with one asterisk that matches exactly these files; "" if there is none."""
+    before = commonprefix(files)  # noqa: RUF071  a pattern is matched letter by letter
     after = commonprefix([file[len(before) :][::-1] for file in files])[::-1]  # noqa: RUF071
     pattern = f"{before}*{after}"
     return pattern if sorted(glob(pattern)) == sorted(files) else ""
 
 
-# Options of a command under headings, in the order in which people come to need them.
+# Sections of the help, in the order of first use
 
 Section = tuple[str, tuple[str, ...]]
-"""A heading, and the names of the parameters below it."""
+"""Heading, and the names of the parameters below it."""
 
 WHERE_IT_RUNS: Section = (
-    "Where it runs",
+    "Workers and threads",
     ("workers", "scheduler", "cluster", "tls", "threads", "mode", "rounds"),
 )
-FROM_FILES: Section = ("Settings from a file, and those without an option", ("config", "pairs"))
+FROM_FILES: Section = ("Settings from a file, and settings without an option", ("config", "pairs"))
 DATA: Section = (
-    "The data",
+    "Data",
     ("target", "task", "holdout", "split_column", "missing", "dates", "categories", "max_categories", "keys",
      "drop", "scale", "scale_target"),
 )  # fmt: skip
 SECTIONS: tuple[Section, ...] = (
     DATA,
     (
-        "What to learn",
+        "Model",
         ("solver", "kernel", "bandwidth", "loss", "class_weights", "rescale", "validation", "seed", "precision"),
     ),
-    ("How long", ("budget_seconds", "passes", "order")),
-    ("Where results go", ("out", "name", "overwrite")),
+    ("Time and passes", ("budget_seconds", "passes", "order")),
+    ("Output", ("out", "name", "overwrite")),
     FROM_FILES,
-    ("Runs that are broken off", ("resume", "checkpoint_seconds", "checkpoint_rounds")),
+    ("Checkpoints and interrupted runs", ("resume", "checkpoint_seconds", "checkpoint_rounds")),
     WHERE_IT_RUNS,
-    ("Of fogd, c-svm to l1-l2-svm, scs, wolfe and pegasos: the Fourier map", ("frequencies", "map")),
-    ("Of online learners, fogd to tvm; landmarks of ridge, too", ("step_size", "budget", "rank", "landmarks", "track")),
-    ("Of ridge", ("n_landmarks", "penalty")),
-    ("Of c-svm to l1-l2-svm", ("C", "nu", "kappa", "tol")),
-    ("A bias: of c-svm to l1-l2-svm, ridge, scs and wolfe", ("fit_intercept", "bias")),
-    ("Of scs, wolfe and pegasos", ("lam", "gap", "confidence")),
+    ("Fourier map: fogd, c-svm to l1-l2-svm, scs, wolfe, pegasos", ("frequencies", "map")),
+    ("Online solvers: fogd to tvm (--landmarks: also ridge)", ("step_size", "budget", "rank", "landmarks", "track")),
+    ("Solver ridge", ("n_landmarks", "penalty")),
+    ("Certified solvers: c-svm to l1-l2-svm", ("C", "nu", "kappa", "tol")),
+    ("Bias: c-svm to l1-l2-svm, ridge, scs, wolfe", ("fit_intercept", "bias")),
+    ("Subgradient solvers: scs, wolfe, pegasos", ("lam", "gap", "confidence")),
     (
-        "Of fogd: a ball, limits on scores, and what is proved",
+        "Solver fogd: constraints and certificate",
         ("radius", "certify", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive"),
     ),
-    ("Files of sources and data sets", ("svmlight_index", "hash_columns", "rows_per_shard", "compression")),
+    ("File formats", ("svmlight_index", "hash_columns", "rows_per_shard", "compression")),
 )  # fmt: skip
 REST = "Options"
 
 
 class Sectioned(TakesFiles):
-    """Prints its options by section; those of none come last, and a section of which it has none is left out."""
+    """Command that shows its options by section; options without a section come last."""
 
     sections: Sequence[Section] = SECTIONS
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options; called by what prints --help."""
-        told: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        """Write arguments, then options by section; called by typer for --help."""
+        entries: dict[str, list[tuple[str, str]]] = {"Arguments": []}
         headings = {name: heading for heading, names in reversed(self.sections) for name in names}
         parameters = self.get_params(ctx)
         order = [name for _, names in self.sections for name in names]
-        places = {name: place for place, name in reversed([*enumerate(order)])}
-        for parameter in sorted(parameters, key=lambda one: places.get(str(one.name), len(order))):
+        ranks = {name: rank for rank, name in reversed([*enumerate(order)])}
+        for parameter in sorted(parameters, key=lambda shown: ranks.get(str(shown.name), len(order))):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 argument = parameter.param_type_name == "argument"
                 heading = "Arguments" if argument else headings.get(str(parameter.name), REST)
-                told.setdefault(heading, []).append(record)
-        for heading, records in told.items():
+                entries.setdefault(heading, []).append(record)
+        for heading, records in entries.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
 
 def sectioned(*sections: Section) -> type[Sectioned]:
-    """The class of a command that has other sections; a name that is below several belongs to the first."""
+    """Return a command class with other sections; a name in several sections belongs to the first."""
     return type("Sectioned", (Sectioned,), {"sections": sections})

@@ -1,4 +1,4 @@
-"""The command `okl retrain`."""
+"""Command `okl retrain`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ RETRAIN = Options(
     (*("registry", "holdout", "holdout_shards", "window_shards", "max_shards", "on_bad", "time_column", "release"),
      *("publish_if", "margin", "slices", "settle_seconds", "dry_run")),
 )  # fmt: skip
-OF_SHARDS = "fogd, which goes on with each new shard, where a race would begin anew"
+OF_SHARDS = "fogd, which continues training on each new shard"
 
 
 def solver_help(auto: str, default: str) -> str:
-    """The help of --solver with what auto means, and which it is by default, at a command that retrains."""
-    told = help_for(TRAIN.kind, "solver", with_default=False).split("; ")
-    return f"{'; '.join(auto if part.startswith('auto:') else part for part in told)} [default: {default}]"
+    """Return the help of --solver with another meaning of auto and another default, for commands that retrain."""
+    parts = help_for(TRAIN.kind, "solver", with_default=False).split("; ")
+    return f"{'; '.join(auto if part.startswith('auto:') else part for part in parts)} [default: {default}]"
 
 
 LEARNING = Options(
@@ -45,22 +45,22 @@ LEARNING = Options(
     tuple(name for name in TRAIN.fields if name not in NOT_OF_TRAIN),
     {
         "solver": solver_help(f"auto: {OF_SHARDS}", "fogd"),
-        "learn_sensitive": f"{help_for(TRAIN.kind, 'learn_sensitive', with_default=False)}; otherwise a model is begun "
-        "with them as keys [default: no]",
+        "learn_sensitive": f"{help_for(TRAIN.kind, 'learn_sensitive', with_default=False)}; otherwise a new model gets "
+        "them as keys [default: no]",
     },
 )
-KEYS_OF_A_MODEL = "its scores carry those that it was begun with, whatever is given later"
+KEYS_OF_A_MODEL = "a registered model keeps the key columns of its first version"
 READING = Options(
     INGEST.kind,
     tuple(name for name in INGEST.fields if name not in (*NOT_OF_INGEST, "rows_per_shard")),
-    {"keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; of NAME: {KEYS_OF_A_MODEL} [default: none]"},
+    {"keys": f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]"},
 )
 ARRIVING: Section = (
-    "What arrives, and what is kept out",
+    "New shards and quarantine",
     ("registry", "window_from", "window_to", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
 )
 JUDGING: Section = (
-    "Which model is published",
+    "Publication",
     ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
 )
 TABLES = ("train", "ingest", "contract")
@@ -68,37 +68,38 @@ TABLES = ("train", "ingest", "contract")
 
 @app.command(
     cls=sectioned(ARRIVING, JUDGING, *SECTIONS),
-    short_help="Learn what has arrived since the champion; publish the result if it is better.",
+    short_help="Train on new shards since the champion; publish the model if it is better.",
 )
 @accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
 def retrain(
     given: Given,
     options: Given,
     ingest_options: Given,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model in the registry.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the registered model.")],
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="SOURCE", help="Folder, URL or glob where files arrive; each is a shard.", show_default=False
+            metavar="SOURCE", help="Folder, URL or glob of the new files; each file is a shard.", show_default=False
         ),
     ] = None,
     window_from: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATE", help="Only shards whose time is at least this; none: from the first."),
+        typer.Option("--from", metavar="DATE", help="Use only shards at or after this time; none: from the first."),
     ] = None,
     window_to: Annotated[
         str | None,
-        typer.Option("--to", metavar="DATE", help="Only shards whose time is below this; none: to the last."),
+        typer.Option("--to", metavar="DATE", help="Use only shards before this time; none: to the last."),
     ] = None,
     config: Config = None,
     pairs: Pairs = None,
     json: Json = False,
 ) -> None:
-    """Learn what has arrived since the champion; publish the result if it is better; recorded by Prefect.
+    """Train on new shards since the champion, and publish the model if it is better; recorded by Prefect.
 
-    New files are held to a contract, what breaks it is quarantined with a reason. Online solvers go on from the
-    champion, others solve the latest shards again. Run twice, it learns nothing twice. In a TOML file, and for --set,
-    what belongs to training, ingest and contract stands below train, ingest and contract: --set contract.min_rows=10.
+    New files are validated against a contract; files that violate it are quarantined with a reason. Online solvers
+    continue from the champion, other solvers train on the latest shards. No shard is trained on twice. In a TOML file
+    and in --set, settings of training, ingestion and contract have the prefixes train, ingest and contract: --set
+    contract.min_rows=10.
     """
     from okl.lifecycle.report import summary_text
     from okl.runs.plan import check_workers
@@ -116,24 +117,26 @@ def retrain(
 
 
 def warn_of_new_name(settings: RetrainSettings) -> None:
-    """Say so where there is no model of a name, but of one that looks like it: a run would begin another model."""
+    """Warn if no model has this name but some have a similar one, since a run would create a new model."""
     from okl.models.registry import Registry
 
     model = Registry(settings.registry).model(settings.name)
     if not model.state().latest and (close := model.close_names()):
         typer.echo(
-            f"Warning: {model.name} has no version yet: its first run makes one. Did you mean {close}?", err=True
+            f"Warning: no model is named {model.name}, so this creates a new one. Did you mean {close}?", err=True
         )
 
 
 def retrain_values(
     name: str, source: str | None, given: Given, groups: dict[str, Given], config: str | None, pairs: list[str]
 ) -> Given:
-    """Values of settings from a TOML file, then --set pairs, then options; paths are absolute."""
+    """Return values of settings from a TOML file, overridden by --set pairs, then by options; paths are absolute."""
     values = read_config(config) if config else {}
     tables: dict[str, Any] = {table: values.pop(table, {}) for table in TABLES}
     if wrong := [table for table in TABLES if not isinstance(tables[table], dict)]:
-        raise ConfigError(f"--config {config}: {wrong[0]} = {tables[wrong[0]]!r}, but it is a table: [{wrong[0]}].")
+        raise ConfigError(
+            f"--config {config}: {wrong[0]} = {tables[wrong[0]]!r}, but it must be a table: [{wrong[0]}]."
+        )
     for key, value in split_pairs(pairs).items():
         table, dot, field = key.partition(".")
         if dot and table in TABLES:
@@ -143,10 +146,10 @@ def retrain_values(
     for table, options in groups.items():
         tables[table] = tables[table] | options
     values |= given | {"name": name} | tables
-    place = source or values.get("source")
-    if not place:
-        raise ConfigError("Missing argument 'SOURCE': give the folder, URL or glob where files arrive.")
-    values["source"] = absolute_location(str(place))
+    location = source or values.get("source")
+    if not location:
+        raise ConfigError("Missing argument 'SOURCE': give the folder, URL or glob of the new files.")
+    values["source"] = absolute_location(str(location))
     if values.get("registry"):
         values["registry"] = absolute_location(str(values["registry"]))
     return values

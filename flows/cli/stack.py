@@ -1,4 +1,4 @@
-"""The commands `okl up`, `okl status` and `okl down`."""
+"""Commands `okl up`, `okl status` and `okl down`."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from flows.cli.commands import Json, app, show
 from okl.foundation.locations import okl_home
 
 WIDTH = 100
-ASK_SECONDS = 0.3  # of the five in which all is to be over
+ASK_SECONDS = 0.3  # part of the five seconds within which the stack must stop
 
 
-@app.command(
-    short_help="Start the local stack in the background: Prefect's server and worker, Dask's scheduler and workers."
-)
+@app.command(short_help="Start the local stack: Prefect server and worker, Dask scheduler and workers.")
 def up(
     port: Annotated[
-        int, typer.Option(metavar="N", help="Of Prefect's API and pages; 0: last time's, 4200, or any that is free.")
+        int,
+        typer.Option(metavar="N", help="Port of Prefect's API and web pages; 0: the last one, 4200, or any free port."),
     ] = 0,
-    workers: Annotated[int, typer.Option(metavar="N", help="Dask worker processes.")] = 2,
+    workers: Annotated[int, typer.Option(metavar="N", help="Number of Dask worker processes.")] = 2,
     tls: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Certificates for Dask, as infra/tls/make.py writes them; none: unencrypted, on 127.0.0.1.",
+            help="Certificates for Dask, as written by infra/tls/make.py; none: unencrypted, on 127.0.0.1.",
         ),
     ] = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay, and end with Ctrl-C or SIGTERM: for a service manager.")
+        bool,
+        typer.Option("--foreground", help="Stay in the foreground until Ctrl-C or SIGTERM, for a service manager."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Start the local stack in the background, and wait until all of it answers.
+    """Start the local stack in the background, and wait until all its processes are healthy.
 
-    Nothing listens beyond 127.0.0.1. Commands of okl find it by themselves; others need the line that is printed on
-    standard output: eval "$(okl up)".
+    All processes listen on 127.0.0.1 only. Commands of okl connect to the stack automatically; for other programs,
+    evaluate the line printed on standard output: eval "$(okl up)".
     """
     from flows.stack.control import prepare
     from flows.stack.control import up as bring_up
@@ -50,9 +50,9 @@ def up(
     options = StackOptions(okl_home(), port, workers, None if tls is None else tls.absolute())
     if foreground:
         return _stay(options)
-    begun = time.monotonic()
+    start = time.monotonic()
     prepare(options)
-    line = _Line()
+    line = _StatusLine()
     try:
         state, started = bring_up(options, line.show)
     finally:
@@ -65,18 +65,18 @@ def up(
         return None
     from flows.stack.status import export_line
 
-    since = f"{time.monotonic() - begun:.1f} s" if started else f"already, since {time.ctime(state.since)}"
-    said = f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {state.url.removesuffix('/api')}"
-    print(said, file=sys.stderr)
+    since = f"started in {time.monotonic() - start:.1f} s" if started else f"running since {time.ctime(state.since)}"
+    pages = state.url.removesuffix("/api")
+    print(f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {pages}", file=sys.stderr)
     print(export_line(state.url))
     return None
 
 
-@app.command(short_help="Show the processes of the local stack, their health, and the runs that are under way.")
+@app.command(short_help="Show the processes of the local stack, their health, and active runs.")
 def status(json: Json = False) -> None:
-    """Show the processes of the local stack, their health, and the runs that are under way.
+    """Show the processes of the local stack, their health, and active runs.
 
-    Exit code 0: all is well; 1: there is no stack, or not all of it answers.
+    Exit code 0: all processes are healthy; 1: no stack is running, or a process does not answer.
     """
     from flows.stack.state import live_state, stack_folder
     from flows.stack.status import describe, text
@@ -84,7 +84,7 @@ def status(json: Json = False) -> None:
     folder = stack_folder(okl_home())
     state = live_state(folder)
     if state is None:
-        show({"up": False, "healthy": False}, json, "okl is not up. Start it with: okl up")
+        show({"up": False, "healthy": False}, json, "okl is not running. Start it with: okl up")
         raise typer.Exit(1)
     stack = describe(state, folder)
     show(stack, json, text(stack))
@@ -92,23 +92,23 @@ def status(json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command(short_help="End the local stack and all that runs there, within five seconds.")
+@app.command(short_help="Stop the local stack and its runs, within five seconds.")
 def down(json: Json = False) -> None:
-    """End the local stack and all that runs there, within five seconds.
+    """Stop the local stack and its runs, within five seconds.
 
-    Runs that are cut short can be gone on with: okl train --resume.
+    Interrupted runs can be resumed: okl train --resume.
     """
     from flows.stack.control import down as bring_down
     from flows.stack.state import live_state, stack_folder
     from flows.stack.status import leaving, schedules_at
 
-    begun, state, told = time.monotonic(), live_state(stack_folder(okl_home())), []
+    start, state, notes = time.monotonic(), live_state(stack_folder(okl_home())), []
     if state is not None:
-        told = leaving(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))
+        notes = leaving(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))
     ended = bring_down(okl_home())
-    seconds = time.monotonic() - begun
-    said = f"okl is down ({seconds:.1f} s)." if ended else "okl was not up."
-    show({"ended": ended, "seconds": round(seconds, 3)}, json, "\n".join([said, *told]))
+    seconds = time.monotonic() - start
+    outcome = f"okl stopped ({seconds:.1f} s)." if ended else "okl was not running."
+    show({"ended": ended, "seconds": round(seconds, 3)}, json, "\n".join([outcome, *notes]))
 
 
 def _stay(options: Any) -> None:
@@ -121,30 +121,32 @@ def _stay(options: Any) -> None:
     heed_signals()
     code = supervise(options)
     if code == ANOTHER_IS_UP:
-        raise ExecutionError("A stack of this home folder is up already. End it with okl down, or set OKL_HOME.")
+        raise ExecutionError(
+            "A stack with this home folder is already running. Stop it with okl down, or set another OKL_HOME."
+        )
     if code == PORT_IS_TAKEN:
-        raise ExecutionError(f"Port {options.port} is taken by somebody else. Give another by --port, or none.")
+        raise ExecutionError(f"Port {options.port} is in use by another program. Give another --port, or none.")
 
 
-class _Line:
-    """One line on standard error that says who is awaited; none where that is no terminal."""
+class _StatusLine:
+    """Line on standard error with the processes that are not ready yet; empty if that is not a terminal."""
 
     def __init__(self) -> None:
-        self.begun = time.monotonic()
+        self.start = time.monotonic()
         self.shown = sys.stderr.isatty()
 
-    def show(self, told: dict[str, str]) -> None:
-        """Say it."""
+    def show(self, health: dict[str, str]) -> None:
+        """Replace the line by the processes whose health is not ok."""
         if self.shown:
-            awaited = ", ".join(f"{name} {why}" for name, why in told.items() if why != "ok")
+            waiting = ", ".join(f"{name} {status}" for name, status in health.items() if status != "ok")
             print(
-                f"\r\033[K{time.monotonic() - self.begun:3.0f} s  {awaited}"[:WIDTH],
+                f"\r\033[K{time.monotonic() - self.start:3.0f} s  {waiting}"[:WIDTH],
                 end="",
                 file=sys.stderr,
                 flush=True,
             )
 
     def clear(self) -> None:
-        """Take it away."""
+        """Remove the line."""
         if self.shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

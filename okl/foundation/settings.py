@@ -1,4 +1,7 @@
-"""Frozen, validated settings for ingest and training, read from options, TOML files or Python."""
+"""Frozen, validated settings of ingestion and training, read from options, TOML files or Python.
+
+The descriptions of the fields are the help texts of the command line.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,20 @@ from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Precision, Task
 
-# TOML files that people write, with errors that name the option by which a file was given.
+# TOML files
 
 
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
-    """The values of a file. option : such as "--config", for errors
+    """Return the values of a TOML file.
+
+    Parameters
+    ----------
+    path : file to read
+    option : option that named the file, such as "--config"; errors begin with it
 
     Raises
     ------
-    ConfigError : it cannot be read, or is not TOML in UTF-8
+    ConfigError : the file cannot be read, or is not TOML in UTF-8
     """
     try:
         with open(path, "rb") as stream:
@@ -46,13 +54,10 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
         raise ConfigError(f"{option} {path} is not TOML: {error}.") from None
 
 
-# Numbers of the settings, with their ranges.
+# Numbers and names that settings accept
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
-
-
-# The names that a choice of the settings takes: okl's own, and those that extensions have declared.
 
 SolverName = Literal[
     "fogd", "nogd", "perceptron", "ogd", "norma", "rbp", "forgetron", "projectron", "projectron++", "bpa-s", "bpa-nn",
@@ -66,321 +71,359 @@ MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "e
 LossName = Literal[
     "auto", "hinge", "logistic", "multiclass-hinge", "thresholded-half-squared", "absolute", "epsilon-insensitive"
 ]
-MOST_LISTED = 12  # names of a choice in an error
+MOST_LISTED = 12  # an error lists all names of a choice up to this number, otherwise similar ones
 
 
 class OrOfExtension:
-    """Marks a choice among okl's own names, which may as well be one that an extension has declared."""
+    """Annotation of a choice that accepts okl's built-in names and those that extensions declare."""
 
     def __init__(self, kind: plugins.Kind) -> None:
         self.kind = kind
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Extensions are looked at only for a name that is none of okl's own."""
+        """Return a schema that loads extensions only for a name that is not built in."""
         as_text = core_schema.to_string_ser_schema()
-        return core_schema.no_info_wrap_validator_function(self._known, handler(source), serialization=as_text)
+        return core_schema.no_info_wrap_validator_function(self._validate, handler(source), serialization=as_text)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """All names that this process knows, for a form."""
-        told = handler(schema)
-        return told | {"enum": [*told["enum"], *plugins.names(self.kind)]}
+        """Return the JSON schema with the names of all extensions that this process has loaded."""
+        described = handler(schema)
+        return described | {"enum": [*described["enum"], *plugins.names(self.kind)]}
 
-    def _known(self, name: Any, own: Callable[[Any], Any]) -> Any:
+    def _validate(self, name: Any, validate_builtin: Callable[[Any], Any]) -> Any:
         try:
-            return own(name)
+            return validate_builtin(name)
         except ValidationError as error:
             if isinstance(name, str) and plugins.find(self.kind, name):
                 return name
-            told = _near_names(str(name), error.errors()[0])
-            raise PydanticCustomError("no_such_name", "{told}, or one that --extension adds", {"told": told}) from None
+            expected = _expected_names(str(name), error.errors()[0])
+            message = "{expected}, or one that --extension adds"
+            raise PydanticCustomError("no_such_name", message, {"expected": expected}) from None
 
 
-def _near_names(name: str, fault: ErrorDetails) -> str:
-    """What a choice takes, in words: all names if they are few, otherwise those that come near."""
+def _expected_names(name: str, fault: ErrorDetails) -> str:
+    """Return the names that a choice accepts: all if they are few, otherwise the most similar ones."""
     names = re.findall(r"'([^']+)'", fault["msg"])
     if len(names) <= MOST_LISTED:
         return fault["msg"]
-    near = [one for one in names if name.strip() and name.lower() in one] or get_close_matches(name, names, 4, 0.5)
-    return f"input should be one that okl train --help lists, such as {', '.join(near or names[:1] + names[-2:])}"
+    near = [known for known in names if name.strip() and name.lower() in known]
+    near = near or get_close_matches(name, names, 4, 0.5) or names[:1] + names[-2:]
+    return f"input should be a name listed by okl train --help, such as {', '.join(near)}"
 
 
-# Where the work of a command runs.
+# Settings of execution, ingestion and training
 
 
 class WhereSettings(BaseModel):
-    """Where the work runs; a given mode has the same bits anywhere."""
+    """Settings of execution: workers, scheduler, threads; in a given mode they never change the model's bits."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: this process only")
+    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: run in this process only")
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
     cluster: str | None = Field(
-        None, description="TOML file: class (of dask-jobqueue, -kubernetes, -cloudprovider), workers, [options]"
+        None,
+        description="TOML file of a cluster to start: class (of dask-jobqueue, dask-kubernetes or "
+        "dask-cloudprovider), workers, [options]",
     )
     tls: str | None = Field(
-        None, description="folder with ca.pem, cert.pem and key.pem for encrypted connections to workers"
+        None, description="folder with ca.pem, cert.pem and key.pem, to encrypt connections to workers"
     )
-    threads: Count | Literal["auto"] = Field("auto", description="threads of this process; auto: its cores, at most 4")
+    threads: Count | Literal["auto"] = Field(
+        "auto", description="threads of this process; auto: one per core, at most 4"
+    )
 
     @field_validator("cluster", "tls")
     @classmethod
     def _absolute(cls, path: str | None) -> str | None:
-        """The same place for whoever reads the settings later, in another directory."""
+        """Return an absolute path: settings may be read again in another directory."""
         return path and os.path.abspath(path)
 
 
-# How a source becomes a data set.
-
-
 class IngestSettings(BaseModel):
-    """How a source becomes a data set."""
+    """Settings of ingestion: target, columns, encoding, scaling and split of a data set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     target: str = Field("y", description="name of the column to predict")
     task: Task | Literal["auto"] = Field(
-        "auto", description="binary, multiclass or regression; auto looks at the target"
+        "auto", description="binary, multiclass or regression; auto: inferred from the values of the target"
     )
     split_column: str | None = Field(
-        None, description="text column that holds train or test for each row; none: a text column named split, if any"
+        None,
+        description="text column with the value train or test in each row; none: a text column named split, if any",
     )
     holdout: float | str | None = Field(
         None,
-        description="test rows: a share (0..1) by a seeded hash of the row number, or a 0/1 column",
+        description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number, or a 0/1 column",
     )
-    keys: tuple[str, ...] = Field((), description="columns carried along, never learnt")
-    drop: tuple[str, ...] = Field((), description="columns left out")
-    scale: Literal["none", "standard", "minmax"] = Field("none", description="scaling of inputs, applied on reading")
-    scale_target: bool = Field(False, description="scale a regression target the same way")
-    rows_per_shard: int = Field(131072, ge=1, description="rows in a part file")
-    rows_per_group: int = Field(16384, ge=1, description="rows in a Parquet row group: the unit of reading")
+    keys: tuple[str, ...] = Field((), description="columns copied to the scores, such as an identifier; never inputs")
+    drop: tuple[str, ...] = Field((), description="columns to ignore")
+    scale: Literal["none", "standard", "minmax"] = Field(
+        "none", description="scaling of inputs, applied when rows are read"
+    )
+    scale_target: bool = Field(False, description="scale the target of a regression in the same way")
+    rows_per_shard: int = Field(131072, ge=1, description="rows in each part file")
+    rows_per_group: int = Field(16384, ge=1, description="rows in each Parquet row group, the unit of reading")
     missing: Literal["error", "drop", "zero", "mean"] = Field(
         "error",
-        description="numbers that a row misses: error, drop the row, read 0, or read the training mean beside an input "
-        "that says so; in text a missing value is one more category",
+        description="missing numbers; error: refuse the source; drop: drop the row; zero: use 0; mean: use the "
+        "training mean and add a 0/1 indicator input. Missing text is a category of its own",
     )
     categories: tuple[str, ...] = Field(
-        (), description="columns whose values are names, though they are numbers: one input each, as of a text column"
+        (), description="numeric columns to encode as categories: one input for each value, as for a text column"
     )
     max_categories: int = Field(
-        64, ge=1, description="most frequent values of a text column that get an input each; the others share one"
+        64, ge=1, description="inputs for the most frequent values of a text column; all other values share one input"
     )
     dates: Literal["error", "parts", "drop"] = Field(
-        "error", description="date and time columns: parts are years, and places in the year, the week and the day"
+        "error",
+        description="date and time columns; error: refuse the source; parts: encode the year and the position in the "
+        "year, week and day; drop: ignore the column",
     )
     svmlight_index: Literal["auto", "0", "1"] = Field(
-        "auto", description="index of the first column of svmlight text; auto: 0 if it occurs, else 1"
+        "auto", description="index of the first column in svmlight text; auto: 0 if it occurs, otherwise 1"
     )
     hash_columns: int | None = Field(
-        None, ge=1, description="svmlight text with very many columns: fold them into so many, signed, by a hash"
+        None, ge=1, description="svmlight text with very many columns: number of columns to hash them into, with signs"
     )
-    compression: Literal["zstd", "none"] = Field("zstd", description="of part files; none is read fastest")
-    compression_level: int = Field(3, ge=1, le=22, description="of zstd: 19 takes 15 times longer for 17% fewer bytes")
-    seed: int = Field(0, ge=0, description="decides which rows a holdout share takes")
+    compression: Literal["zstd", "none"] = Field(
+        "zstd", description="compression of part files; none is the fastest to read"
+    )
+    compression_level: int = Field(
+        3, ge=1, le=22, description="level of zstd; 19 takes 15 times as long and saves 17% of the bytes"
+    )
+    seed: int = Field(0, ge=0, description="seed of the test rows that a holdout share draws")
 
     @field_validator("svmlight_index", mode="before")
     @classmethod
     def _as_word(cls, index: Any) -> Any:
-        """A number, as TOML and Python give it, as the word that a command line gives."""
+        """Return a number from TOML or Python as the text that the command line passes."""
         return str(index) if index in (0, 1) else index
 
-
-# Everything that decides a trained model.
 
 _TRUE = ("true", "1", "yes", "on")
 NOT_OF_LEARNERS = frozenset(
     {"data", "ingest", "solver", "rescale", "budget_seconds", "validation", "seed", "precision", "checkpoint_seconds"}
     | {"checkpoint_rounds", "out", "name"}
 )
-"""Options of a run that a race takes as well."""
+"""Options of a run that the automatic choice accepts; any other one selects fogd."""
 
 
 class TrainSettings(WhereSettings):
-    """Everything that decides a trained model, and where the work runs."""
+    """Settings of training: everything that determines the model, and where the work runs."""
 
-    data: str = Field(description="folder of a data set, or a source: Parquet, CSV or svmlight (then ingest is used)")
-    ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
+    data: str = Field(description="folder of a data set, or a source to ingest first: Parquet, CSV or svmlight")
+    ingest: IngestSettings | None = Field(None, description="settings to ingest a source into the run's folder")
     solver: Annotated[AskedSolver, OrOfExtension("solver")] = Field(
         "auto",
-        description="the learner; auto: solver, scaling, kernel, bandwidth and size by a race on a sample, or fogd as "
-        "soon as an option of a learner is given; ridge: kernel least squares on landmarks, solved exactly; "
-        "perceptron and ogd keep every row they learn from: memory grows with the rows; "
-        "c-svm to l1-l2-svm: solved to a certified duality gap; scs: solved on samples that grow until the gap over "
-        "all rows is certified; wolfe: conjugate subgradients of all rows at once",
+        description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
+        "a solver option is given; ridge: exact kernel least squares on landmarks; perceptron, ogd: store every "
+        "support vector, so memory grows with the rows; c-svm to l1-l2-svm: optimise to a certified duality gap; "
+        "scs: optimise on growing samples until the gap over all rows is certified; wolfe: conjugate subgradients "
+        "over all rows",
     )
     kernel: KernelName = Field("gaussian", description="k(x, x'); a Fourier map takes the first four")
     bandwidth: Positive | Literal["auto"] = Field(
-        "auto", description="in units of scaled inputs; auto: median distance, or chosen by experts while fogd learns"
+        "auto",
+        description="kernel bandwidth in units of the scaled inputs; auto: the median distance; fogd chooses it by "
+        "experts while it trains",
     )
-    degree: int = Field(3, ge=1, description="of the polynomial kernel")
-    offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="of the polynomial kernel")
+    degree: int = Field(3, ge=1, description="degree of the polynomial kernel")
+    offset: float = Field(1.0, ge=0, allow_inf_nan=False, description="offset of the polynomial kernel")
     frequencies: int = Field(
-        400, ge=1, description="fogd, c-svm to pegasos: random frequencies; the map has twice as many columns"
+        400,
+        ge=1,
+        description="random frequencies of the Fourier map, which has twice as many columns (fogd, c-svm to pegasos)",
     )
     map: Annotated[MapName, OrOfExtension("map")] = Field(
         "independent",
-        description="of the same: how frequencies are drawn; auto: what suits the inputs; exact: scs, no map at all",
+        description="sampling of the random frequencies; auto: chosen by the inputs; exact: the kernel itself, no map "
+        "(scs)",
     )
     C: Positive | Literal["auto"] = Field(
-        "auto", description="c-svm, l2-svm, logistic, l1-logistic, l1-l2-svm: weight of the losses, LIBSVM's; auto: 1"
+        "auto",
+        description="weight of the losses, as in LIBSVM (c-svm, l2-svm, logistic, l1-logistic, l1-l2-svm); auto: 1",
     )
     nu: Positive | Literal["auto"] = Field(
         "auto",
-        description="nu-svm: share of rows in the margin, at most; auto: half of the largest valid one, or more where "
-        "that has no weights; dwd: any number above 0; auto: .5, where estimators choose by the classes' distance",
+        description="nu-svm: upper bound on the share of margin errors; auto: half of the largest valid value, or more "
+        "if all weights would be 0. dwd: any number above 0; auto: 0.5",
     )
     kappa: Positive | Literal["auto"] = Field(
-        "auto", description="mm-fda, mm-mpm: deviations from the class means; auto: half of the largest valid one"
+        "auto",
+        description="standard deviations allowed around the class means (mm-fda, mm-mpm); auto: half of the largest "
+        "valid value",
     )
-    tol: Positive = Field(1e-4, description="c-svm to l1-l2-svm: relative duality gap to stop at")
+    tol: Positive = Field(1e-4, description="relative duality gap to stop at (c-svm to l1-l2-svm)")
     lam: Positive = Field(
         1e-3,
-        description="scs, wolfe, pegasos: weight of half the squared norm beside the mean loss; C = 1 / (lam rows)",
+        description="weight of half the squared norm, added to the mean loss; C = 1 / (lam * rows) (scs, wolfe, "
+        "pegasos)",
     )
-    gap: Positive = Field(0.01, description="scs, wolfe: gap of the objective over all rows to stop at, absolute")
-    confidence: float = Field(0.95, gt=0, lt=1, description="scs, a certified pegasos: of that gap, unless it is exact")
+    gap: Positive = Field(0.01, description="absolute gap of the objective over all rows to stop at (scs, wolfe)")
+    confidence: float = Field(
+        0.95,
+        gt=0,
+        lt=1,
+        description="confidence of a sampled gap (scs, pegasos with --certify); an exact gap needs none",
+    )
     first_sample: Annotated[int, Field(ge=2)] | Literal["auto"] = Field(
-        "auto", description="scs: rows of the first sample; auto: 1000, or all"
+        "auto", description="rows of the first sample (scs); auto: 1000, or all rows if there are fewer"
     )
-    bundle_size: int = Field(100, ge=2, description="scs: cuts that are kept")
-    batch: int = Field(1, ge=1, description="pegasos: rows a step; divides 256")
-    project: bool = Field(False, description="pegasos: keep the weights in the ball that holds the best ones")
-    max_iterations: int = Field(20_000, ge=1, description="c-svm to wolfe: iterations at most, for each class")
-    fit_intercept: bool = Field(True, description="c-svm to mm-mpm, ridge: whether the model has a bias")
+    bundle_size: int = Field(100, ge=2, description="maximum number of cuts in the bundle (scs)")
+    batch: int = Field(1, ge=1, description="rows per step, a divisor of 256 (pegasos)")
+    project: bool = Field(
+        False, description="project the weights onto the ball that contains the optimal ones (pegasos)"
+    )
+    max_iterations: int = Field(
+        20_000, ge=1, description="maximum number of iterations, for each class (c-svm to wolfe)"
+    )
+    fit_intercept: bool = Field(True, description="fit a bias (c-svm to mm-mpm, ridge)")
     bias: Literal["own", "errors", "regularised", "free"] = Field(
         "own",
-        description="c-svm to l1-l2-svm: the model's own bias, or that of fewest training errors; scs, wolfe: own is "
-        "none, or regularised like a weight",
+        description="c-svm to l1-l2-svm: own: the bias of the model's formula; errors: the bias with the fewest "
+        "training errors. scs, wolfe: own: no bias; regularised: penalised like a weight; free: not penalised",
     )
     start: Literal["own", "stochastic"] = Field(
-        "own", description="c-svm to l1-l2-svm: begin at the model's own point, or where steps on random rows lead"
+        "own",
+        description="first iterate (c-svm to l1-l2-svm); own: the default of the model; stochastic: the result of "
+        "steps on random rows",
     )
-    budget: int = Field(100, ge=1, description="support vectors or landmarks at most")
-    rank: Count | Literal["auto"] = Field("auto", description="nogd: columns of the map; auto: .3 of the budget")
+    budget: int = Field(100, ge=1, description="maximum number of support vectors or landmarks")
+    rank: Count | Literal["auto"] = Field(
+        "auto", description="columns of the Nystrom map (nogd); auto: 0.3 of the budget"
+    )
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
         "supports",
-        description="nogd: first support vectors, or chosen from a sample beforehand; ridge, which has no support "
-        "vectors: uniform",
+        description="choice of landmarks (nogd, ridge); supports: the first support vectors (nogd only; ridge: "
+        "uniform); uniform, kmeans, rpcholesky: from a sample before training",
     )
     n_landmarks: Count | Literal["auto"] = Field(
-        "auto", description="ridge: landmarks, on which its weights stand; auto: 1,000, or all rows if they are fewer"
+        "auto", description="number of landmarks (ridge); auto: 1,000, or all rows if there are fewer"
     )
     penalty: Positive | Literal["auto"] = Field(
         "auto",
-        description="ridge: weight of the squared norm beside the mean of squares; auto: that of least leave-one-out "
-        "error of sampled training rows",
+        description="weight of the squared norm, added to the mean squared error (ridge); auto: the value with the "
+        "smallest leave-one-out error on sampled training rows",
     )
     rescale: Literal["stored", "none", "standard", "minmax"] = Field(
-        "stored", description="scaling of inputs, applied on reading; stored: as the data set was ingested"
+        "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
     )
     budget_seconds: float = Field(
         60.0,
         gt=0,
         allow_inf_nan=False,
-        description="auto: seconds that the race and the learning may take on a machine of two cores, counted in "
-        "operations, so that the model does not depend on the clock",
+        description="time limit of the automatic choice and training, in seconds on a machine with two cores; counted "
+        "in operations, so that the model does not depend on the clock",
     )
     validation: Literal["auto", "rows", "blocks"] = Field(
         "auto",
-        description="auto: what the race's candidates are judged by; rows: each row by a model of the others; blocks: "
-        "each fifth of the rows, as they lie, by a model of the others, for rows that are like their neighbours; auto: "
-        "rows, or blocks where these are much harder and test rows were given, not drawn",
+        description="validation of the candidates in the automatic choice; rows: shuffled folds; blocks: contiguous "
+        "folds, for data whose neighbouring rows are similar; auto: rows, or blocks if their error is much larger and "
+        "the test rows were given, not drawn",
     )
     regularisation: Positive | Literal["auto"] = Field(
-        "auto", description="of bogd, bogd++, norma, bsgd: weight of the squared norm; auto: the solver's own"
+        "auto", description="weight of the squared norm (bogd, bogd++, norma, bsgd); auto: the solver's default"
     )
     aggressiveness: Positive | Literal["auto"] = Field(
-        "auto", description="of bpa, tvm: largest coefficient of one row; auto: the solver's own"
+        "auto", description="largest coefficient of a row (bpa, tvm); auto: the solver's default"
     )
     loss: Annotated[LossName, OrOfExtension("loss")] = Field(
-        "auto", description="what a step makes smaller; auto: by the task; the last two: scs and wolfe"
+        "auto", description="loss to minimise; auto: by the task; absolute, epsilon-insensitive: scs and wolfe only"
     )
     epsilon: float = Field(
         0.1,
         ge=0,
         allow_inf_nan=False,
-        description="regression: smaller residuals, in scaled target units, are not learnt",
+        description="regression: residuals below this, in units of the scaled target, have no loss",
     )
     step_size: Positive | Literal["auto"] = Field(
-        "auto", description="on the scaled map, whose rows have norm 1; auto: chosen by a race or by experts"
+        "auto", description="step size for feature maps with rows of norm 1; auto: chosen on a sample or by experts"
     )
     class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
-        "none", description="weight of each class's steps or losses; balanced: rows / (classes x rows of the class)"
+        "none", description="weight of each class in steps or losses; balanced: rows / (classes * rows of the class)"
     )
-    average: bool = Field(True, description="predict with the average of the weights, not the last ones")
+    average: bool = Field(True, description="predict with the average of all iterates, not with the last one")
     passes: int = Field(1, ge=1, description="passes over the training rows")
-    rounds: Count | Literal["auto"] = Field("auto", description="mix and sum: rounds a pass")
+    rounds: Count | Literal["auto"] = Field("auto", description="rounds per pass (modes mix and sum)")
     step_rule: Literal["adagrad", "plain", "sqrt"] = Field(
-        "adagrad", description="sum: how the caller steps; sqrt: with a radius, step_size / sqrt(t), as is auto's there"
+        "adagrad",
+        description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "
+        "step size also uses sqrt",
     )
     radius: Positive | None = Field(
         None,
-        description="fogd, two classes: weights stay in the ball of this radius, on the scaled map; with track: those "
-        "of the models that it is certified against",
+        description="radius of the ball that the weights are projected onto (fogd, two classes); with --track: radius "
+        "of the models in the certificate",
     )
     constraints: tuple[str, ...] = Field(
         (),
-        description="fogd, two classes: such as 'abs(covariance(COLUMN)) <= 0.01', 'abs(difference(COLUMN=1, "
-        "COLUMN=0)) <= 0.05', 'mean(COLUMN=1) >= -0.2' of the scores, or 'norm <= 10', which is a radius",
+        description="constraint on the scores (fogd, two classes), such as 'abs(covariance(COLUMN)) <= 0.01', "
+        "'abs(difference(COLUMN=1, COLUMN=0)) <= 0.05' or 'mean(COLUMN=1) >= -0.2'; 'norm <= 10' is a radius",
     )
     constraint_margin: float = Field(
-        0.0, ge=0, allow_inf_nan=False, description="constraints: so much inside their limits scores are kept"
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="safety margin: constraints are enforced with limits tightened by this",
     )
     constraint_gain: Positive | Literal["auto"] = Field(
         "auto",
-        description="constraints: gamma_0, how fast their price grows while they are overstepped; auto: the largest "
-        "that the theorems allow, above which no bound is claimed",
+        description="growth rate gamma_0 of the multipliers of violated constraints; auto: the largest value that the "
+        "theorems allow; larger values have no proven bound",
     )
-    learn_sensitive: bool = Field(False, description="constraints: learn from the columns that they look at, too")
+    learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
     certify: bool = Field(
         False,
-        description="prove how good the run was; fogd: regret against the best weights of the ball in hindsight, "
-        "with track also against those that change 1, 2, 4, ... times; "
-        "pegasos: the gap over all rows",
+        description="compute a certificate; fogd: regret against the best fixed weights in the ball, with --track also "
+        "against weights that change 1, 2, 4, ... times; pegasos: gap over all rows",
     )
     track: bool = Field(
         False,
-        description="fogd, for rows that change in time: step sizes side by side, mixed by Fixed Share; order: stored "
-        "unless it is given",
+        description="follow data that change over time (fogd): combine several step sizes by Fixed Share; the order of "
+        "rows is then stored by default",
     )
-    order: Literal["shuffle", "stored"] = Field("shuffle", description="order of rows in each pass")
-    seed: int = Field(0, ge=0, description="of frequencies, orders and samples")
+    order: Literal["shuffle", "stored"] = Field("shuffle", description="order of the rows in each pass")
+    seed: int = Field(0, ge=0, description="seed of frequencies, row order and samples")
     precision: Precision = Field(
         "float32",
-        description="of inputs, maps and weights; ridge: float64, unless it is given with solver ridge; a ridge that a "
-        "race chose: always float64",
+        description="precision of inputs, maps and weights; ridge: float64 by default, and always if it was chosen "
+        "automatically",
     )
     mode: Literal["auto", "stream", "mix", "sum"] = Field(
-        "auto", description="stream: exact, one process; mix: shards learn, weights are averaged; sum: mini-batch"
+        "auto",
+        description="stream: row by row in one process; mix: train on each shard and average the weights; sum: "
+        "mini-batch steps over all shards",
     )
     checkpoint_seconds: float = Field(
         60.0,
         ge=0,
         allow_inf_nan=False,
-        description="write down where learning stands so often, for okl train --resume; 0: never by the clock",
+        description="seconds between checkpoints, for okl train --resume; 0: no checkpoints by time",
     )
     checkpoint_rounds: Count | None = Field(
-        None, description="the same after so many rounds, segments of a stream, or checks of a gap; none: by the clock"
+        None, description="rounds, stream segments or gap checks between checkpoints; none: checkpoints by time only"
     )
-    out: str | None = Field(None, description="folder of the run; none: a new one in okl's home folder")
+    out: str | None = Field(None, description="folder of the run; none: a new folder in okl's home folder")
     name: str | None = Field(None, description="name of the model")
 
     @model_validator(mode="after")
-    def _as_asked(self) -> TrainSettings:
-        """With an option of a learner and no solver it is fogd that takes the option: nothing is left to a race."""
+    def _select_fogd(self) -> TrainSettings:
+        """Select fogd if an option of a solver is given without a solver: nothing is left to the automatic choice."""
         if self.solver == "auto":
             own = set(TrainSettings.model_fields) - set(WhereSettings.model_fields) - NOT_OF_LEARNERS
-            told = own & self.model_fields_set
-            if "solver" in self.model_fields_set:  # such as of settings that were stored: all fields are set
-                told = {name for name in own if getattr(self, name) != TrainSettings.model_fields[name].default}
-            if told:
+            given = own & self.model_fields_set
+            if "solver" in self.model_fields_set:  # as in stored settings, where all fields are set
+                given = {name for name in own if getattr(self, name) != TrainSettings.model_fields[name].default}
+            if given:
                 object.__setattr__(self, "solver", "fogd")  # frozen, but not yet handed out
         return self
 
     @model_validator(mode="before")
     @classmethod
     def _ridge_in_double(cls, values: Any) -> Any:
-        """Weights of kernel least squares may be large and cancel: in single precision their sums are rough."""
+        """Use float64 for ridge by default: its weights may be large and cancel, so float32 sums are inaccurate."""
         if isinstance(values, dict) and values.get("solver") == "ridge" and "precision" not in values:
             return values | {"precision": "float64"}
         return values
@@ -388,28 +431,35 @@ class TrainSettings(WhereSettings):
     @model_validator(mode="before")
     @classmethod
     def _track_as_stored(cls, values: Any) -> Any:
-        """Rows that are tracked come as they are stored, unless another order is asked for."""
+        """Use the stored order by default with track."""
         if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
             return values | {"order": "stored"}
         return values
 
 
-# Settings from what a person wrote: a command line, a TOML file, the parameters of a flow.
+# Validation of values from a command line, a TOML file or the parameters of a flow
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> Settings:
-    """Validate values into settings, or raise ConfigError: a sentence an offending field, and where they came from."""
+    """Validate values into settings.
+
+    Raises
+    ------
+    ConfigError : begins with `where` and names each invalid field with its value
+    """
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         faults: dict[str, list[str]] = {}
         for fault in error.errors():
-            # the words after the first tell the members of a union apart; a person sees the field and its value
+            # later parts of the path only distinguish the members of a union; show the field and its value
             field, path = str(fault["loc"][0]), ".".join(map(str, fault["loc"]))
             if fault["type"] == "extra_forbidden":
-                takes = f"it takes {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
+                takes = (
+                    f"valid options: {', '.join(kind.model_fields)}" if path == field else f"see the fields of {field}"
+                )
                 close = get_close_matches(path, kind.model_fields, 2, 0.7)
                 near = f" (did you mean {' or '.join(close)}?)" if close else ""
                 faults[f"{path!r} is not an option{near}; {takes}"] = []
@@ -418,15 +468,15 @@ def settings_from(kind: type[Settings], values: dict[str, Any], where: str) -> S
             else:
                 name, value = _innermost(values, fault["loc"])
                 faults.setdefault(f"{name} = {value!r}", []).append(_reason(fault))
-        told = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
-        raise ConfigError(f"{where}: {'; '.join(told)}.") from None
+        parts = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
+        raise ConfigError(f"{where}: {'; '.join(parts)}.") from None
 
 
-def _innermost(values: Mapping[str, Any], place: Sequence[int | str]) -> tuple[str, Any]:
-    """The name and value of the field that is at fault, in settings within settings that of the inner one."""
-    name = str(place[0])
+def _innermost(values: Mapping[str, Any], path: Sequence[int | str]) -> tuple[str, Any]:
+    """Return the name and value of the invalid field; in nested settings, those of the innermost field."""
+    name = str(path[0])
     value = values[name]
-    for inner in place[1:]:
+    for inner in path[1:]:
         if not isinstance(value, Mapping) or inner not in value:
             break
         name, value = str(inner), value[inner]
@@ -434,6 +484,6 @@ def _innermost(values: Mapping[str, Any], place: Sequence[int | str]) -> tuple[s
 
 
 def _reason(fault: ErrorDetails) -> str:
-    """What is wrong, for the middle of a sentence: as pydantic tells it, or whoever refused the value."""
-    told = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else fault["msg"]
-    return told[:1].lower() + told[1:].rstrip(".")
+    """Return the reason of a fault, from pydantic or a validator, to be placed inside a sentence."""
+    reason = str(fault["ctx"]["error"]) if fault["type"] == "value_error" else fault["msg"]
+    return reason[:1].lower() + reason[1:].rstrip(".")

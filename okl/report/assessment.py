@@ -1,4 +1,4 @@
-"""The assessment of a run: quality, warnings and advice."""
+"""Assessment of a run: its error compared with baselines, warnings, and advice."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from typing import Any
 
 from okl.report.format import number, rate, seconds
 
-MEASURED = {"test": "on test rows", "progressive": "while learning", "train": "on training rows"}
+MEASURED = {"test": "on test rows", "progressive": "during training", "train": "on training rows"}
 MOST_DATA_WARNINGS = 3
 STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The figures that a run is judged by: on test rows if there are any, otherwise as it was learning.
+    """Errors of a model and its baselines, on test rows if there are any, otherwise during training.
 
-    split : "test", "progressive", or "train" for a model that predicted no row on the way
-    rows : how many, 0 if not known; metric : name of the error, less is better
-    error, constant, linear : of the model, of the majority or mean predictor, of the linear model; None if not known
-    passes : how often rows came while it learnt
+    Parameters
+    ----------
+    split : "test", "progressive" (each row predicted before it is trained on), or "train"
+    rows : number of rows, 0 if unknown
+    metric : name of the error, less is better
+    constant_name : "majority" or "mean"
+    error, constant, linear : errors of the model, the constant baseline and the linear baseline; None if unknown
+    passes : number of passes over the training rows
     """
 
     split: str
@@ -35,17 +39,17 @@ class Verdict:
 
     @property
     def is_of_unseen_rows(self) -> bool:
-        """Whether no row that was measured had been learnt before."""
+        """Return whether the error was measured only on rows before the model was trained on them."""
         return self.split == "test" or (self.split == "progressive" and self.passes == 1)
 
     @property
     def beats_constant(self) -> bool | None:
-        """Whether the model makes less errors than the majority or mean predictor; None if that is not known."""
+        """Return whether the error is below that of the constant baseline; None if unknown."""
         return None if self.error is None or self.constant is None else self.error < self.constant
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether a lead in mistakes lies within two standard errors of the baseline's rate (binomial)."""
+        """Return whether a lower mistake rate is within two binomial standard errors of the constant baseline's."""
         if not self.beats_constant or self.metric != "mistake_rate" or not self.rows:
             return False
         assert self.constant is not None
@@ -53,13 +57,13 @@ class Verdict:
         return self.constant - self.error <= self.chance(self.constant)
 
     def chance(self, error: float) -> float:
-        """Two standard errors of a mistake rate (binomial); 0 for other errors, whose spread is not known."""
+        """Return two binomial standard errors of a mistake rate; 0 for other errors, whose variance is unknown."""
         known = self.metric == "mistake_rate" and self.rows and 0.0 <= error <= 1.0
         return STANDARD_ERRORS * math.sqrt(error * (1.0 - error) / self.rows) if known else 0.0
 
 
 def judge(result: Mapping[str, Any]) -> Verdict:
-    """Find the figures to judge a run by."""
+    """Return the errors that a run is assessed by."""
     split = next((name for name in ("test", "progressive") if result.get(name)), "train")
     figures = result.get(split) or {}
     metric = next((name for name in ("mistake_rate", "mse", "squared_loss") if name in figures), "mistake_rate")
@@ -76,102 +80,93 @@ def judge(result: Mapping[str, Any]) -> Verdict:
 
 
 def summary_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What was learnt, how fast, how good it is beside the simplest predictors."""
+    """Return a sentence on the training and one on the error compared with the baselines."""
     data = result.get("dataset") or {}
     labels = data.get("labels") or []
-    kind = f", one of {len(labels)} classes," if labels else ""
-    told = (
-        f"Learnt to predict {data.get('target', 'the target')}{kind} from {number(data.get('features'))} columns of "
-        f"{number(result.get('rows'))} rows in {seconds(result.get('seconds'))} "
-        f"({number(result.get('rows_per_second'))} rows a second); everything together took "
-        f"{seconds(result.get('total_seconds'))}."
+    classes = f" ({len(labels)} classes)" if labels else ""
+    training = (
+        f"Trained to predict {data.get('target', 'the target')}{classes} from {number(data.get('features'))} input "
+        f"columns on {number(result.get('rows'))} rows in {seconds(result.get('seconds'))} "
+        f"({number(result.get('rows_per_second'))} rows per second; {seconds(result.get('total_seconds'))} in total)."
     )
-    return [told, _quality(judge(result), result)]
+    return [training, _quality(judge(result), result)]
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What a reader must not overlook: a model that does not beat the simplest ones, and what ingest warned of."""
+    """Return warnings: a model that is no better than a baseline, no held-out rows, and warnings of ingestion."""
     verdict = judge(result)
     warnings = []
-    against = f"{error_text(verdict, verdict.error)} against {error_text(verdict, verdict.constant)}"
-    simple = "always naming the majority class" if verdict.constant_name == "majority" else "always predicting the mean"
+    errors = f"{error_text(verdict, verdict.error)}, baseline {error_text(verdict, verdict.constant)}"
+    baseline = "the majority class" if verdict.constant_name == "majority" else "the mean"
     if verdict.beats_constant is False:
         warnings.append(
-            f"This model does not beat {simple}: {against}. Do not use it as it is: scale the columns, or try "
+            f"The model is no better than always predicting {baseline}: {errors}. Scale the columns, or try "
             f"{_other_settings(result, verdict)}."
         )
     elif verdict.may_be_chance:
         warnings.append(
-            f"The lead over {simple} ({against}) is within two standard errors for {verdict.rows:,} rows: "
-            "it may be chance."
+            f"The model may be better than always predicting {baseline} only by chance: {errors}, a difference within "
+            f"two standard errors on {verdict.rows:,} rows."
         )
     if verdict.error is not None and verdict.linear is not None and verdict.error > verdict.linear:
-        may_be = verdict.error - verdict.linear <= verdict.chance(verdict.error)
-        does = "as well, within chance" if may_be else "better"
+        may_be_chance = verdict.error - verdict.linear <= verdict.chance(verdict.error)
+        comparison = "as good, within chance" if may_be_chance else "better"
         warnings.append(
-            f"A linear model does {does}: {error_text(verdict, verdict.linear)} against "
+            f"A linear model is {comparison}: {error_text(verdict, verdict.linear)}, this model "
             f"{error_text(verdict, verdict.error)}. {_why_linear_wins(result)}"
         )
     if not verdict.is_of_unseen_rows and verdict.error is not None:
-        seen = "Every row was learnt: these figures are of the very rows that the model has seen"
-        again = f"Rows came {verdict.passes} times: from the second time on each had been learnt before"
+        cause = "only on training rows" if verdict.split == "train" else f"over {verdict.passes} passes of training"
         warnings.append(
-            f"{seen if verdict.split == 'train' else again}, and new ones may fare worse. Hold some out to know: "
-            "--holdout 0.2, where a source is trained on or ingested."
+            f"The error was measured {cause} and may be larger on new rows. Hold out test rows when training or "
+            "ingesting a source: --holdout 0.2."
         )
     of_data = [f"Data: {warning}" for warning in (result.get("dataset") or {}).get("warnings") or []]
     if len(of_data) > MOST_DATA_WARNINGS:
         more = len(of_data) - MOST_DATA_WARNINGS
-        of_data = [*of_data[:MOST_DATA_WARNINGS], f"Data: {more:,} more warnings; `okl describe` shows them."]
+        of_data = [*of_data[:MOST_DATA_WARNINGS], f"Data: {more:,} more warnings, shown by `okl describe`."]
     return warnings + of_data
 
 
 def _quality(verdict: Verdict, result: Mapping[str, Any]) -> str:
-    where = f"On {verdict.rows:,} test rows"
-    if verdict.split != "test":
-        where = f"There are no test rows; {_seen(verdict)},"
     if verdict.metric == "mistake_rate":
         right = [_right(error) for error in (verdict.error, verdict.constant, verdict.linear)]
-        linear = "" if verdict.linear is None else f", a linear model learnt the same way in {right[2]}"
-        return (
-            f"{where} it names the right class in {right[0]} of cases; always naming the majority class is right in "
-            f"{right[1]}{linear}."
-        )
+        linear = "" if verdict.linear is None else f", linear model {right[2]}"
+        return f"Accuracy {_measured_on(verdict)}: {right[0]} (majority class {right[1]}{linear})."
     r2 = (result.get(verdict.split) or {}).get("r2")
-    explained = f" (R2 {number(r2)})" if r2 is not None else ""
-    linear = "" if verdict.linear is None else f", a linear model learnt the same way {number(verdict.linear)}"
+    explained = f", R2 {number(r2)}" if r2 is not None else ""
+    linear = "" if verdict.linear is None else f", linear model {number(verdict.linear)}"
     return (
-        f"{where} its mean squared error is {number(verdict.error)}{explained}; always predicting the mean gives "
-        f"{number(verdict.constant)}{linear}."
+        f"Mean squared error {_measured_on(verdict)}: {number(verdict.error)}{explained} "
+        f"(predicting the mean {number(verdict.constant)}{linear})."
     )
 
 
-def _seen(verdict: Verdict) -> str:
+def _measured_on(verdict: Verdict) -> str:
+    if verdict.split == "test":
+        return f"on {verdict.rows:,} test rows"
     if verdict.split == "train":
-        return "on the rows it learnt from"
-    return (
-        "on each row before it learnt it"
-        if verdict.passes == 1
-        else f"on each row as it came by, {verdict.passes} times"
-    )
+        return "on the training rows (no test rows)"
+    passes = "" if verdict.passes == 1 else f", over {verdict.passes} passes"
+    return f"on training rows, each predicted before the update{passes} (no test rows)"
 
 
 def _why_linear_wins(result: Mapping[str, Any]) -> str:
-    """What to make of a linear model that does better; where a linear map leads, no kernel is to blame."""
+    """Return the likely reason why a linear model is better, and advice."""
     if (result.get("chosen") or {}).get("map") != "linear":
-        return f"The kernel does not pay here, or its bandwidth or step size does not fit{_unscaled(result)}."
-    advice = "" if result.get("choice") else " Try okl train without --solver: a race of maps and models chooses."
-    return f"The map that leads here is linear, too.{advice}"
+        return f"The kernel does not help here, or its bandwidth or step size is unsuitable{_unscaled(result)}."
+    advice = "" if result.get("choice") else " Try okl train without --solver, which compares maps and solvers."
+    return f"The chosen map is also linear.{advice}"
 
 
 def _unscaled(result: Mapping[str, Any]) -> str:
-    """The usual reason why a bandwidth does not fit: one distance for columns of very different sizes."""
+    """Return advice to scale the columns, the usual reason for an unsuitable bandwidth; "" if they are scaled."""
     settings, data = result.get("settings") or {}, result.get("dataset") or {}
     chosen = result.get("chosen") or {}
     one_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
     rescaled = settings.get("rescale", "stored") not in ("stored", "none")
     plain = data.get("scale") == "none" and not rescaled and "maps" not in chosen  # maps: some of them standardise
-    return "; columns of very different sizes take --rescale standard" if one_bandwidth and plain else ""
+    return "; for columns with different ranges, use --rescale standard" if one_bandwidth and plain else ""
 
 
 def _other_settings(result: Mapping[str, Any], verdict: Verdict) -> str:
@@ -186,9 +181,9 @@ def _other_settings(result: Mapping[str, Any], verdict: Verdict) -> str:
 
 
 def error_text(verdict: Verdict, error: float | None) -> str:
-    """An error in words."""
+    """Return an error as text with its name."""
     if verdict.metric != "mistake_rate":
-        return f"a mean squared error of {number(error)}"
+        return f"mean squared error {number(error)}"
     return "-" if error is None else f"{rate(error)} mistakes"
 
 

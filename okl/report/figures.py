@@ -1,4 +1,4 @@
-"""Figures of a report."""
+"""Figures of a report, drawn with matplotlib as PNG."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# What all pictures share: colours on light and on dark ground, figures and axes in them, marks, labels, PNG.
+# Themes, axes, tick labels and PNG output
 #
-# Drawn with matplotlib's objects (no pyplot, no state that lives on), twice for a page. The same figures give the
-# same bytes. Text from the data is drawn as it is, never read as mathematics; a character that the font lacks becomes
-# a box.
+# Figures use matplotlib's objects without pyplot, so no global state. The same data give the same bytes. Text from the
+# data is never parsed as mathematics; characters that the font lacks become boxes.
 
 DOTS_PER_INCH = 160
 SIZE = (4.2, 2.9)
-"""Inches of a picture beside another one: on a phone it is shrunk to 3.3, and its smallest text still read."""
+"""Inches of a figure in a column; on a phone it shrinks to 3.3 inches, with its smallest text still readable."""
 
 TEXT, SMALL = 10.0, 9.0  # points
 LARGE = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where on, of what, and its letter
@@ -37,7 +36,7 @@ Corner = Literal["upper left", "upper right", "lower left", "lower right"]
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of a picture."""
+    """Colours of a figure."""
 
     ground: str
     ink: str
@@ -52,13 +51,13 @@ DARK = Theme(ground="#171c24", ink="#e3e8ef", faint="#39424f", line="#6cb2ee", s
 
 
 def one_picture(theme: Theme, width: float = SIZE[0], height: float = SIZE[1]) -> tuple[Figure, Axes]:
-    """A figure of one set of axes, width and height in inches, in the theme's colours."""
+    """Return a figure with one pair of axes in the theme's colours; width and height in inches."""
     figure = empty_figure(width, height, theme)
     return figure, add_axes(figure, theme)
 
 
 def empty_figure(width: float, height: float, theme: Theme) -> Figure:
-    """A figure without axes, width and height in inches, on the theme's ground."""
+    """Return a figure without axes on the theme's background; width and height in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -68,7 +67,7 @@ def empty_figure(width: float, height: float, theme: Theme) -> Figure:
 
 
 def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 1)) -> Axes:
-    """Add axes in the theme's colours; place : rows, columns and number of the place, as matplotlib counts."""
+    """Add axes in the theme's colours; place : rows, columns and index of the subplot, as in matplotlib."""
     axes: Axes = figure.add_subplot(*place)
     axes.set_facecolor(theme.ground)
     axes.tick_params(colors=theme.ink, labelsize=SMALL)
@@ -82,7 +81,7 @@ def add_axes(figure: Figure, theme: Theme, place: tuple[int, int, int] = (1, 1, 
 
 
 def legend(axes: Axes, theme: Theme, place: Corner = "upper right", columns: int = 3) -> None:
-    """Name the lines, in a row above what is drawn."""
+    """Draw the legend in a row above the lines."""
     axes.legend(
         frameon=False,
         labelcolor=theme.ink,
@@ -97,13 +96,13 @@ def legend(axes: Axes, theme: Theme, place: Corner = "upper right", columns: int
 
 
 def lines_across(axes: Axes, theme: Theme, axis: Literal["x", "y", "both"] = "y") -> None:
-    """Faint lines at the marks, below what is drawn."""
+    """Draw faint grid lines at the ticks, behind the data."""
     axes.grid(axis=axis, color=theme.faint, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG; the same figure gives the same bytes."""
+    """Return the figure as PNG; the same figure gives the same bytes."""
     canvas: Any = figure.canvas
     out = io.BytesIO()
     # not savefig, which draws everything twice
@@ -112,14 +111,14 @@ def png(figure: Figure) -> bytes:
 
 
 def shades(theme: Theme) -> Any:
-    """From the ground to the colour of lines."""
+    """Return the colour map from the background to the colour of lines."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades", [theme.ground, theme.soft, theme.line])
 
 
 def readable_on(ground: Sequence[float], theme: Theme) -> str:
-    """Ink or ground of the theme, whichever stands out more from a colour (red, green, blue in [0, 1])."""
+    """Return the theme's ink or background, the one with more contrast to a colour (red, green, blue in [0, 1])."""
     from matplotlib.colors import to_rgb
 
     def brightness(colour: Sequence[float]) -> float:
@@ -129,7 +128,7 @@ def readable_on(ground: Sequence[float], theme: Theme) -> str:
 
 
 def large_numbers(value: float, _position: float = 0.0) -> str:
-    """Mark of an axis, for matplotlib, which gives its place as well.
+    """Return the tick label of a number; matplotlib also passes its position.
 
     >>> large_numbers(12500), large_numbers(-2e5), large_numbers(0.25)
     ('12.5k', '-200k', '0.25')
@@ -139,7 +138,7 @@ def large_numbers(value: float, _position: float = 0.0) -> str:
 
 
 def percents(value: float, _position: float = 0.0) -> str:
-    """Mark of an axis of shares.
+    """Return the tick label of a share.
 
     >>> percents(0.05), percents(0.125), percents(1.0)
     ('5%', '12.5%', '100%')
@@ -148,7 +147,7 @@ def percents(value: float, _position: float = 0.0) -> str:
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """A label short enough for an axis, in characters that the font has, on one line."""
+    """Return a label shortened for an axis, in characters of the font, on one line."""
     known = "".join(c if ord(c) in _font_characters() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return known if len(known) <= longest else known[: longest - 1] + "…"
 
@@ -161,7 +160,7 @@ def _font_characters() -> frozenset[int]:
     return frozenset(code for code in font.get_charmap() if code >= 32)
 
 
-# Pictures of how a run learnt: the error as rows came by, the gap as it closed.
+# Training: learning curve and convergence
 
 
 def learning_curve(
@@ -209,9 +208,9 @@ def convergence_curve(points: Sequence[Sequence[float]], asked: float | None, th
     done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
     shown = gaps > 0.0
     marker = "o" if np.count_nonzero(shown) < 3 else ""
-    axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker, label="proved gap")
+    axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker, label="proven gap")
     if asked and math.isfinite(asked):
-        axes.axhline(asked, color=theme.other, linewidth=1.4, linestyle="--", label="asked for")
+        axes.axhline(asked, color=theme.other, linewidth=1.4, linestyle="--", label="tolerance")
         legend(axes, theme)
     axes.set_yscale("log")
     axes.set_xlim(0.0, max(1.0, float(done.max())))
@@ -224,7 +223,7 @@ def convergence_curve(points: Sequence[Sequence[float]], asked: float | None, th
 
 
 def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    """Top of the axis: the first rows' errors may be large and say little, the later half of the curve must fit."""
+    """Return the top of the axis: the second half of the curve must fit, large errors of the first rows need not."""
     later = errors[len(errors) // 2 :]
     finite = later[np.isfinite(later)]
     top = float(finite.max()) if len(finite) else 0.0
@@ -232,17 +231,17 @@ def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     return 1.3 * top if top > 0 else 1.0
 
 
-# Pictures of where a model errs: which classes it confuses, how far off its numbers are.
+# Errors: confusion matrix, residuals, predicted against true
 
 WIDE_RANGE = 0.2  # of the larger end
 MOST_COUNTED = 10
-"""Classes up to which a confusion matrix shows counts in its cells; with more, shades alone."""
+"""Maximum number of classes of a confusion matrix with counts in its cells."""
 MOST_DRAWN = 30
-"""Classes up to which a confusion matrix is drawn: with more, lines are thinner than can be seen on a phone."""
+"""Maximum number of classes of a drawn confusion matrix; with more, cells are too small on a phone."""
 
 
 def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object], theme: Theme) -> bytes:
-    """Draw how the rows of each true class (across a line) were predicted: shaded by share, with counts if they fit."""
+    """Draw a confusion matrix: each row is a true class, shaded by the share of its rows, with counts if they fit."""
     counts = np.array(confusion, dtype=np.float64)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     n_classes = len(counts)
@@ -268,7 +267,7 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
 
 
 def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: str, theme: Theme) -> bytes:
-    """Draw rows by residual; the first and last counts, beyond the edges, are left out."""
+    """Draw the histogram of residuals, without the first and last counts, which are beyond the edges."""
     figure, axes = one_picture(theme)
     axes.stairs(np.array(counts[1:-1]), np.array(edges), fill=True, color=theme.line)
     axes.axvline(0.0, color=theme.other, linewidth=1.2)
@@ -284,7 +283,7 @@ def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: st
 def predicted_against_true(
     bounds: Sequence[float], counts: Sequence[Sequence[int]], target: str, theme: Theme
 ) -> bytes:
-    """Draw rows by predicted (across) and true value (up), shaded by the logarithm of their count, and the mean.
+    """Draw rows by predicted (x) and true value (y), shaded by the logarithm of their count, with the mean.
 
     counts : rows by cell of (true, predicted); the mean of true values is drawn for each predicted one, which for a
         prediction that can be taken at its word lies on the diagonal
@@ -313,7 +312,7 @@ def predicted_against_true(
 
 
 def _count(value: float) -> str:
-    """A count in at most four characters or so: 950, 12k, 3.4M."""
+    """Return a count in about four characters: 950, 12k, 3.4M."""
     for least, size, letter in LARGE:
         if abs(value) >= least:
             scaled = value / size
@@ -321,11 +320,11 @@ def _count(value: float) -> str:
     return f"{value:.0f}"
 
 
-# The pair of pictures of a certificate of regret: what was lost in all and a row, each beside its bound, log-log.
+# Regret: total and per row, with bounds, on logarithmic axes
 
 
 def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
-    """Draw regret against rows with the line of its slope, up to what it can be at most, and the bound.
+    """Draw regret against rows, with its upper bound, the fitted slope, and the theoretical bound.
 
     Parameters
     ----------
@@ -358,12 +357,12 @@ def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, th
 
 
 def average_regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, theme: Theme) -> bytes:
-    """Draw regret divided by rows, and the bound likewise; parameters as of `regret_curve`."""
+    """Draw regret and its bound divided by rows; parameters as in `regret_curve`."""
     rows = _column(horizons, "rows")
     figure, axes = one_picture(theme)
     slope = "" if growth is None else f", slope {growth - 1.0:.2f}"
     averages = _column(horizons, "average_regret")
-    axes.plot(rows, averages, color=theme.line, linewidth=1.4, marker="o", markersize=5, label=f"a row{slope}")
+    axes.plot(rows, averages, color=theme.line, linewidth=1.4, marker="o", markersize=5, label=f"per row{slope}")
     bounds = _column(horizons, "bound") / rows
     axes.plot(rows, bounds, color=theme.other, linewidth=1.4, linestyle="--", label="bound")
     _finish(axes, rows, "regret a row", theme)
@@ -375,7 +374,7 @@ def _column(horizons: Sequence[Mapping[str, Any]], name: str) -> NDArray[np.floa
 
 
 def _finish(axes: Axes, rows: NDArray[np.float64], named: str, theme: Theme) -> None:
-    """Logarithmic axes, named, whose marks are the horizons and round numbers."""
+    """Set logarithmic axes with labels, and ticks at the horizons and at round numbers."""
     from matplotlib.ticker import LogLocator
 
     axes.set_xscale("log")
@@ -392,14 +391,14 @@ def _finish(axes: Axes, rows: NDArray[np.float64], named: str, theme: Theme) -> 
     legend(axes, theme, "upper left")
 
 
-# The picture of a timeline: for each lane, the shares of its phases in each bucket, one above the other.
+# Timeline: for each lane, the stacked shares of its phases in each bucket
 
 LANE_HEIGHT, REST_HEIGHT = 0.5, 1.15  # inches
 NAMED_SHARE = 0.17  # of the picture's width, which a stage must take for its name to stand above it
 
 
 def colours(theme: Theme) -> dict[str, str]:
-    """A colour for each phase."""
+    """Return a colour for each phase."""
     return {
         LEARN: theme.line, MAP: theme.soft, READ: theme.other, NETWORK: "#9a7fc4", WAIT: theme.faint, OTHER: "#87919e",
     }  # fmt: skip
@@ -445,20 +444,20 @@ def timeline_picture(timeline: Mapping[str, Any], theme: Theme) -> bytes:
 
 
 def _mark_stages(axes: Axes, stages: Sequence[Sequence[Any]], ended: float, theme: Theme) -> None:
-    """A line where each stage begins, and its name above it if it takes a share of the seconds in all; 0: no names."""
+    """Draw a line at the start of each stage, with its name if the stage is long enough; 0 seconds: no names."""
     for name, begun, stopped in stages:
         axes.axvline(begun, color=theme.ink, linewidth=0.7)
         if ended and stopped - begun > NAMED_SHARE * ended:
             axes.text(begun, 1.06, f" {name}", fontsize=9, color=theme.ink, va="bottom")
 
 
-# The picture of how far scores can be trusted: the share of rows that are right or positive, against the score.
+# Reliability: the share of correct or positive rows against the score
 
 SURE = 2.0  # standard errors
 
 
 def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: tuple[str, str], theme: Theme) -> bytes:
-    """Draw the share of hits of each bin, with the interval it may lie in.
+    """Draw the share of hits of each bin, with its confidence interval.
 
     Parameters
     ----------
@@ -473,10 +472,12 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: 
     bars = np.stack([np.maximum(share - low, 0.0), np.maximum(high - share, 0.0)])
     axes.errorbar(
         values, share, yerr=bars, color=theme.line, ecolor=theme.soft, elinewidth=3.0, marker="o", markersize=4.5,
-        linewidth=1.2, label="seen",
+        linewidth=1.2, label="observed",
     )  # fmt: skip
     if said == "probability":
-        axes.plot([0.0, 1.0], [0.0, 1.0], color=theme.other, linewidth=1.3, linestyle="--", label="as said")
+        axes.plot(
+            [0.0, 1.0], [0.0, 1.0], color=theme.other, linewidth=1.3, linestyle="--", label="perfectly calibrated"
+        )
         axes.set_xlim(-0.02, 1.02)
         axes.xaxis.set_major_formatter(percents)
         legend(axes, theme, "upper left", 1)
@@ -492,7 +493,7 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], said: str, axes_named: 
 
 
 def wilson(hits: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Ends of the interval in which a share lies at two standard errors.
+    """Return the ends of the confidence interval of a share at two standard errors.
 
     Source: Wilson, Journal of the American Statistical Association 22, 1927.
     """

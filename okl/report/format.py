@@ -1,4 +1,4 @@
-"""Numbers, names, units and tables as text."""
+"""Formatting of numbers, names and tables as text, and the sentence that describes a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from okl.foundation.settings import MapName
 
-# Numbers, names and units of a report, as people read them.
+# Names and numbers
 
 METRIC_NAMES = {
     "accuracy": "Accuracy",
@@ -25,14 +25,14 @@ METRIC_NAMES = {
 BASELINE_NAMES = {"majority": "Majority class", "mean": "Mean", "linear": "Linear model"}
 SPLIT_NAMES = {
     "test": "Test rows",
-    "progressive": "While learning, before each row was learnt",
+    "progressive": "Progressive: each row predicted before it is trained on",
     "train": "Training rows",
 }
 MOST_LISTED = 30
 
 
 def number(value: object) -> str:
-    """Write a number for people: four digits, thousands apart; "-" for None, NaN and infinity; other things as text.
+    """Format a number with four digits and thousands separators; None, NaN and infinity as "-", other values as text.
 
     >>> [number(value) for value in (0.123456, 12, 1234567.8, 1e-7, None, float("nan"), True)]
     ['0.1235', '12', '1,234,568', '1.000e-07', '-', '-', 'yes']
@@ -54,7 +54,7 @@ def number(value: object) -> str:
 
 
 def seconds(value: object) -> str:
-    """Write a duration.
+    """Format a duration in seconds.
 
     >>> seconds(0.0123), seconds(75.2), seconds(None)
     ('0.012 s', '75.2 s', '-')
@@ -65,12 +65,12 @@ def seconds(value: object) -> str:
 
 
 def metric_name(name: str) -> str:
-    """A metric's name for people; unknown ones lose their underscores."""
+    """Return the display name of a metric; underscores of unknown names become spaces."""
     return METRIC_NAMES.get(name, name.replace("_", " "))
 
 
 def percent(share: float | None, digits: int = 4) -> str:
-    """A share for people.
+    """Format a share as a percentage with a number of significant digits.
 
     >>> percent(0.12345), percent(0.5), percent(0.999, 2), percent(None), percent(0.0004), percent(15.078, 2)
     ('12.35%', '50%', '100%', '-', '0.04%', '1,508%')
@@ -82,7 +82,7 @@ def percent(share: float | None, digits: int = 4) -> str:
 
 
 def rate(share: float | None) -> str:
-    """A share of mistakes for people: two decimals, and more only where these would say nothing.
+    """Format a mistake rate as a percentage with two decimals, or with significant digits if it is tiny.
 
     >>> rate(0.12345), rate(0.5), rate(0.00001), rate(0.0), rate(None)
     ('12.35%', '50.00%', '0.001%', '0.00%', '-')
@@ -91,12 +91,12 @@ def rate(share: float | None) -> str:
 
 
 def scalars(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The metrics that are one number (or none), without matrices and histograms."""
+    """Return the metrics that are single values, without matrices and histograms."""
     return {name: value for name, value in (metrics or {}).items() if not isinstance(value, (list, dict))}
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Names and texts of nested values; a long list is cut, with its length."""
+    """Return names and texts of nested values; a long list is cut and followed by its length."""
     lines: list[tuple[str, str]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -111,16 +111,16 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return lines
 
 
-# Tables for a terminal: cells under each other.
+# Tables for a terminal
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> list[str]:
-    """Lines with cells under each other, none for no row.
+    """Return the lines of a table with aligned columns.
 
     Parameters
     ----------
-    rows : of equally many cells, the header among them
-    numbers_from : column from which cells end, rather than begin, under each other; None: no one
+    rows : rows with equal numbers of cells, including the header
+    numbers_from : first right-aligned column; None: all columns are left-aligned
 
     >>> aligned([["a", "b"], ["long", "c"]])
     ['a     b', 'long  c']
@@ -138,11 +138,11 @@ def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> l
     ]
 
 
-# What a run chose, in words: which expert leads, how many support vectors there are, which rank was kept.
+# Values chosen by a run, and the sentence that describes its model
 
 NAMES = {
     "map": "Map",
-    "maps": "Maps that took part",
+    "maps": "Maps compared",
     "bandwidth": "Bandwidth",
     "inputs": "Inputs",
     "step_size": "Step size",
@@ -179,12 +179,15 @@ TERMINAL = (
 
 
 def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """Names and texts of what was chosen, each with its reason, which stands beside it under NAME_reason.
+    """Return names and texts of chosen values, each with its reason, stored as NAME_reason.
 
-    names : only these, in this order; none: everything, in its own
+    Parameters
+    ----------
+    chosen : values by name
+    names : names to return, in this order; empty: all, in their order
 
-    >>> chosen_facts({"rank": 8, "rank_reason": "all that can be kept", "budget": 50, "support_vectors": 50})
-    [('Rank', '8 (all that can be kept)'), ('Budget', '50'), ('Support vectors', '50 (all of the budget)')]
+    >>> chosen_facts({"rank": 8, "rank_reason": "the largest possible", "budget": 50, "support_vectors": 50})
+    [('Rank', '8 (the largest possible)'), ('Budget', '50'), ('Support vectors', '50 (the whole budget)')]
     """
     reasons = {name for name in chosen if name.endswith("_reason") and name.removesuffix("_reason") in chosen}
     facts = []
@@ -196,7 +199,7 @@ def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list
 
 
 def learner_sentence(result: Mapping[str, Any]) -> str:
-    """What the model is, in a sentence; none where the result does not say."""
+    """Return a sentence that describes the model; "" if the result has no settings."""
     settings, chosen = result.get("settings") or {}, result.get("chosen") or {}
     solver, named = settings.get("solver"), str(settings.get("kernel"))
     kernel = f"the {KERNELS.get(named, named)} kernel{_bandwidth(chosen)}"
@@ -208,41 +211,44 @@ def learner_sentence(result: Mapping[str, Any]) -> str:
     if certificate.get("kind") == "duality gap":
         return _solved(str(solver), settings, kernel, certificate)
     if certificate.get("kind") == "gap over all rows":
-        return _bounded(str(solver), settings, kernel, certificate)
+        return _over_all_rows(str(solver), settings, kernel, certificate)
     if settings.get("track"):
         return (
-            f"The model of {solver} follows rows as they change: it is the mean of last and averaged weights of "
-            f"several step sizes in {_drawn(settings, kernel)}, each as much as it was heard in the end, most of all "
-            f"the {chosen.get('weights')} weights of step size {number(chosen.get('step_size'))}."
+            f"The {solver} model tracks changing data: it averages the weights of several step sizes, on "
+            f"{_map_columns(settings, kernel)}. Step size {number(chosen.get('step_size'))} with "
+            f"{chosen.get('weights')} weights has the largest share."
         )
     if "maps" in chosen:
-        what = f"the linear map leads{_step(chosen)}" if "map" in chosen else f"{kernel} leads{_step(chosen)}"
-        return f"Of {number(chosen['maps'])} maps that {solver} raced while it learnt, one of them linear, {what}."
+        best = f"the linear map{_step(chosen)}" if "map" in chosen else f"{kernel}{_step(chosen)}"
+        return f"Best of {number(chosen['maps'])} feature maps compared during training by {solver}: {best}."
     if "support_vectors" in chosen:
         reason = _reason("support_vectors", chosen)
-        held = f"{number(chosen['support_vectors'])} support vectors ({reason})"
-        return f"The model of {solver} is a sum over {held} of {kernel}{_step(chosen)}."
+        vectors = f"{number(chosen['support_vectors'])} support vectors ({reason})"
+        return f"The {solver} model is a kernel expansion with {vectors} and {kernel}{_step(chosen)}."
     if chosen.get("rank") == 0:
-        held = f"{number(chosen.get('landmarks'))} support vectors"
-        return f"The model of {solver} is a sum over {held} of {kernel}{_step(chosen)}: too few of them for a map."
+        vectors = f"{number(chosen.get('landmarks'))} support vectors"
+        return (
+            f"The {solver} model is a kernel expansion with {vectors} and {kernel}{_step(chosen)}: "
+            "these are too few for a feature map."
+        )
     if "rank" in chosen:
         rank, landmarks = number(chosen["rank"]), number(chosen.get("landmarks"))
         return (
-            f"The model of {solver} is linear in the {rank} leading features of {landmarks} landmarks and {kernel}"
+            f"The {solver} model is linear in {rank} Nystrom features of {landmarks} landmarks with {kernel}"
             f"{_step(chosen)} (rank {rank}: {chosen.get('rank_reason')})."
         )
     if chosen.get("map") == "linear":
-        return f"The model of {solver} is linear{_step(chosen)}: that map led among experts on a sample."
-    return f"The model of {solver} is linear in {_drawn(settings, kernel)}{_step(chosen)}."
+        return f"The {solver} model is linear{_step(chosen)}: the linear map was the best of the experts on a sample."
+    return f"The {solver} model is linear in {_map_columns(settings, kernel)}{_step(chosen)}."
 
 
 def _direct(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
-    """A solution of normal equations, which leaves no gap to speak of."""
+    """Return the sentence on a solution of normal equations, which has no duality gap."""
     landmarks = chosen.get("n_landmarks")
-    held = "linear in the inputs" if settings.get("kernel") == "linear" or landmarks is None else ""
-    held = held or f"a sum over {number(landmarks)} landmarks of {kernel}"
+    form = "linear in the inputs" if settings.get("kernel") == "linear" or landmarks is None else ""
+    form = form or f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
     why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
-    return f"The model of ridge is {held}, solved directly, with the penalty {number(chosen.get('penalty'))}{why}."
+    return f"The ridge model is {form}, solved exactly, with penalty {number(chosen.get('penalty'))}{why}."
 
 
 def _space(settings: Mapping[str, Any], kernel: str) -> str:
@@ -250,32 +256,32 @@ def _space(settings: Mapping[str, Any], kernel: str) -> str:
         return "the inputs"
     if settings.get("map") == "exact":
         return f"the space of {kernel}"
-    return _drawn(settings, kernel)
+    return _map_columns(settings, kernel)
 
 
-def _drawn(settings: Mapping[str, Any], kernel: str) -> str:
-    """The columns of a random map, okl's own or an extension's."""
+def _map_columns(settings: Mapping[str, Any], kernel: str) -> str:
+    """Describe the columns of a random map, built-in or of an extension."""
     frequencies, named = settings.get("frequencies"), settings.get("map")
     if named is None or named in get_args(MapName):
         return f"{number(frequencies)} random frequencies of {kernel}"
     return f"the {number(2 * int(frequencies or 0))} columns of the map {named} of {kernel}"
 
 
-def _bounded(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
+def _over_all_rows(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
     confidence = certificate.get("confidence")
-    sure = "is proved to be" if confidence is None else f"is, at {100.0 * confidence:g}% confidence,"
+    proof = "proved" if confidence is None else f"{100.0 * confidence:g}% confidence"
     rows = number(certificate.get("rows_sampled"))
     return (
-        f"The model of {solver} is linear in {_space(settings, kernel)}; its objective over all rows {sure} within "
-        f"{number(certificate.get('gap'))} of the optimum, as {rows} sampled rows tell."
+        f"The {solver} model is linear in {_space(settings, kernel)}. Its objective over all rows is within "
+        f"{number(certificate.get('gap'))} of the optimum ({proof}, {rows} sampled rows)."
     )
 
 
 def _solved(solver: str, settings: Mapping[str, Any], kernel: str, certificate: Mapping[str, Any]) -> str:
     return (
-        f"The model of {solver} is linear in {_space(settings, kernel)}; after "
-        f"{number(certificate.get('iterations'))} iterations its objective is proved to be within "
-        f"{number(certificate.get('relative_gap'))} of the optimum, relatively."
+        f"The {solver} model is linear in {_space(settings, kernel)}. After "
+        f"{number(certificate.get('iterations'))} iterations, its objective has a proven relative gap of "
+        f"{number(certificate.get('relative_gap'))} to the optimum."
     )
 
 
@@ -287,13 +293,13 @@ def _bandwidth(chosen: Mapping[str, Any]) -> str:
 
 
 def _step(chosen: Mapping[str, Any]) -> str:
-    return f", with the step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
+    return f", step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
 
 
 def _reason(name: str, chosen: Mapping[str, Any]) -> str:
     if name != "support_vectors" or f"{name}_reason" in chosen:
         return str(chosen.get(f"{name}_reason") or "")
     if "budget" not in chosen:
-        return "every row that was learnt from, without a budget"
+        return "no budget: every row with an update"
     full = chosen[name] >= chosen["budget"]
-    return "all of the budget" if full else f"of a budget of {number(chosen['budget'])}"
+    return "the whole budget" if full else f"of a budget of {number(chosen['budget'])}"

@@ -1,4 +1,4 @@
-"""Report pages: sections, HTML and Markdown."""
+"""Report pages: sections made of blocks, rendered as HTML or Markdown."""
 
 from __future__ import annotations
 
@@ -13,37 +13,41 @@ from typing import NamedTuple
 from okl.report.figures import DARK, LIGHT, Theme
 from okl.report.tables import Table
 
-# What a report is made of, whatever it is written as: sections, and in them words, figures, tables and pictures.
+# Blocks and sections
 
 
 class Words(NamedTuple):
-    """A paragraph."""
+    """Paragraph of text."""
 
     text: str
 
 
 class Head(NamedTuple):
-    """What the blocks below it are about, within a section."""
+    """Subheading within a section."""
 
     text: str
 
 
 class Warned(NamedTuple):
-    """A paragraph that must not be overlooked."""
+    """Warning: a highlighted paragraph."""
 
     text: str
 
 
 class Tiles(NamedTuple):
-    """Names and values of a few figures to see first, the one that counts in front."""
+    """Names and values of the main metrics, the most important first."""
 
     tiles: Sequence[tuple[str, str]]
 
 
 class Grid(NamedTuple):
-    """A table of text under a header; without one it is names and texts.
+    """Table of text with a header; without a header, a table of names and texts.
 
-    folded : to be opened by who wants it, where that can be; wide : has no neighbour; words : its cells are no numbers
+    Parameters
+    ----------
+    folded : closed until the reader opens it, in HTML
+    wide : uses the full width
+    words : cells are text, not numbers
     """
 
     title: str
@@ -56,9 +60,11 @@ class Grid(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A picture to draw in a theme, and what is seen in it, for those who look and those who cannot.
+    """Figure to draw in a theme, with a caption that is also its alternative text.
 
-    wide : has no neighbour, and is moved sideways where it does not fit
+    Parameters
+    ----------
+    wide : uses the full width, with horizontal scrolling on narrow screens
     """
 
     title: str
@@ -68,7 +74,7 @@ class Picture(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A named length in [0, 1], and what stands behind it; strong : one of those that count."""
+    """Named length in [0, 1] with a text after it; strong : highlighted."""
 
     name: str
     length: float
@@ -77,7 +83,7 @@ class Bar(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """A few lengths below each other, drawn by the page itself."""
+    """Bar chart of a few lengths, drawn in HTML."""
 
     title: str
     bars: Sequence[Bar]
@@ -85,14 +91,14 @@ class Bars(NamedTuple):
 
 
 class Code(NamedTuple):
-    """Lines to type, and what they do."""
+    """Lines of code, and their purpose."""
 
     title: str
     lines: Sequence[str]
 
 
 class Link(NamedTuple):
-    """A file beside the page."""
+    """Link to a file in the folder of the page."""
 
     file: str
     text: str
@@ -103,7 +109,7 @@ Block = Words | Head | Warned | Tiles | Grid | Picture | Bars | Code | Link
 
 
 class Section(NamedTuple):
-    """A question of the reader's, and what answers it; key : its place in the page."""
+    """Section with a heading and blocks; key : its anchor in the page."""
 
     key: str
     title: str
@@ -111,7 +117,7 @@ class Section(NamedTuple):
 
 
 def cut(rows: Sequence[Sequence[str]], most: int) -> list[Sequence[str]]:
-    """The first rows of a table, and how many more there are.
+    """Return the first rows of a table, and a row with the number of the others.
 
     >>> cut([["a", "1"], ["b", "2"], ["c", "3"]], 1)
     [['a', '1'], ['and 2 more', '']]
@@ -122,11 +128,11 @@ def cut(rows: Sequence[Sequence[str]], most: int) -> list[Sequence[str]]:
 
 
 def grid(table: Table, header: Sequence[str] = (), folded: bool = False) -> Grid:
-    """A titled table under a header."""
+    """Return a table as a block."""
     return Grid(table.title, header, table.rows, folded=folded)
 
 
-# The frame and the looks of any report: one self-contained page, which may load nothing from anywhere.
+# Style and frame of a self-contained page, which loads no external files
 
 STYLE = """
 :root {
@@ -274,7 +280,7 @@ $sections
 )
 
 
-# A report as one page of HTML without any outside reference; light or dark as the reader's system is.
+# HTML
 
 DARK_SCREEN = "screen and (prefers-color-scheme: dark)"
 MOST_BESIDE = 5  # columns of a table that has room beside another
@@ -283,7 +289,7 @@ LEAST_NAMED = 3  # sections from which on the page begins with a list of them
 
 
 def html_page(title: str, lead: Sequence[Block], sections: Sequence[Section]) -> str:
-    """The page; the same parts give the same bytes.
+    """Return the HTML page; the same parts give the same bytes.
 
     lead : what stands above all sections
     """
@@ -297,7 +303,7 @@ def html_page(title: str, lead: Sequence[Block], sections: Sequence[Section]) ->
 
 
 def data_uri(png: bytes) -> str:
-    """A picture as an address that holds it."""
+    """Return a PNG image as a data URI."""
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
@@ -306,7 +312,7 @@ def _section(section: Section) -> str:
 
 
 def _blocks(blocks: Sequence[Block]) -> str:
-    """Blocks below each other; pictures and open tables that follow each other side by side, where there is room."""
+    """Return the HTML of blocks; consecutive figures and open tables are shown in columns if there is room."""
     parts = []
     for beside, group in groupby(blocks, lambda block: isinstance(block, Picture | Bars | Grid) and not _folded(block)):
         written = [_html_block(block) for block in group]
@@ -327,8 +333,8 @@ def _html_block(block: Block) -> str:
         case Warned(text):
             return f'<p class="warning"><strong>Warning.</strong> {escape(text)}</p>'
         case Tiles(tiles):
-            told = (f"<div><span>{escape(name)}</span><b>{escape(value)}</b></div>" for name, value in tiles)
-            return '<div class="tiles">\n' + "\n".join(told) + "\n</div>"
+            cells = (f"<div><span>{escape(name)}</span><b>{escape(value)}</b></div>" for name, value in tiles)
+            return '<div class="tiles">\n' + "\n".join(cells) + "\n</div>"
         case Picture():
             return _picture(block)
         case Bars():
@@ -344,11 +350,10 @@ def _html_block(block: Block) -> str:
 def _picture(picture: Picture) -> str:
     dark = f'<source media="{DARK_SCREEN}" srcset="{data_uri(picture.draw(DARK))}">'
     style = ' class="wide"' if picture.wide else ""
-    # what is drawn is said under its title, for everybody; the title alone names the picture
-    told = f" {escape(picture.told)}" if picture.told else ""
+    caption = f" {escape(picture.told)}" if picture.told else ""
     alt = escape(f"{picture.title}. {picture.told}" if picture.told else picture.title)
     return (
-        f"<figure{style}><figcaption><b>{escape(picture.title)}</b>{told}</figcaption><picture>{dark}"
+        f"<figure{style}><figcaption><b>{escape(picture.title)}</b>{caption}</figcaption><picture>{dark}"
         f'<img src="{data_uri(picture.draw(LIGHT))}" alt="{alt}"></picture></figure>'
     )
 
@@ -385,11 +390,11 @@ def _html_table(style: str, title: str, note: str, lines: Sequence[str], wide: b
     return f'<div class="scroll{" wide" if wide else ""}"><table class="{style}">\n{body}\n</table></div>'
 
 
-# A report as markdown, its pictures as PNG data URIs on light ground: what Prefect shows as an artifact.
+# Markdown, for Prefect's artifacts, with figures as PNG data URIs in light colours
 
 
 def markdown_page(title: str, lead: Sequence[Block], sections: Sequence[Section]) -> str:
-    """The same parts as of a page."""
+    """Return the same parts as Markdown."""
     parts = [f"# {plain(title)}", *map(_markdown_block, lead)]
     for section in sections:
         parts += [f"## {plain(section.title)}", *map(_markdown_block, section.blocks)]
@@ -397,7 +402,7 @@ def markdown_page(title: str, lead: Sequence[Block], sections: Sequence[Section]
 
 
 def plain(text: str) -> str:
-    """Text that markdown and HTML leave as it is, on one line."""
+    """Return text on one line, escaped for Markdown and HTML."""
     return re.sub(r"([\\`*_\[\]|~$#!])", r"\\\1", escape(" ".join(text.split()), quote=False))
 
 
@@ -412,11 +417,11 @@ def _markdown_block(block: Block) -> str:
         case Tiles(tiles):
             return _markdown_table(("", ""), tiles)
         case Picture():
-            told = f"**{plain(block.title)}** {plain(block.told)}".rstrip()
-            return f"{told}\n\n![{plain(block.title)}]({data_uri(block.draw(LIGHT))})"
-        case Bars(title, bars, told):
+            caption = f"**{plain(block.title)}** {plain(block.told)}".rstrip()
+            return f"{caption}\n\n![{plain(block.title)}]({data_uri(block.draw(LIGHT))})"
+        case Bars(title, bars, caption):
             rows = [(bar.name, bar.text) for bar in bars]
-            return f"**{plain(title)}** {plain(told)}".rstrip() + f"\n\n{_markdown_table(('', ''), rows)}"
+            return f"**{plain(title)}** {plain(caption)}".rstrip() + f"\n\n{_markdown_table(('', ''), rows)}"
         case Grid(title, header, rows, note):
             named = f"### {plain(title)}" + (f"\n\n{plain(note)}" if note else "")
             return f"{named}\n\n{_markdown_table(header or ('', ''), rows)}"

@@ -1,4 +1,8 @@
-"""The report of a training run and its terminal summary."""
+"""Report of a training run as HTML and Markdown, and its summary for a terminal.
+
+Both are made only from the dictionary that `okl train --json` prints: the same dictionary gives the same bytes, and
+missing entries are left out.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,11 @@ from okl.report.sections import changes, choice, cost, learning, mistakes, quali
 from okl.report.tables import FACTS, baseline_names, fact_tables, metric_tables
 from okl.report.text import constraint_facts, drift_facts, memory_facts, regret_facts, timeline_facts
 
-# A run in a terminal: about a dozen aligned lines, and its warnings.
+# Summary for a terminal
 
 
 def text_summary(result: Mapping[str, Any]) -> str:
-    """About a dozen aligned lines for the end of a run in a terminal, and its warnings."""
+    """Return about a dozen aligned lines and the warnings, for the end of a run in a terminal."""
     tables = metric_tables(result)
     shown = [split for split in ("progressive", "test" if "test" in tables else "train") if split in tables]
     rows = [[f"{row[0]}, {split}", *row[1:]] for split in shown for row in tables[split].rows]
@@ -27,20 +31,20 @@ def text_summary(result: Mapping[str, Any]) -> str:
     facts = [
         ["Model", number(result.get("model"))],
         ["Report", f"{result.get('run') or '.'}/report.html"],
-        ["To use it", f"okl predict {typed_model(result)} ROWS --out SCORES"],
-        ["Learnt", _pace(result)],
+        ["To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"],
+        ["Training", _pace(result)],
         ["Total time", _total(result)],
         *_race(result),
         *([name, text] for name, text in chosen_facts(result.get("chosen") or {}, TERMINAL)),
         *timeline_facts(result),
         *memory_facts(result),
         *drift_facts(result),
-        *([["Solved", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
+        *([["Outcome", outcome]] if (outcome := (result.get("certificate") or {}).get("outcome")) else []),
         *constraint_facts(result),
         *regret_facts(result),
     ]
     if "test" not in tables and "train" in tables:
-        facts.append(["Test rows", "none; --holdout 0.2 keeps a fifth of a source out of learning, to measure on"])
+        facts.append(["Test rows", "none; add --holdout 0.2 to hold out 20% of a source for testing"])
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     widths[0] = max(widths[0], max(len(row[0]) for row in facts))
     lines = [f"{name:<{widths[0]}}  {value}" for name, value in facts]
@@ -51,72 +55,70 @@ def text_summary(result: Mapping[str, Any]) -> str:
 
 
 def text_metrics(metrics: Mapping[str, Any], rows: int) -> str:
-    """Metrics of an evaluation, one aligned line each."""
+    """Return the metrics of an evaluation, one aligned line each."""
     lines = [("Rows", number(rows)), *((metric_name(name), number(value)) for name, value in scalars(metrics).items())]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
 
 def _race(result: Mapping[str, Any]) -> list[list[str]]:
-    """What was chosen and why, a sentence a line."""
+    """Return the reasons of the automatic choice, one sentence per line."""
     why = (result.get("choice") or {}).get("why") or []
     return [["" if line else "Chosen", sentence] for line, sentence in enumerate(why)]
 
 
 def _total(result: Mapping[str, Any]) -> str:
     total, race = seconds(result.get("total_seconds")), (result.get("choice") or {}).get("seconds")
-    return total if race is None else f"{total}, {seconds(race)} of them to choose"
+    return total if race is None else f"{total}, of which {seconds(race)} for the automatic choice"
 
 
 def _pace(result: Mapping[str, Any]) -> str:
     passes = (result.get("settings") or {}).get("passes", 1)
     rows = f"{number(result.get('rows'))} rows" + (f", {passes} passes," if passes != 1 else "")
-    return f"{rows} in {seconds(result.get('seconds'))} ({number(result.get('rows_per_second'))} rows a second)"
+    return f"{rows} in {seconds(result.get('seconds'))} ({number(result.get('rows_per_second'))} rows per second)"
 
 
-# The report of a run: a page for the run's folder, and the same as markdown for an artifact.
-#
-# Both are made from the plain dict that `okl train --json` prints, and from nothing else: the same dict gives the
-# same bytes. What the dict lacks is left out. Sections come in the order in which a reader asks.
+# Report as HTML for the folder of the run, and as Markdown for an artifact
 
 
 def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
-    """Write the self-contained page and return its path; it is there whole or not at all.
+    """Write the self-contained HTML page atomically and return its path.
 
     Parameters
     ----------
-    result : what `okl train --json` prints: model, run, rows, seconds, total_seconds, rows_per_second; progressive,
-        train, test (metric: value); baselines (majority or mean, linear: the same); settings, dataset, chosen, curve
-    path : of the file, in a folder that exists
+    result : dictionary printed by `okl train --json`: model, run, rows, seconds, total_seconds, rows_per_second;
+        progressive, train, test (metric: value); baselines (majority or mean, linear: the same); settings, dataset,
+        chosen, curve
+    path : path of the file, in an existing folder
     """
     path = Path(path)
-    beside = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        beside.write_text(html_report(result), encoding="utf-8")
-        os.replace(beside, path)
+        partial.write_text(html_report(result), encoding="utf-8")
+        os.replace(partial, path)
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return path
 
 
 def html_report(result: Mapping[str, Any]) -> str:
-    """One page without any outside reference; light or dark as the reader's system is."""
+    """Return a page without external references, in light or dark colours by the preference of the reader's system."""
     return html_page(_title(result), _lead(result), sections_of(result))
 
 
 def markdown_report(result: Mapping[str, Any]) -> str:
-    """The same as markdown, its pictures as PNG data URIs on light ground."""
+    """Return the report as Markdown, with figures as PNG data URIs in light colours."""
     return markdown_page(_title(result), _lead(result), sections_of(result))
 
 
 def pictures(result: Mapping[str, Any]) -> list[Picture]:
-    """Every picture that the result holds figures for: of the test rows if there are any, else of the training rows."""
+    """Return all figures of the report, on test rows if there are any, otherwise on training rows."""
     return [block for section in sections_of(result) for block in section.blocks if isinstance(block, Picture)]
 
 
 def sections_of(result: Mapping[str, Any]) -> list[Section]:
-    """What a reader asks, in that order, as far as the result answers it."""
-    asked = (
+    """Return the sections of the report that the result has data for."""
+    sections = (
         quality(result),
         changes(result.get("previous")),
         trust(result),
@@ -127,7 +129,7 @@ def sections_of(result: Mapping[str, Any]) -> list[Section]:
         use(result),
         _everything(result),
     )
-    return [section for section in asked if section is not None]
+    return [section for section in sections if section is not None]
 
 
 def _title(result: Mapping[str, Any]) -> str:
@@ -137,12 +139,12 @@ def _title(result: Mapping[str, Any]) -> str:
 
 
 def _lead(result: Mapping[str, Any]) -> list[Block]:
-    """The answer first, then what was done, then what must not be overlooked."""
-    told, answer = summary_sentences(result)
-    return [Words(answer), Words(told), *map(Warned, warning_sentences(result))]
+    """Return the introduction: quality, training, warnings."""
+    training, error = summary_sentences(result)
+    return [Words(error), Words(training), *map(Warned, warning_sentences(result))]
 
 
 def _everything(result: Mapping[str, Any]) -> Section | None:
-    """Every name and value that the run was given and left behind, for whoever looks one up."""
+    """Return the section with tables of all settings and other facts, for reference."""
     tables = [grid(table, folded=True) for table in fact_tables(result) if table.title != FACTS["chosen"]]
     return Section("facts", "Settings, data and provenance", tables) if tables else None

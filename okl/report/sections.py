@@ -53,36 +53,36 @@ from okl.report.text import (
     window_curve,
 )
 
-# What is other than in the version before, where a run has one.
+# Changes since the previous version
 
 PARTS = {"metrics": "Metrics", "data": "Data", "settings": "Settings"}
 MOST_ROWS = 40
 
 
 def changes(before: Mapping[str, Any] | None) -> Section | None:
-    """Tables of figures, data and settings of two versions, as far as they differ; None where there was none before.
+    """Return tables of the differences in metrics, data and settings; None without a previous version.
 
-    before : name of that version; what it is; same_rows: whether both were measured on the same; and of metrics, data
-        and settings both values by name, that of the version before in front
+    Parameters
+    ----------
+    before : name and description (`what`) of the previous version; same_rows: whether both were measured on the same
+        rows; metrics, data and settings: both values by name, the previous one first
     """
     if not before:
         return None
-    blocks: list[Block] = [Words(_beside(before))]
+    blocks: list[Block] = [Words(_comparison_note(before))]
     for part, title in PARTS.items():
-        if part not in before:  # told elsewhere
+        if part not in before:
             continue
         rows = [
             [_plain(name), number(old), number(new), difference(old, new)] for name, (old, new) in before[part].items()
         ]
-        header = ("", str(before["name"]), "this one", "change")
-        blocks.append(
-            Grid(title, header, cut(rows, MOST_ROWS)) if rows else Words(f"{title}: no difference is recorded.")
-        )
+        header = ("", str(before["name"]), "this version", "change")
+        blocks.append(Grid(title, header, cut(rows, MOST_ROWS)) if rows else Words(f"{title}: no difference."))
     return Section("changed", f"What changed since {before['name']}?", blocks)
 
 
 def difference(old: object, new: object) -> str:
-    """What a number grew by; "" for what is no number.
+    """Return the signed difference of two numbers; "" for other values.
 
     >>> difference(0.25, 0.2), difference(10, 15), difference("a", "b"), difference(None, 1)
     ('-0.0500', '+5', '', '')
@@ -94,13 +94,13 @@ def difference(old: object, new: object) -> str:
     return ("+" if new > old else "") + number(new - old)
 
 
-def _beside(before: Mapping[str, Any]) -> str:
+def _comparison_note(before: Mapping[str, Any]) -> str:
     rows = (
-        "Both were measured on the same rows."
+        "Both versions were evaluated on the same rows."
         if before.get("same_rows")
-        else "Each was measured on rows of its own data, so that a difference of figures may be one of rows, too."
+        else "The versions were evaluated on different rows, so metrics may differ because of the rows."
     )
-    return f"{before['name']} is {before.get('what') or 'the version before'}. {rows}"
+    return f"{before['name']} is {before.get('what') or 'the previous version'}. {rows}"
 
 
 def _plain(name: str) -> str:
@@ -108,47 +108,45 @@ def _plain(name: str) -> str:
     return " ".join([*place, metric_name(last)]).replace("_", " ")
 
 
-# What a run cost, and how its model is put to use.
+# Cost and use
 
 
 def cost(result: Mapping[str, Any]) -> Section:
-    """Time, memory, bytes on the network, and who did what when."""
+    """Return the section on time, memory, network traffic and the timeline."""
     peak = result.get("peak_memory_bytes")
     sent = (result.get("bytes_sent") or 0) + (result.get("bytes_received") or 0)
     passes = (result.get("settings") or {}).get("passes", 1)
     tiles = [
-        ("Learning", seconds(result.get("seconds"))),
-        ("Everything together", seconds(result.get("total_seconds"))),
-        ("Rows learnt" if passes == 1 else f"Rows learnt, {passes} passes", number(result.get("rows"))),
-        ("Rows a second", number(result.get("rows_per_second"))),
-        *([("Memory of this process, peak", f"{number(round(peak / MIB))} MiB")] if peak else []),
+        ("Training time", seconds(result.get("seconds"))),
+        ("Total time", seconds(result.get("total_seconds"))),
+        ("Training rows" if passes == 1 else f"Training rows, {passes} passes", number(result.get("rows"))),
+        ("Rows per second", number(result.get("rows_per_second"))),
+        *([("Peak memory of this process", f"{number(round(peak / MIB))} MiB")] if peak else []),
         *([("Sent and received", f"{sent / MIB:,.1f} MiB")] if sent else []),
     ]
     words = [text for text in (timeline_sentence(result), memory_sentence(result)) if text]
     blocks: list[Block] = [Tiles(tiles), *map(Words, words)]
-    if (timeline := result.get("timeline")) and result.get("workers"):  # of one process, a sentence tells it all
-        told = "What this process and each worker did in each moment; lines: where a stage begins."
-        blocks.append(Picture("Where the time went", partial(timeline_picture, timeline), told))
-    if beside := result.get("cluster_report"):
-        blocks.append(
-            Link(str(beside), "Dask's own performance report", ": tasks, profiles and memory of all workers.")
-        )
+    if (timeline := result.get("timeline")) and result.get("workers"):  # for one process, the sentence suffices
+        caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
+        blocks.append(Picture("Timeline", partial(timeline_picture, timeline), caption))
+    if page := result.get("cluster_report"):
+        blocks.append(Link(str(page), "Dask performance report", ": tasks, profiles and memory of all workers."))
     return Section("cost", "What did it cost?", blocks)
 
 
 def use(result: Mapping[str, Any]) -> Section | None:
-    """Lines to type; None where no model was saved."""
+    """Return the section with commands that use the model; None if no model was saved."""
     if not result.get("model"):
         return None
-    model, run = (_typed(result.get(name) or "") for name in ("model", "run"))
+    model, run = (_quoted(result.get(name) or "") for name in ("model", "run"))
     columns = number((result.get("dataset") or {}).get("features"))
     return Section(
         "use",
         "How do I use it?",
         [
             Code(
-                f"Score rows that have the columns it learnt from ({columns} inputs); see which columns it leans on; "
-                "make it the champion of a name:",
+                f"Score rows with the same {columns} input columns, show important columns, or publish the model as "
+                "champion:",
                 [
                     f"okl predict {model} ROWS --out SCORES",
                     f"okl explain {model}",
@@ -156,14 +154,14 @@ def use(result: Mapping[str, Any]) -> Section | None:
                 ],
             ),
             Code(
-                "From Python, on an array or a table of raw rows:",
+                "In Python, for an array or a table of raw rows:",
                 ["import okl", f"labels = okl.load({_one_line(result['model'])!r}).predict(rows)"],
             ),
         ],
     )
 
 
-def _typed(path: object) -> str:
+def _quoted(path: object) -> str:
     return shlex.quote(_one_line(path))
 
 
@@ -171,73 +169,71 @@ def _one_line(path: object) -> str:
     return " ".join(str(path).splitlines())
 
 
-# How a run learnt, and what it chose: curves, candidates that were raced, settings that were found or given.
+# Training and choices: curves, candidates of the automatic choice, settings
 
-MOST_CANDIDATES_DRAWN = 20  # candidates of a race
+MOST_CANDIDATES_DRAWN = 20
 MOST_LISTED = 40
-ROUNDING = 1e-9  # a relative gap that says nothing
-DIRECT = "Its equations were solved directly, to within rounding: there was nothing to watch on the way."
+ROUNDING = 1e-9  # smaller relative gaps are rounding errors
+DIRECT = "The equations were solved exactly, up to rounding, so there is no convergence to show."
 PLACES = ("data", "out", "name")
 
 
 def learning(result: Mapping[str, Any]) -> Section | None:
-    """The error while rows came by, or the gap while it closed; None where neither was noted."""
+    """Return the section with the learning curve or the convergence of the gap; None without either."""
     blocks: list[Block] = []
     if curve := result.get("curve"):
         verdict = judge({**result, "test": None})
         error, shares = metric_name(verdict.metric), verdict.metric == "mistake_rate"
         draw = partial(learning_curve, curve, error.lower(), verdict.constant_name, shares=shares)
-        again = (
-            f"; from the second of {verdict.passes} passes on, it has been learnt before" if verdict.passes > 1 else ""
-        )
-        told = f"Each row is predicted before it is learnt{again}.{_ends(curve, verdict)}"
-        blocks.append(Picture(f"Learning curve: {error.lower()} against rows seen", draw, told))
+        again = f", but in the last of {verdict.passes} passes the model has seen it" if verdict.passes > 1 else ""
+        caption = f"Each row is predicted before the model is trained on it{again}.{_final_errors(curve, verdict)}"
+        blocks.append(Picture(f"Learning curve: {error.lower()} against rows seen", draw, caption))
     if convergence := result.get("convergence"):
-        asked = (result.get("settings") or {}).get("tol") if _is_relative(result) else None
+        tolerance = (result.get("settings") or {}).get("tol") if _is_relative(result) else None
         first, last = convergence[0], convergence[-1]
-        begun = f"from {percent(first[1], 2)} after {number(first[0])} iterations to " if len(convergence) > 1 else ""
-        told = (
-            f"How far the solution is from the best one at most, as a share of its objective: {begun}"
+        start = f"from {percent(first[1], 2)} after {number(first[0])} iterations to " if len(convergence) > 1 else ""
+        caption = (
+            f"Upper bound of the distance to the optimum, relative to the objective: {start}"
             f"{percent(last[1], 2)} after {number(last[0])} iterations."
         )
-        drawn = Picture("Relative duality gap", partial(convergence_curve, convergence, asked), told)
-        blocks.append(drawn if len(convergence) > 1 else Words(told if last[1] > ROUNDING else DIRECT))
-    return Section("learning", "How did it learn?", blocks) if blocks else None
+        figure = Picture("Relative duality gap", partial(convergence_curve, convergence, tolerance), caption)
+        blocks.append(figure if len(convergence) > 1 else Words(caption if last[1] > ROUNDING else DIRECT))
+    return Section("learning", "How did training go?", blocks) if blocks else None
 
 
 def choice(result: Mapping[str, Any]) -> Section | None:
-    """What the model is; the race that it won; what was found while learning, and which settings were given."""
-    told = learner_sentence(result)
-    blocks: list[Block] = [Words(told)] if told else []
+    """Return the section on the model, the automatic choice, chosen values and given settings."""
+    sentence = learner_sentence(result)
+    blocks: list[Block] = [Words(sentence)] if sentence else []
     blocks += _race(result.get("choice") or {}, (result.get("dataset") or {}).get("task") == "regression")
     facts = chosen_facts(result.get("chosen") or {})
     blocks += [Grid("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts])] if facts else []
     given = _given(result.get("settings") or {})
     if given:
-        title = "Given, or settled by the race" if result.get("choice") else "Given"
-        blocks.append(Grid(title, (), given, "Settings that are not as they are by default."))
+        title = "Settings, given or chosen automatically" if result.get("choice") else "Given settings"
+        blocks.append(Grid(title, (), given, "Only settings that differ from the default."))
     return Section("chosen", "What was chosen, and why?", blocks) if blocks else None
 
 
 def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
-    """Why the winner won, and every candidate: drawn are the one that was taken, and its rivals in the last round.
+    """Return the reasons of the automatic choice, a chart of the last round, and a table of all candidates.
 
-    of_variance : whether scores are shares of the variance that is explained, not of rows that are named rightly
+    of_variance : whether scores are R2, the share of explained variance, not accuracy
     """
     candidates = choice.get("candidates") or []
     if not candidates:
         return []
-    took = f"{number(len(candidates))} candidates were raced on {number(choice.get('rows'))} rows in "
-    blocks: list[Block] = [Words(f"{took}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
+    compared = f"{number(len(candidates))} candidates were compared on {number(choice.get('rows'))} rows in "
+    blocks: list[Block] = [Words(f"{compared}{seconds(choice.get('seconds'))}."), *map(Words, choice.get("why") or [])]
     drawn = [one for one in candidates if _score(one) > float("-inf") and one["kept"]][:MOST_CANDIDATES_DRAWN]
     if drawn:
         why = [*(choice.get("why") or []), ""][0].lower()
-        # a linear model is taken before a kernel that is better by chance only
+        # a linear model is preferred to a kernel that is better only by chance
         taken = next((one for one in drawn if why.startswith(f"{one['name'].lower()}, of ")), drawn[0])
         drawn = [taken, *(one for one in drawn if one is not taken)]
-        what = "Share of the variance that is left" if of_variance else "Share of mistakes"
-        told = f"{what}, each on the rows that it ran on; less is better. Those of the last round."
-        blocks.append(Bars("The race", [_bar(one, drawn) for one in drawn], told))
+        measure = "Unexplained share of the variance" if of_variance else "Mistake rate"
+        caption = f"{measure} of the candidates in the last round, each on its number of rows; less is better."
+        blocks.append(Bars("Automatic choice", [_bar(one, drawn) for one in drawn], caption))
     rows = [
         [
             str(one["name"]),
@@ -253,7 +249,7 @@ def _race(choice: Mapping[str, Any], of_variance: bool) -> list[Block]:
 
 
 def _bar(one: Mapping[str, Any], drawn: Sequence[Mapping[str, Any]]) -> Bar:
-    """What a score lacks of 1, which tells good candidates apart where scores look alike."""
+    """Return the bar of 1 - score, which shows differences between good candidates better than the score."""
     most = max(*(1.0 - _score(other) for other in drawn), 1e-12)
     text = f"{percent(1.0 - _score(one), 3)} of {number(one['rows'])} rows"
     return Bar(str(one["name"]), max(1.0 - _score(one), 0.0) / most, text, one is drawn[0])
@@ -265,36 +261,35 @@ def _score(candidate: Mapping[str, Any]) -> float:
 
 
 def _given(settings: Mapping[str, Any]) -> list[list[str]]:
-    """Names and texts of settings that differ from their default; where a run lies is told elsewhere."""
-    usual = _defaults(TrainSettings) | {"ingest": _defaults(IngestSettings)}
-    plain = dict(flat(usual))
-    told = flat({name: value for name, value in settings.items() if name not in PLACES})
-    return [[name.replace("_", " "), text] for name, text in told if text != plain.get(name, "-")]
+    """Return names and texts of settings that differ from their default, except for locations."""
+    defaults = dict(flat(_defaults(TrainSettings) | {"ingest": _defaults(IngestSettings)}))
+    given = flat({name: value for name, value in settings.items() if name not in PLACES})
+    return [[name.replace("_", " "), text] for name, text in given if text != defaults.get(name, "-")]
 
 
 def _defaults(settings: type[BaseModel]) -> dict[str, Any]:
     return {name: field.get_default(call_default_factory=True) for name, field in settings.model_fields.items()}
 
 
-def _ends(curve: Sequence[Sequence[float]], verdict: Verdict) -> str:
-    """The error at the end, beside the baseline's."""
+def _final_errors(curve: Sequence[Sequence[float]], verdict: Verdict) -> str:
+    """Return the errors of the model and the baseline at the end of the curve."""
     _, error, _, baseline = curve[-1]
     if error is None:
         return ""
-    beside = "" if baseline is None else f", {verdict.constant_name} {error_text(verdict, baseline)}"
-    return f" Over all {number(curve[-1][0])}: {error_text(verdict, error)}{beside}."
+    constant = "" if baseline is None else f", {verdict.constant_name} {error_text(verdict, baseline)}"
+    return f" Over all {number(curve[-1][0])} rows: {error_text(verdict, error)}{constant}."
 
 
 def _is_relative(result: Mapping[str, Any]) -> bool:
-    """Whether the solver was asked for a relative gap."""
+    """Return whether the solver stops at a relative gap."""
     return (result.get("certificate") or {}).get("kind") == "duality gap"
 
 
-# How good a run is: the figures to see first, its error beside the simplest predictors', every metric.
+# Quality: main metrics, comparison with baselines, all metrics
 
 
 def quality(result: Mapping[str, Any]) -> Section:
-    """The headline, errors side by side, and the metrics of each split beside the baselines'."""
+    """Return the section with main metrics, errors of model and baselines, and metrics of each split."""
     header = ["", "okl", *baseline_names(result)]
     judged = SPLIT_NAMES[judge(result).split]
     tables = [grid(table, header)._replace(note=_units(result)) for table in metric_tables(result).values()]
@@ -304,7 +299,7 @@ def quality(result: Mapping[str, Any]) -> Section:
 
 
 def target_of(result: Mapping[str, Any]) -> str:
-    """What is predicted."""
+    """Return the name of the target."""
     return str((result.get("dataset") or {}).get("target", "the target"))
 
 
@@ -321,9 +316,9 @@ def _bars(result: Mapping[str, Any]) -> list[Block]:
     most = max(*lengths.values(), 1e-300)
     texts = {named: _text(verdict, error) if shares else number(lengths[named]) for named, error in known.items()}
     bars = [Bar(named, lengths[named] / most, texts[named], named == "okl") for named in known]
-    unit = "As a share of rows" if shares else f"In units of {_unit_of(verdict, result)}"
-    chance = "; ± two standard errors, which chance may account for" if shares and verdict.rows else ""
-    title = f"{name} beside the simplest predictors, {MEASURED[verdict.split]}"
+    unit = "Share of rows" if shares else f"In units of {_unit_of(verdict, result)}"
+    chance = "; ± two standard errors" if shares and verdict.rows else ""
+    title = f"{name} compared with baselines, {MEASURED[verdict.split]}"
     return [Bars(title, bars, f"{unit}; less is better{chance}.")]
 
 
@@ -333,25 +328,25 @@ def _text(verdict: Verdict, error: float) -> str:
 
 
 def _unit_of(verdict: Verdict, result: Mapping[str, Any]) -> str:
-    return "the target as it is learnt" if verdict.metric == "squared_loss" else target_of(result)
+    return "the scaled target" if verdict.metric == "squared_loss" else target_of(result)
 
 
 def _units(result: Mapping[str, Any]) -> str:
     if (result.get("dataset") or {}).get("task") != "regression":
-        return "Rates, areas and F1 are shares of 1."
+        return "Rates, areas and F1 are between 0 and 1."
     target = target_of(result)
-    return f"Absolute errors are in units of {target}, squared ones in their squares; R2 is a share of variance."
+    return f"Absolute errors are in units of {target}, squared errors in squared units; R2 is a share of variance."
 
 
-# Where a model errs: which classes it confuses, which it misses; how far off its numbers are.
+# Mistakes: confused classes, residuals
 
 MOST_CLASSES_LISTED = 12
-"""Classes, and pairs of them, that a table lists: the worst."""
+"""Maximum number of classes, or pairs of classes, in a table: the worst."""
 SHARES = (0.5, 0.9)
 
 
 def mistakes(result: Mapping[str, Any]) -> Section | None:
-    """Of the test rows if there are any, else of the training rows; None where nothing was counted."""
+    """Return the section on mistakes on test rows if there are any, otherwise on training rows; None without counts."""
     measured = result.get("test") or result.get("train") or {}
     where = "test rows" if result.get("test") else "training rows"
     blocks: list[Block] = []
@@ -364,9 +359,9 @@ def mistakes(result: Mapping[str, Any]) -> Section | None:
 
 
 def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, where: str) -> list[Block]:
-    """The same without pictures.
+    """Return the tables of mistakes, without figures.
 
-    measured : confusion, or residual_histogram; nothing of both: no table
+    measured : metrics with confusion or residual_histogram; without both, there is no table
     """
     if confusion := measured.get("confusion"):
         counts = np.array(confusion, dtype=np.int64)
@@ -382,11 +377,11 @@ def _of_classes(confusion: Sequence[Sequence[int]], labels: Sequence[object], wh
     n_classes, rows = len(counts), int(counts.sum())
     tables = mistake_tables({"confusion": confusion}, labels, "", where)
     if n_classes > MOST_DRAWN:
-        told = f"A matrix of {n_classes} classes would be too fine to read: the worst of it stands in tables."
-        return [Words(told), *tables]
+        note = f"The confusion matrix of {n_classes} classes is too large to draw; the tables list its worst entries."
+        return [Words(note), *tables]
     wrong = number(rows - int(counts.trace()))
-    told = f"{wrong} of {number(rows)} rows are off the diagonal. Shade: share of the true class."
-    return [Picture(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), told), *tables]
+    caption = f"{wrong} of {number(rows)} rows are misclassified. Shade: share of the true class."
+    return [Picture(f"Confusion matrix, {where}", partial(confusion_matrix, confusion, labels), caption), *tables]
 
 
 def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], wrong: int) -> Grid:
@@ -400,8 +395,8 @@ def _pairs(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object]
         if off[i, j]
     ]
     share = percent(sum(int(off[i, j]) for i, j in zip(true, named, strict=True)) / wrong, 3)
-    header = ("True class", "named", "rows", "of the class")
-    return Grid("Most confused classes", header, rows, f"These make up {share} of all mistakes.")
+    header = ("True class", "predicted", "rows", "share of class")
+    return Grid("Most confused classes", header, rows, f"These are {share} of all mistakes.")
 
 
 def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[object], where: str) -> Grid:
@@ -417,9 +412,9 @@ def _classes(counts: np.ndarray[Any, np.dtype[np.int64]], labels: Sequence[objec
         ]
         for i in order.tolist()
     ]
-    cut = f" The {MOST_CLASSES_LISTED} hardest of {len(counts)}." if len(counts) > MOST_CLASSES_LISTED else ""
-    note = f"Found: how many of the class's rows are named so (recall). Right: how many so named are (precision).{cut}"
-    return Grid(f"Classes, the hardest first, {where}", ("Class", "rows", "found", "right"), rows, note)
+    cut = len(counts) > MOST_CLASSES_LISTED
+    note = f"The {MOST_CLASSES_LISTED} classes with the lowest recall of {len(counts)}." if cut else ""
+    return Grid(f"Classes, lowest recall first, {where}", ("Class", "rows", "recall", "precision"), rows, note)
 
 
 def _of_residuals(
@@ -430,31 +425,33 @@ def _of_residuals(
     if counts:
         blocks.append(_quantiles(histogram, target, where))
         beyond = int(counts[0] + counts[-1])
-        seen = (
-            f"Left of 0 the model says too little. {number(beyond)} of {number(sum(counts))} rows are beyond the edges."
+        caption = (
+            f"Left of 0, predictions are too low. {number(beyond)} of {number(sum(counts))} rows are outside the range."
         )
         draw = partial(residual_histogram, edges, counts, target)
-        blocks.append(Picture(f"Residuals, {where}", draw, seen))
+        blocks.append(Picture(f"Residuals, {where}", draw, caption))
     grid = measured.get("predicted_vs_true")
     if grid and grid["range"][0] < grid["range"][1]:
         draw = partial(predicted_against_true, grid["range"], grid["counts"], target)
-        told = (
-            "Where the solid line leaves the dotted one, predictions of that size are too low or too high on average."
-        )
-        blocks.append(Picture(f"Predicted against true, {where}", draw, told))
+        caption = "Predictions are biased where the solid line differs from the dotted one."
+        blocks.append(Picture(f"Predicted against true, {where}", draw, caption))
     return blocks
 
 
 def _quantiles(histogram: Mapping[str, Sequence[Any]], target: str, where: str) -> Words:
     half, most = (within(histogram["edges"], histogram["counts"], share) for share in SHARES)
-    told = f"Half of the {where} are predicted within {number(half)} of the truth, nine in ten within {number(most)}"
-    return Words(f"{told} (in units of {target}).")
+    errors = f"The absolute error is at most {number(half)} on 50% of the {where}, at most {number(most)} on 90%"
+    return Words(f"{errors} (in units of {target}).")
 
 
 def within(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
-    """The distance from 0 that a share of the rows does not exceed, as far as bins tell.
+    """Return the absolute residual that a share of the rows does not exceed, interpolated in bins.
 
-    edges : evenly spaced about 0, (n + 1,), n even; counts : (n + 2,), the first and last beyond the edges
+    Parameters
+    ----------
+    edges : (n + 1,), evenly spaced around 0, n even
+    counts : (n + 2,), the first and last beyond the edges
+    share : share of the rows, in (0, 1)
 
     >>> within([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 4, 4, 1, 0], 0.8)
     1.0
@@ -470,23 +467,21 @@ def _name(label: object) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-# What scores are worth: how often rows of about the same score are right, in words and a picture.
+# Reliability: the share of correct or positive rows among rows with similar scores
 
 LOGISTIC = ("logistic", "l1-logistic")
-MEASURED_ROWS = {"test": "test rows", "train": "training rows (which were learnt)"}
+MEASURED_ROWS = {"test": "test rows", "train": "training rows (seen in training)"}
 
 
 def reliability_blocks(result: Mapping[str, Any]) -> list[Block]:
-    """The reliability curve of a classifier, of test rows if there are any; nothing for other models."""
+    """Return the reliability curve of a classifier, on test rows if there are any; empty for other models."""
     split = "test" if result.get("test") else "train"
     measured = result.get(split) or {}
     if "confusion" not in measured:
         return []
     bins = (measured.get("reliability") or {}).get("bins")
     if not bins:
-        return [
-            Words("How often rows of about the same score are right was not counted: there is no reliability curve.")
-        ]
+        return [Words("There is no reliability curve, because rows were not counted by score.")]
     where = MEASURED_ROWS[split]
     labels = (result.get("dataset") or {}).get("labels") or ["the first", "the second"]
     if measured["reliability"]["of"] == "lead":
@@ -495,31 +490,31 @@ def reliability_blocks(result: Mapping[str, Any]) -> list[Block]:
 
 
 def reliability_bars(measured: Mapping[str, Any], where: str) -> list[Block]:
-    """The same as a few lengths without a picture; nothing for other models.
+    """Return the reliability as a bar chart; empty for other models.
 
-    measured : with what `okl.metrics.counts.Tally.report` counts of reliability, and labels
+    measured : metrics with the reliability of `okl.metrics.counts.Tally.report`, and labels
     """
-    told = measured.get("reliability") or {}
-    if not told.get("bins"):
+    reliability = measured.get("reliability") or {}
+    if not reliability.get("bins"):
         return []
-    what = (
-        "named rightly" if told["of"] == "lead" else f"that are {_short((measured.get('labels') or ['positive'])[-1])}"
-    )
+    of_leads = reliability["of"] == "lead"
+    positive = _short((measured.get("labels") or ["positive"])[-1])
+    share_of = "correctly classified rows" if of_leads else f"rows of class {positive}"
     bars = [
         Bar(
             f"{number(one['lowest'])} to {number(one['highest'])}",
             share,
             f"{percent(share, 3)} of {number(one['rows'])}",
         )
-        for one in told["bins"]
+        for one in reliability["bins"]
         for share in [one["hits"] / one["rows"]]
     ]
-    across = "lead of the best score over the second" if told["of"] == "lead" else "score"
-    return [Bars(f"Reliability: rows {what}, by {across}, {where}", bars, "As a share of the rows of such scores.")]
+    by = "margin between the two best scores" if of_leads else "score"
+    return [Bars(f"Reliability: share of {share_of} by {by}, {where}", bars)]
 
 
 def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:
-    """Mean distance of what was said from what was seen, over rows.
+    """Return the mean absolute difference between predicted and observed probabilities, weighted by rows.
 
     Source: Naeini, Cooper & Hauskrecht, AAAI 2015, with bins of equally many rows.
     """
@@ -528,59 +523,59 @@ def calibration_error(bins: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _says_odds(result: Mapping[str, Any]) -> bool:
-    """Whether a score is the logarithm of odds, as of the logistic loss."""
+    """Return whether scores are log-odds, as with the logistic loss."""
     settings = result.get("settings") or {}
     return settings.get("loss") == "logistic" or settings.get("solver") in LOGISTIC
 
 
 def _of_probabilities(bins: Sequence[Mapping[str, Any]], where: str, positive: object) -> list[Block]:
     off = calibration_error(bins)
-    told = (
-        f"It learnt the logistic loss, so that 1 / (1 + exp(-score)) is the probability of {positive} that it claims. "
-        f"On {where} that is off by {percent(off, 2)} on average."
+    text = (
+        f"The model was trained with the logistic loss: 1 / (1 + exp(-score)) is its probability of {positive}. "
+        f"The calibration error on {where} is {percent(off, 2)}."
     )
-    seen = f"Where probabilities can be taken at their word, dots lie on the dashed line. {_extreme_bins(bins)}"
-    axes = ("probability that the model claims", f"rows that are {_short(positive)}")
-    return [Words(told), _picture("Reliability of probabilities", bins, "probability", axes, seen, where)]
+    caption = f"Calibrated probabilities are on the dashed line. {_extreme_bins(bins)}"
+    axes = ("predicted probability", f"share of class {_short(positive)}")
+    return [Words(text), _picture("Reliability of probabilities", bins, "probability", axes, caption, where)]
 
 
 def _of_scores(bins: Sequence[Mapping[str, Any]], where: str, positive: object) -> list[Block]:
-    told = (
-        "Its scores are no probabilities, as the loss that it learnt has none; they order rows. The picture tells what "
-        f"a score was worth on {where}: read it as a table from score to probability of {positive}."
+    text = (
+        "Scores rank rows but are not probabilities with this loss. The figure shows the observed probability of "
+        f"{positive} for each score on {where}."
     )
-    axes = ("score of the model", f"rows that are {_short(positive)}")
-    return [Words(told), _picture("Reliability of scores", bins, "mean", axes, _extreme_bins(bins), where)]
+    axes = ("score", f"share of class {_short(positive)}")
+    return [Words(text), _picture("Reliability of scores", bins, "mean", axes, _extreme_bins(bins), where)]
 
 
 def _of_leads(bins: Sequence[Mapping[str, Any]], where: str) -> list[Block]:
     low, high = (bins[place]["hits"] / bins[place]["rows"] for place in (0, -1))
-    told = (
-        "Its scores are no probabilities. The further the best class leads the second, the surer it is: on the "
-        f"{where} with the smallest leads, up to {number(bins[0]['highest'])}, it is right in {percent(low, 3)}, on "
-        f"those with the largest, from {number(bins[-1]['lowest'])}, in {percent(high, 3)}."
+    text = (
+        "Scores are not probabilities, but a larger margin between the two best scores means a more reliable "
+        f"prediction: on {where}, accuracy is {percent(low, 3)} for margins up to {number(bins[0]['highest'])}, "
+        f"{percent(high, 3)} for margins from {number(bins[-1]['lowest'])}."
     )
-    axes = ("lead of the best score over the second", "rows named rightly")
-    return [Words(told), _picture("Reliability of leads", bins, "mean", axes, "", where)]
+    axes = ("margin between the two best scores", "accuracy")
+    return [Words(text), _picture("Reliability of margins", bins, "mean", axes, "", where)]
 
 
 def _picture(
-    title: str, bins: Sequence[Mapping[str, Any]], said: str, axes: tuple[str, str], told: str, where: str
+    title: str, bins: Sequence[Mapping[str, Any]], said: str, axes: tuple[str, str], text: str, where: str
 ) -> Picture:
-    about = f"Each dot is {_part(len(bins))} of the rows; bars are two standard errors."
-    return Picture(f"{title}, {where}", partial(reliability_curve, bins, said, axes), f"{told} {about}".strip())
+    note = f"Each dot is {_part(len(bins))} of the rows; error bars are two standard errors."
+    return Picture(f"{title}, {where}", partial(reliability_curve, bins, said, axes), f"{text} {note}".strip())
 
 
 def _extreme_bins(bins: Sequence[Mapping[str, Any]]) -> str:
     low, high = bins[0], bins[-1]
     return (
-        f"Of rows with a score up to {number(low['highest'])}, {percent(low['hits'] / low['rows'], 3)} are positive; "
-        f"from {number(high['lowest'])} on, {percent(high['hits'] / high['rows'], 3)}."
+        f"For scores up to {number(low['highest'])}, {percent(low['hits'] / low['rows'], 3)} of rows are positive; "
+        f"for scores from {number(high['lowest'])}, {percent(high['hits'] / high['rows'], 3)}."
     )
 
 
 def _part(bins: int) -> str:
-    """One of so many, which are at most MOST_BINS."""
+    """Return the fraction of one bin as text, such as "a third"; there are at most MOST_BINS bins."""
     article = "an" if bins in (8, 11) else "a"
     return f"{article} {({1: 'part', 2: 'half', 3: 'third'}).get(bins, f'{bins}th')}"
 
@@ -590,39 +585,39 @@ def _short(label: object) -> str:
     return text if len(text) <= 20 else f"{text[:19]}…"
 
 
-# Whether a run can be trusted: chance, rows never seen, scores and what comes of them, proofs, constraints, drift.
+# Trust: chance, held-out rows, reliability, certificates, constraints, drift
 
 
 def trust(result: Mapping[str, Any]) -> Section | None:
-    """All that speaks for or against taking the figures and scores at their word; None where nothing does."""
+    """Return the section on the reliability of metrics and scores, certificates, constraints and drift."""
     blocks = [*_chance(result), *reliability_blocks(result), *_proof(result), *_constraints(result), *_drift(result)]
     return Section("trust", "Can I trust it?", blocks) if blocks else None
 
 
 def _chance(result: Mapping[str, Any]) -> list[Block]:
-    """How far the error may be off, and what it is on rows that were learnt."""
-    verdict, told = judge(result), []
+    """Return sentences on the standard error of the error, and on the error on training rows."""
+    verdict, sentences = judge(result), []
     if verdict.error is not None and (chance := verdict.chance(verdict.error)):
-        told.append(
-            f"An error of {rate(verdict.error)}, counted on {number(verdict.rows)} rows, may be off by "
-            f"{percent(chance, 2)} of rows by chance (two standard errors)."
+        sentences.append(
+            f"The error of {rate(verdict.error)} on {number(verdict.rows)} rows is accurate to ± {percent(chance, 2)} "
+            "(two standard errors)."
         )
-    learnt = (result.get("train") or {}).get(verdict.metric)
-    if verdict.split == "test" and learnt is not None and verdict.error is not None:
-        seen, unseen = error_text(verdict, learnt), error_text(verdict, verdict.error)
-        told.append(f"On the rows that it learnt from it makes {seen}, on test rows, which it never saw, {unseen}.")
+    train_error = (result.get("train") or {}).get(verdict.metric)
+    if verdict.split == "test" and train_error is not None and verdict.error is not None:
+        seen, unseen = error_text(verdict, train_error), error_text(verdict, verdict.error)
+        sentences.append(f"Training rows: {seen}. Test rows, not used for training: {unseen}.")
     elif verdict.split == "progressive" and verdict.is_of_unseen_rows:
-        told.append("Each row was predicted before it was learnt, so that this error is one on rows never seen.")
+        sentences.append("Each row was predicted before the model was trained on it, so this error is on unseen rows.")
     elif verdict.split == "progressive":
-        told.append(
-            f"Rows came {verdict.passes} times, and from the second time on each had been learnt before: on fresh rows "
-            "it will err more. Hold some out (--holdout)."
+        sentences.append(
+            f"In {verdict.passes} passes, the model had seen most rows before it predicted them, so the error on new "
+            "rows will be larger. Hold out test rows (--holdout)."
         )
     elif verdict.error is not None:
-        told.append(
-            "All rows it was measured on were learnt: on fresh rows it will err more. Hold some out (--holdout)."
+        sentences.append(
+            "The error was measured on training rows, so it will be larger on new rows. Hold out test rows (--holdout)."
         )
-    return [Words(" ".join(told))] if told else []
+    return [Words(" ".join(sentences))] if sentences else []
 
 
 def _proof(result: Mapping[str, Any]) -> list[Block]:
@@ -634,21 +629,20 @@ def _proof(result: Mapping[str, Any]) -> list[Block]:
 
 
 def _gap(result: Mapping[str, Any]) -> str:
-    """What a solver proved of its optimum."""
+    """Return the sentence on the certified gap of a solver; "" without one."""
     proof = result.get("certificate") or {}
     below = proof.get("dual_objective", proof.get("lower_bound"))
     if below is None or proof.get("objective") is None:
         return ""
     confidence = proof.get("confidence")
-    sure = "" if confidence is None else f", at {percent(confidence)} confidence"
+    sure = "" if confidence is None else f" with {percent(confidence)} confidence"
     relative = proof.get("relative_gap")
-    gap = f"a gap of {number(proof.get('gap'))}, or {percent(relative, 2)}"
+    gap = f"the gap is at most {number(proof.get('gap'))}, or {percent(relative, 2)}"
     if relative is not None and relative < ROUNDING:
-        gap = "the optimum, but for rounding"
+        gap = "this is the optimum, up to rounding"
     return (
-        f"It is proved{sure} that what the solver minimises over its rows, {number(proof['objective'])} here, is at "
-        f"least {number(below)} for any weights: {gap}. The rest of its errors is not the solver's, but of model, "
-        "kernel, settings and noise."
+        f"The training objective is {number(proof['objective'])}, and its minimum is proven{sure} to be at least "
+        f"{number(below)}: {gap}. Remaining errors are due to model, kernel, settings and noise, not to the solver."
     )
 
 
@@ -658,10 +652,10 @@ def _regret_pictures(result: Mapping[str, Any]) -> list[Block]:
         return []
     growth = growth_of(result)
     last = horizons[-1]
-    told = f"{number(last['regret'])} after {number(last['rows'])} rows, and a bound of {number(last['bound'])}."
-    average = f"{number(last['average_regret'])} after {number(last['rows'])} rows; it falls if much was learnt."
+    total = f"{number(last['regret'])} after {number(last['rows'])} rows; theoretical bound {number(last['bound'])}."
+    average = f"{number(last['average_regret'])} after {number(last['rows'])} rows."
     return [
-        Picture("Regret against rows", partial(figures.regret_curve, horizons, growth), told),
+        Picture("Regret against rows", partial(figures.regret_curve, horizons, growth), total),
         Picture("Average regret against rows", partial(figures.average_regret_curve, horizons, growth), average),
     ]
 
@@ -671,19 +665,17 @@ def _constraints(result: Mapping[str, Any]) -> list[Block]:
         return []
     blocks: list[Block] = [Head("Constraints"), *map(Words, constraint_sentences(result))]
     if violations := result["constraints"].get("curve"):
-        told = (
-            f"By how much a row's weights were outside their limits: {number(violations[-1][1])} on average in the end."
-        )
-        blocks.append(Picture("Violation while learning", partial(violation_curve, violations), told))
+        caption = f"Average violation per row at the end: {number(violations[-1][1])}."
+        blocks.append(Picture("Violation during training", partial(violation_curve, violations), caption))
     return [*blocks, grid(limits, CONSTRAINT_HEADER)._replace(wide=True)]
 
 
 def _drift(result: Mapping[str, Any]) -> list[Block]:
-    told = drift_sentence(result)
-    blocks: list[Block] = [Head("Change of rows in time"), Words(told)] if told else []
+    sentence = drift_sentence(result)
+    blocks: list[Block] = [Head("Drift"), Words(sentence)] if sentence else []
     if len((result.get("windows") or {}).get("points") or []) > 1:
         verdict = judge({**result, "test": None})
         error, shares = metric_name(verdict.metric).lower(), verdict.metric == "mistake_rate"
         draw = partial(window_curve, result, error, verdict.constant_name, shares=shares)
-        blocks.append(Picture("Error in each window", draw, "A mark is a window in which it rose by more than chance."))
+        blocks.append(Picture("Error in each window", draw, "Markers: windows with a significantly higher error."))
     return blocks

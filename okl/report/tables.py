@@ -1,4 +1,4 @@
-"""Tables of metrics and settings."""
+"""Tables of metrics, settings and other facts of a run."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ FACTS = {
     "dataset": "Data set",
     "provenance": "Provenance",
 }
-ROOT = "Root mean squared error"  # in units of the target, as people think of it
+ROOT = "Root mean squared error"  # in units of the target
 DRAWN = {"curve", "convergence", "windows", "drift", "constraints", "choice", "previous"}
 APART = {"progressive", "train", "test", "baselines", *DRAWN, *FACTS}
 
 
 class Table(NamedTuple):
-    """Rows of text; the first cell of each names it."""
+    """Title and rows of text; the first cell of each row is its name."""
 
     title: str
     rows: list[list[str]]
 
 
 def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of the few figures to see first, the model's own error in front; "-" for what is not known."""
+    """Return names and values of the main metrics, the error first; "-" for unknown values."""
     verdict = judge(result)
     shares = verdict.metric == "mistake_rate"
     name = metric_name(verdict.metric) if shares else ROOT
@@ -43,24 +43,24 @@ def headline(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def baseline_names(result: Mapping[str, Any]) -> list[str]:
-    """Names for people of the baselines, in their order."""
+    """Return the display names of the baselines, in their order."""
     return [BASELINE_NAMES.get(name, name) for name in _baselines(result)]
 
 
 def _baselines(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Those that there are: a linear model has no linear model beside it."""
+    """Return the baselines that exist: a linear model has no linear baseline."""
     return {name: baseline for name, baseline in (result.get("baselines") or {}).items() if baseline is not None}
 
 
 def metric_tables(result: Mapping[str, Any]) -> dict[str, Table]:
-    """A table for each split that was measured: a metric a row, the model and then each baseline a column."""
+    """Return a table for each measured split: rows are metrics, columns the model and the baselines."""
     sources = [result, *_baselines(result).values()]
     tables = {}
     for split, title in SPLIT_NAMES.items():
         measured = [scalars(source.get(split)) for source in sources]
         if not measured[0]:
             continue
-        # every metric that any of them has, in the model's order
+        # all metrics of model and baselines, in the model's order
         names = dict.fromkeys(name for metrics in measured for name in metrics)
         rows = [[metric_name(name), *(number(metrics.get(name)) for metrics in measured)] for name in names]
         tables[split] = Table(title, rows)
@@ -68,14 +68,14 @@ def metric_tables(result: Mapping[str, Any]) -> dict[str, Table]:
 
 
 def fact_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Names and values of all that the run was given, chose and left behind."""
+    """Return tables of names and values: run, certificate, chosen values, settings, data set, provenance."""
     run = {name: value for name, value in result.items() if name not in APART}
-    if timeline := run.get("timeline"):  # who did what in each second is drawn
+    if timeline := run.get("timeline"):  # lanes and stages are shown in a figure
         run["timeline"] = {name: value for name, value in timeline.items() if name not in ("lanes", "stages")}
     groups = {"Run": run, **{title: result.get(name) or {} for name, title in FACTS.items()}}
-    # horizons and comparisons have tables of their own
-    own = ("horizons", "comparisons")
-    groups["Certificate"] = {name: value for name, value in groups["Certificate"].items() if name not in own}
+    # horizons and comparisons have separate tables
+    separate = ("horizons", "comparisons")
+    groups["Certificate"] = {name: value for name, value in groups["Certificate"].items() if name not in separate}
     return [
         Table(
             title,

@@ -1,4 +1,4 @@
-"""Sentences about memory, drift, time, regret and constraints."""
+"""Text of reports on memory, drift, time, regret and constraints: sentences, tables, and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -9,101 +9,101 @@ from okl.report.figures import Theme, large_numbers, legend, lines_across, one_p
 from okl.report.format import number
 from okl.report.tables import Table
 
-# Words about the memory that a run was planned to take.
+# Memory
 
 MIB = 2**20
 
 
 def memory_facts(result: Mapping[str, Any]) -> list[list[str]]:
-    """A line for a terminal; none where nothing was planned.
+    """Return the line on planned memory for a terminal; empty without a plan.
 
     >>> plan = {"worker_bytes": 600 * MIB, "held_bytes": 256 * MIB, "read_again_share": 0.25}
     >>> memory_facts({"memory_plan": plan | {"worker_limit_bytes": 1024 * MIB}, "workers": 2})
-    [['Memory', 'at most 600 of 1,024 MiB a worker planned; 25% of its rows read again every round']]
+    [['Memory', 'planned: at most 600 of 1,024 MiB per worker; 25% of its rows are read again in each round']]
     >>> memory_facts({"memory_plan": plan | {"worker_limit_bytes": None, "read_again_share": 0.0}})
-    [['Memory', 'at most 600 MiB planned']]
+    [['Memory', 'planned: at most 600 MiB']]
     """
     plan: Mapping[str, Any] = result.get("memory_plan") or {}
     if not plan:
         return []
     limit = plan.get("worker_limit_bytes")
     of_limit = f" of {limit / MIB:,.0f}" if limit else ""
-    whose = " a worker" if result.get("workers") else ""
-    told = f"at most {plan['worker_bytes'] / MIB:,.0f}{of_limit} MiB{whose} planned"
+    per_worker = " per worker" if result.get("workers") else ""
+    text = f"planned: at most {plan['worker_bytes'] / MIB:,.0f}{of_limit} MiB{per_worker}"
     again = plan.get("read_again_share") or 0.0
     if again > 0.0:
-        told += f"; {100 * again:.0f}% of {'its' if whose else 'the'} rows read again every round"
-    return [["Memory", told]]
+        text += f"; {100 * again:.0f}% of {'its' if per_worker else 'the'} rows are read again in each round"
+    return [["Memory", text]]
 
 
 def memory_sentence(result: Mapping[str, Any]) -> str | None:
-    """The same for the report, with what the plan is of, beside what this process took.
+    """Return sentences on planned and used memory for the report; None without a plan.
 
-    A worker's plan is of going over rows while it learns; what brings answers together and solves has a plan of its
-    own. The peak is of the whole life of this process, which may exceed either.
+    A worker's plan covers passes over rows during training; the driver, which adds up and solves, has a separate plan.
+    The peak covers the whole process and may exceed both.
 
     >>> plan = {"worker_bytes": 650 * MIB, "driver_bytes": 1200 * MIB, "process_bytes": 360 * MIB}
     >>> print(memory_sentence({"memory_plan": plan, "peak_memory_bytes": 855 * MIB}))
-    Memory: at most 650 MiB planned. That is to go over rows; to add up and solve, at most 1,200 MiB are planned \
-(360 of either for Python and its libraries). This process took 855 MiB at its peak, with what is not planned, too, \
-such as a source's ingest, a race or the evaluation.
+    Memory planned: at most 650 MiB for passes over rows. For sums and the solution, at most 1,200 MiB (each includes \
+360 MiB for Python and its libraries). Peak memory of this process: 855 MiB, including ingestion and evaluation.
     """
     facts = memory_facts(result)
     if not facts:
         return None
     plan, peak = result["memory_plan"], result.get("peak_memory_bytes")
-    told = f"Memory: {facts[0][1]}."
+    text = f"Memory {facts[0][1]}"
     if driver := plan.get("driver_bytes"):
-        told += (
-            f" That is to go over rows; to add up and solve, at most {driver / MIB:,.0f} MiB are planned "
-            f"({plan['process_bytes'] / MIB:,.0f} of either for Python and its libraries)."
+        text += (
+            f" for passes over rows. For sums and the solution, at most {driver / MIB:,.0f} MiB (each includes "
+            f"{plan['process_bytes'] / MIB:,.0f} MiB for Python and its libraries)"
         )
     if peak:
-        told += (
-            f" This process took {peak / MIB:,.0f} MiB at its peak, with what is not planned, too, such as a source's "
-            "ingest, a race or the evaluation."
-        )
-    return told
+        text += f". Peak memory of this process: {peak / MIB:,.0f} MiB, including ingestion and evaluation"
+    return f"{text}."
 
 
-# Windows of a stream in words and a picture: how the error went, and where rows were found to have changed.
+# Drift
 
-MOST_TOLD = 3  # signals in a sentence
+MOST_TOLD = 3  # maximum number of signals in a sentence
 
 
 def drift_sentence(result: Mapping[str, Any]) -> str:
-    """What the windows of a run say of change; "" for a run without any."""
+    """Return the sentence on drift in the windows of a run; "" without windows."""
     drift = result.get("drift")
     if not drift or not drift["windows"]:
         return ""
-    where = f"{number(drift['windows'])} windows of {number(result['windows']['rows'])} rows or more"
+    windows = f"{number(drift['windows'])} windows of {number(result['windows']['rows'])} rows or more"
     signals = drift["signals"]
-    chance = f"where nothing changes, at most {_share(drift['level'])} windows fires"
+    chance = f"without drift, at most {_share(drift['level'])} windows signals by chance"
     if not signals:
-        return f"In none of {where} were mistakes more than in those before it by more than chance ({chance})."
-    told = "; ".join(_signal(one) for one in signals[:MOST_TOLD])
+        return f"No drift: in none of {windows} did the error rise by more than chance ({chance})."
+    listed = "; ".join(_signal(signal) for signal in signals[:MOST_TOLD])
     more = f"; and {number(len(signals) - MOST_TOLD)} more" if len(signals) > MOST_TOLD else ""
-    count = "One" if len(signals) == 1 else number(len(signals))
-    whose = ", by the mistakes of models kept as they were" if drift["of_kept_models"] else ""
-    return f"Rows change: {count} of {where} fired{whose} ({chance}): {told}{more}."
+    models = ", measured with frozen models" if drift["of_kept_models"] else ""
+    return f"Drift: {number(len(signals))} of {windows} signal a higher error{models} ({chance}): {listed}{more}."
 
 
 def drift_facts(result: Mapping[str, Any]) -> list[list[str]]:
-    """The same for a terminal: a name and a text, or nothing."""
+    """Return the line on drift for a terminal; empty without windows."""
     drift = result.get("drift")
     if not drift or not drift["windows"]:
         return []
     signals, windows = drift["signals"], f"{number(drift['windows'])} windows"
     if not signals:
         return [["Drift", f"no signal in {windows}"]]
-    worst = min(signals, key=lambda one: one["p_value"])
-    return [["Drift", f"{number(len(signals))} of {windows} fired; clearest: {_signal(worst)}"]]
+    clearest = min(signals, key=lambda signal: signal["p_value"])
+    return [["Drift", f"{number(len(signals))} of {windows} signal a higher error; clearest: {_signal(clearest)}"]]
 
 
 def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Theme, shares: bool = False) -> bytes:
-    """Draw the error of each window, the baseline's, and where a window fired.
+    """Draw the error and the baseline's error of each window, with markers for drift signals.
 
-    error, baseline : what the two are called; shares : whether errors are shares of rows
+    Parameters
+    ----------
+    result : result with windows
+    error, baseline : names of the error and of the baseline
+    theme : colours
+    shares : whether errors are shares of rows
     """
     points: Sequence[Sequence[float]] = result["windows"]["points"]
     rows = [first + count / 2.0 for first, count, _, _ in points]
@@ -113,9 +113,9 @@ def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Th
     signals = (result.get("drift") or {}).get("signals")
     if signals:
         errors = {point[0]: point[2] for point in points}
-        places = [(one["first_row"] + one["last_row"] + 1) / 2.0 for one in signals]
-        heights = [errors[one["first_row"]] for one in signals]
-        axes.plot(places, heights, "v", color=theme.ink, markersize=6, label="drift signal")
+        centres = [(signal["first_row"] + signal["last_row"] + 1) / 2.0 for signal in signals]
+        heights = [errors[signal["first_row"]] for signal in signals]
+        axes.plot(centres, heights, "v", color=theme.ink, markersize=6, label="drift signal")
     low, high = axes.get_ylim()
     axes.set_ylim(max(0.0, low), high + 0.2 * (high - low))  # room for the legend above the lines
     axes.xaxis.set_major_formatter(large_numbers)
@@ -128,9 +128,9 @@ def window_curve(result: Mapping[str, Any], error: str, baseline: str, theme: Th
     return png(figure)
 
 
-def _signal(one: Mapping[str, Any]) -> str:
-    last, first = number(one["last_row"] + 1), number(one["first_row"] + 1)
-    return f"rows {first} to {last}, wrong on {_percent(one['rate'])} after {_percent(one['past_rate'])}"
+def _signal(signal: Mapping[str, Any]) -> str:
+    last, first = number(signal["last_row"] + 1), number(signal["first_row"] + 1)
+    return f"rows {first} to {last}, error {_percent(signal['rate'])}, before {_percent(signal['past_rate'])}"
 
 
 def _percent(rate: float) -> str:
@@ -141,58 +141,60 @@ def _share(level: float) -> str:
     return f"one in {number(round(1.0 / level))}"
 
 
-# Words about where the time of a run went.
+# Time
 
 LEAST_SHARE = 0.005
 
 
 def timeline_facts(result: Mapping[str, Any]) -> list[list[str]]:
-    """A line for a terminal: whose time, and the shares of it while the run learnt; none where nothing is known.
+    """Return the line on shares of training time by phase for a terminal; empty without a timeline.
 
     >>> shares = {"driver": {"wait": 1.0}, "workers": {"read": 0.196, "learn": 0.8, "wait": 0.004}}
     >>> timeline_facts({"timeline": {"shares": shares, "workers": 2}, "workers": 2})
     [['Workers', '80% learn, 20% read']]
     """
     shares = _shares(result)
-    return [[_who(result), _told(shares)]] if shares else []
+    return [[_time_of(result), _phases(shares)]] if shares else []
 
 
 def timeline_sentence(result: Mapping[str, Any]) -> str | None:
-    """The same for the report."""
+    """Return the sentence on shares of training time by phase; None without a timeline."""
     shares = _shares(result)
     if not shares:
         return None
     count = (result.get("timeline") or {}).get("workers") or 0
-    one, several = ("worker's", "workers'") if _who(result) == "Workers" else ("thread's", "threads'")
-    whose = "this process's" if _who(result) == "Time" else f"its {one}" if count == 1 else f"its {count} {several}"
+    singular = "worker" if _time_of(result) == "Workers" else "thread"
+    owner = f"{count} {singular}{'s' if count != 1 else ''}"
+    owner = "this process" if _time_of(result) == "Time" else owner
     return (
-        f"While the run learnt, {whose} time went to: {_told(shares)}. Where one compiled loop maps and learns, "
-        "mapping counts as learn."
+        f"Training time of {owner}: {_phases(shares)}. If one compiled loop maps and trains, the time of the map "
+        "counts as learn."
     )
 
 
 def _shares(result: Mapping[str, Any]) -> Mapping[str, float]:
     shares = (result.get("timeline") or {}).get("shares") or {}
-    found: Mapping[str, float] = shares.get("workers") or shares.get("driver") or {}
-    return found
+    of_workers: Mapping[str, float] = shares.get("workers") or shares.get("driver") or {}
+    return of_workers
 
 
-def _who(result: Mapping[str, Any]) -> str:
+def _time_of(result: Mapping[str, Any]) -> str:
     if not (result.get("timeline") or {}).get("shares", {}).get("workers"):
         return "Time"
     return "Workers" if result.get("workers") else "Threads"
 
 
-def _told(shares: Mapping[str, float]) -> str:
-    """
-    >>> _told({"learn": 0.61, "read": 0.2, "wait": 0.19})
+def _phases(shares: Mapping[str, float]) -> str:
+    """Return shares as text, largest first.
+
+    >>> _phases({"learn": 0.61, "read": 0.2, "wait": 0.19})
     '61% learn, 20% read, 19% wait'
     """
     named = sorted(shares.items(), key=lambda item: -item[1])
     return ", ".join(f"{100 * share:.0f}% {phase}" for phase, share in named if share >= LEAST_SHARE)
 
 
-# The certificate of a tracker in words: what it lost beside models that change, a table of how many times.
+# Tracking regret, against models that change
 
 PIECE_HEADER = (
     "Changes at most",
@@ -205,61 +207,61 @@ PIECE_HEADER = (
 
 
 def piece_proof(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The proof of a tracker, None for other runs."""
+    """Return the certificate of tracking regret; None for other runs."""
     proof: Mapping[str, Any] = result.get("certificate") or {}
     return proof if proof.get("kind") == "tracking regret" else None
 
 
 def piece_sentences(proof: Mapping[str, Any]) -> list[str]:
-    """What was compared, and what came out."""
+    """Return sentences on the comparison and its result."""
     if not proof.get("shown"):
         return [f"No regret is shown. {proof.get('reason')}"]
     windows, first = len(proof["borders"]) - 1, proof["comparisons"][0]
     return [
-        f"Over {number(proof['rows'])} rows the mean of scores that was predicted with lost {number(proof['loss'])} by "
-        f"the {proof['loss_name']} loss, and made {number(proof['mistakes'])} mistakes. It is compared with weights in "
-        f"the ball of radius {number(proof['radius'])} of the same map that are fixed but for a number of changes, at "
-        f"borders of {windows} windows. Beside the best that never change it lost {_than(first['regret'])}.",
-        "No weights with so many changes at these borders make the regret larger than the fourth column says; none "
-        "that change at any rows larger than the fifth, where a window with a change counts as if nothing was lost.",
+        f"Total {proof['loss_name']} loss over {number(proof['rows'])} rows: {number(proof['loss'])}, with "
+        f"{number(proof['mistakes'])} mistakes. This is {_than(first['regret'])} than that of the best fixed weights.",
+        f"Comparators are weights in the ball of radius {number(proof['radius'])} on the same map that change at most "
+        f"the given number of times, at borders of {windows} windows.",
+        "Column 4 is an upper bound of the regret for changes at these borders. Column 5 is an upper bound for changes "
+        "at any row, where the comparator's loss counts as 0 in a window with a change.",
     ]
 
 
 def piece_table(proof: Mapping[str, Any]) -> Table | None:
-    """A line for each number of changes, under PIECE_HEADER."""
+    """Return the table with a row for each number of changes, under PIECE_HEADER."""
     if not proof.get("shown"):
         return None
-    return Table("Regret against models that change", [_line(one) for one in proof["comparisons"]])
+    return Table("Regret against models that change", [_comparison_row(line) for line in proof["comparisons"]])
 
 
 def piece_facts(result: Mapping[str, Any]) -> list[list[str]]:
-    """Names and texts of the same for a terminal."""
+    """Return the line on tracking regret for a terminal; empty for other runs."""
     proof = piece_proof(result)
     if proof is None:
         return []
     if not proof.get("shown"):
         return [["Regret", f"not shown: {proof.get('reason')}"]]
-    told = [f"{number(one['regret'])} ({one['changes']})" for one in proof["comparisons"]]
-    return [["Regret (changes)", f"{', '.join(told)}; of a loss of {number(proof['loss'])}"]]
+    regrets = [f"{number(line['regret'])} ({line['changes']})" for line in proof["comparisons"]]
+    return [["Regret (changes)", f"{', '.join(regrets)}; total loss {number(proof['loss'])}"]]
 
 
-def _line(one: Mapping[str, Any]) -> list[str]:
+def _comparison_row(line: Mapping[str, Any]) -> list[str]:
     names = ("comparator_loss", "regret", "regret_at_most", "regret_at_most_anywhere")
-    rows = ", ".join(number(row + 1) for row in one["rows"]) or "-"
-    return [number(one["changes"]), *(number(one[name]) for name in names), rows]
+    rows = ", ".join(number(row + 1) for row in line["rows"]) or "-"
+    return [number(line["changes"]), *(number(line[name]) for name in names), rows]
 
 
 def _than(regret: float) -> str:
     return f"{number(abs(regret))} {'more' if regret >= 0 else 'less'}"
 
 
-# The certificate of regret of a run in words: sentences and a table for the page, two lines for a terminal.
+# Regret, against fixed weights
 
-HEADER = ("Rows", "Regret", "A row", "Bound", "Bound / regret", "Loss", "Comparator's gap")
+HEADER = ("Rows", "Regret", "Per row", "Bound", "Bound / regret", "Loss", "Comparator's gap")
 
 
 class RegretSection(NamedTuple):
-    """What a report says of regret: sentences, and a table under its header, None where there is none."""
+    """Sentences on regret, and a table with its header; None if there is no table."""
 
     sentences: list[str]
     table: Table | None
@@ -267,7 +269,7 @@ class RegretSection(NamedTuple):
 
 
 def regret_section(result: Mapping[str, Any]) -> RegretSection | None:
-    """What is proved about the regret of a run, or why nothing is; None for a run that was not asked."""
+    """Return the section on regret, or on the reason why there is none; None without a certificate."""
     if (pieces := piece_proof(result)) is not None:
         return RegretSection(piece_sentences(pieces), piece_table(pieces), PIECE_HEADER)
     proof = _regret_of(result)
@@ -275,41 +277,42 @@ def regret_section(result: Mapping[str, Any]) -> RegretSection | None:
         return None
     if not proof.get("shown"):
         return RegretSection([f"No regret is shown. {proof.get('reason')}"], None)
-    sentences = [_lost(proof), _bounded(proof), *filter(None, [_in_kernel_space(proof)])]
-    return RegretSection(sentences, Table("Regret at each horizon", [_row(one) for one in proof["horizons"]]))
+    sentences = [_loss_sentence(proof), _bound_sentence(proof), *filter(None, [_kernel_bound_sentence(proof)])]
+    rows = [_horizon_row(horizon) for horizon in proof["horizons"]]
+    return RegretSection(sentences, Table("Regret at each horizon", rows))
 
 
 def regret_facts(result: Mapping[str, Any]) -> list[list[str]]:
-    """Names and texts of the same for a terminal."""
+    """Return the lines on regret for a terminal; empty without a certificate."""
     proof = _regret_of(result)
     if proof is None:
         return piece_facts(result)
     if not proof.get("shown"):
         return [["Regret", f"not shown: {_uncapitalised(str(proof.get('reason')))}"]]
-    grown = proof.get("growth_exponent")
-    growth = f", grows as rows^{grown:.2f}" if grown is not None else ""
+    exponent = proof.get("growth_exponent")
+    growth = f", grows as rows^{exponent:.2f}" if exponent is not None else ""
     facts = [
         [
             "Regret",
             f"{number(proof['regret'])}, at most {number(proof['regret_at_most'])} "
-            f"({number(proof['average_regret'])} a row; bound {number(proof['bound'])}{growth})",
+            f"({number(proof['average_regret'])} per row; bound {number(proof['bound'])}{growth})",
         ]
     ]
     if kernel := proof.get("kernel_bound"):
-        worth = "vacuous, more than the whole loss" if kernel["vacuous"] else f"probability {kernel['probability']:g}"
-        facts.append(["Kernel bound", f"{number(kernel['bound'])} by Theorem 1 ({worth})"])
+        note = "vacuous: larger than the total loss" if kernel["vacuous"] else f"probability {kernel['probability']:g}"
+        facts.append(["Kernel bound", f"{number(kernel['bound'])} by Theorem 1 ({note})"])
     return facts
 
 
 def regret_horizons(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The horizons that logarithmic axes can show; none if there are fewer than two."""
+    """Return the horizons with positive regret, for logarithmic axes; empty if there are fewer than two."""
     proof = _regret_of(result) or {}
-    shown = [one for one in proof.get("horizons") or [] if one["regret"] > 0.0]
+    shown = [horizon for horizon in proof.get("horizons") or [] if horizon["regret"] > 0.0]
     return shown if len(shown) > 1 else []
 
 
 def growth_of(result: Mapping[str, Any]) -> float | None:
-    """The power of the rows that regret grew with, None where it was not above 0 everywhere."""
+    """Return the growth exponent of regret in the number of rows; None if regret was not positive."""
     return (_regret_of(result) or {}).get("growth_exponent")
 
 
@@ -318,56 +321,56 @@ def _regret_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return proof if proof.get("kind") == "regret" else None
 
 
-def _lost(proof: Mapping[str, Any]) -> str:
+def _loss_sentence(proof: Mapping[str, Any]) -> str:
     regret, comparator = proof["regret"], proof["comparator"]
-    more = f"{number(abs(regret))} {'more' if regret >= 0 else 'less'}"
-    # a learner that follows rows as they change may beat any weights that stay
-    drift = "" if regret >= 0 else " Rows that change as they go by favour whoever follows them."
+    # on changing data an online solver may beat all fixed weights
+    drift = "" if regret >= 0 else " A negative regret is possible if the data change over time."
     return (
-        f"Over {number(proof['rows'])} rows the learner lost {number(proof['loss'])}: {more} than the best fixed "
-        f"weights that were found in its ball of radius {number(comparator['radius'])}, "
-        f"{number(abs(proof['average_regret']))} a row. No weights of that ball are better than these by more than "
-        f"{_regret_percent(comparator['relative_gap'])} of their loss: the regret is "
-        f"{number(proof['regret_at_most'])} at most.{drift}"
+        f"Total loss over {number(proof['rows'])} rows: {number(proof['loss'])}, {_than(regret)} than that of the best "
+        f"fixed weights in the ball of radius {number(comparator['radius'])} "
+        f"({number(abs(proof['average_regret']))} per row). The comparator's relative gap is "
+        f"{_regret_percent(comparator['relative_gap'])}, so the regret is at most {number(proof['regret_at_most'])}."
+        f"{drift}"
     )
 
 
-def _bounded(proof: Mapping[str, Any]) -> str:
-    grown, regret = proof.get("growth_exponent"), proof["regret"]
-    if grown is None:
-        growth = "How regret grew is not told, as it was not above zero at two horizons or more."
+def _bound_sentence(proof: Mapping[str, Any]) -> str:
+    exponent, regret = proof.get("growth_exponent"), proof["regret"]
+    if exponent is None:
+        growth = "No growth rate is given, because the regret is not positive at two or more horizons."
     else:
-        share = "falls" if grown < 1.0 else "does not fall"
-        growth = f"Regret grew with the rows to the power of {grown:.3f}, so that what a row adds to it {share}."
+        trend = "decreases" if exponent < 1.0 else "does not decrease"
+        growth = f"The regret grows as rows^{exponent:.3f}, so the regret per row {trend}."
     if proof["bound"] is None:
-        return f"No bound is claimed for settings like these. {growth}"
-    times = f", {number(proof['bound'] / regret)} times as much" if regret > 0 else ""
-    return f"Steps like these cannot lead to more regret than {number(proof['bound'])}{times}. {growth}"
+        return f"No theoretical bound holds for these settings. {growth}"
+    times = f", {number(proof['bound'] / regret)} times as large" if regret > 0 else ""
+    return f"The theoretical bound of the regret is {number(proof['bound'])}{times}. {growth}"
 
 
-def _in_kernel_space(proof: Mapping[str, Any]) -> str:
+def _kernel_bound_sentence(proof: Mapping[str, Any]) -> str:
     kernel = proof.get("kernel_bound")
     if not kernel:
         return ""
-    told = (
-        f"Beside functions of the kernel itself, Theorem 1 of Lu et al. (JMLR 17, 2016) allows a regret of "
-        f"{number(kernel['bound'])}, where the sum of coefficients is {number(kernel['l1_norm'])} and kernel values "
-        f"are off by {number(kernel['epsilon'])} at most (probability {kernel['probability']:g})"
+    text = (
+        f"Against functions of the kernel itself, the regret is at most {number(kernel['bound'])} by Theorem 1 of Lu "
+        f"et al. (JMLR 17, 2016), with coefficient sum {number(kernel['l1_norm'])} and kernel error "
+        f"{number(kernel['epsilon'])} (probability {kernel['probability']:g})"
     )
     if kernel["vacuous"]:
-        return f"{told}. That bound is vacuous: the learner's whole loss is {number(proof['loss'])}."
-    return f"{told}."
+        return f"{text}. This bound is vacuous: the total loss is {number(proof['loss'])}."
+    return f"{text}."
 
 
-def _row(one: Mapping[str, Any]) -> list[str]:
-    ratio = number(one["bound"] / one["regret"]) if one["regret"] > 0 and one["bound"] is not None else "-"
-    figures = [number(one[name]) for name in ("regret", "average_regret", "bound")]
+def _horizon_row(horizon: Mapping[str, Any]) -> list[str]:
+    regret, bound = horizon["regret"], horizon["bound"]
+    ratio = number(bound / regret) if regret > 0 and bound is not None else "-"
+    figures = [number(horizon[name]) for name in ("regret", "average_regret", "bound")]
     return [
-        number(one["rows"]),
+        number(horizon["rows"]),
         *figures,
         ratio,
-        number(one["loss"]),
-        _regret_percent(one["comparator"]["relative_gap"]),
+        number(horizon["loss"]),
+        _regret_percent(horizon["comparator"]["relative_gap"]),
     ]
 
 
@@ -379,7 +382,7 @@ def _uncapitalised(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-# The constraints of a run in words: sentences and a table for the page, a line each for a terminal, a picture.
+# Constraints
 
 CONSTRAINT_HEADER = ("Constraint", "Training rows", "Test rows", "Decisions, training", "Decisions, test")
 RATES = {
@@ -390,53 +393,54 @@ RATES = {
 
 
 def constraint_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What was asked, how it was kept on the way, and what it does not say; nothing for a run without constraints."""
-    told = result.get("constraints")
-    if not told:
+    """Return sentences on the constraints, their violation, and what they do not cover; empty without constraints."""
+    constraints = result.get("constraints")
+    if not constraints:
         return []
-    kept = "keeps to every limit" if told["met"] else "does NOT keep to every limit"
-    rows = number(told["rows"])
+    met = "satisfies every constraint" if constraints["met"] else "does NOT satisfy every constraint"
+    rows = number(constraints["rows"])
     return [
-        f"Rows of the constraints were added up over all {rows} training rows. On these the model {kept}; limits are "
-        f"kept with a margin of {number(told['margin'])} inside. On fresh rows a value may differ: two standard errors "
-        "stand beside those of the test rows.",
-        f"While learning, weights were outside by {number(told['violation_a_row'])} a row on average, in the units of "
-        f"the constraints; as they were learnt, before they were brought within all limits, by "
-        f"{number(told['violation_as_learnt'])}. {told['theorem']}",
-        "Scores are constrained, as their means are linear in the weights; decisions are not: limits of scores do not "
-        "bound differences of positive rates, which therefore stand beside them.",
+        f"On all {rows} training rows, the model {met} (safety margin {number(constraints['margin'])}). Values may "
+        "differ on new rows: those on test rows are shown with two standard errors.",
+        f"During training, the average violation per row was {number(constraints['violation_a_row'])} in units of the "
+        f"constraints. The final projection removed a violation of {number(constraints['violation_as_learnt'])}. "
+        f"{constraints['theorem']}",
+        "The constraints limit mean scores, not decisions. Positive rates of the decisions are shown for comparison.",
     ]
 
 
 def constraint_table(result: Mapping[str, Any]) -> Table | None:
-    """A row for each constraint, under HEADER."""
-    told = result.get("constraints")
-    if not told:
+    """Return the table with a row for each constraint, under CONSTRAINT_HEADER."""
+    constraints = result.get("constraints")
+    if not constraints:
         return None
     rows = [
-        [one["constraint"], _value(one["train"], False), _value(one.get("test"), True)]
-        + [_rate(one.get(split)) for split in ("train", "test")]
-        for one in told["limits"]
+        [limit["constraint"], _value(limit["train"], False), _value(limit.get("test"), True)]
+        + [_rate(limit.get(split)) for split in ("train", "test")]
+        for limit in constraints["limits"]
     ]
     return Table("Constraints", rows)
 
 
 def constraint_facts(result: Mapping[str, Any]) -> list[list[str]]:
-    """A line for each constraint in a terminal."""
-    told = result.get("constraints") or {}
+    """Return a line for each constraint for a terminal."""
+    constraints = result.get("constraints") or {}
     facts = []
-    for one in told.get("limits") or []:
-        words = f"{_value(one['train'], False)} on training rows"
-        if one.get("test"):
-            words += f", {_value(one['test'], True)} on test rows"
-        facts.append([one["constraint"], f"{words}; {_rate(one['train'])}"])
+    for limit in constraints.get("limits") or []:
+        text = f"{_value(limit['train'], False)} on training rows"
+        if limit.get("test"):
+            text += f", {_value(limit['test'], True)} on test rows"
+        facts.append([limit["constraint"], f"{text}; {_rate(limit['train'])}"])
     return facts
 
 
 def violation_curve(points: Sequence[Sequence[float]], theme: Theme) -> bytes:
-    """Draw what a row's weights were outside their limits by, against the rows seen.
+    """Draw the average violation of the constraints against the rows seen.
 
-    points : [rows seen, a row so far, a row since the point before] each
+    Parameters
+    ----------
+    points : each [rows seen, average per row so far, average per row since the last point]
+    theme : colours
     """
     figure, axes = one_picture(theme)
     seen, so_far, recent = zip(*points, strict=True)
@@ -449,7 +453,7 @@ def violation_curve(points: Sequence[Sequence[float]], theme: Theme) -> bytes:
     axes.yaxis.set_major_formatter(large_numbers)
     axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel("rows seen")
-    axes.set_ylabel("violation a row")
+    axes.set_ylabel("violation per row")
     lines_across(axes, theme)
     legend(axes, theme)
     return png(figure)

@@ -1,4 +1,4 @@
-"""The timeline of a run as Parquet and as a figure."""
+"""Timeline of a run: written as Parquet, and summarised for the report."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MOST_DRAWN_LANES = 8
 
 
 def write_timeline(timeline: Timeline, path: Path) -> None:
-    """Write all that is known: stage, begin_seconds and width_seconds of a bucket, lane, phase, seconds.
+    """Write a row for each stage, bucket, lane and phase: begin_seconds, width_seconds, seconds.
 
-    Times count from the beginning of the run. A lane is `driver`, a worker's address or a thread; its seconds in a
-    bucket of a stage add up to the time that it was there.
+    Times are relative to the start of the run. A lane is `driver`, the address of a worker, or a thread; its seconds in
+    a bucket of a stage add up to the time that it was active.
     """
     cells = timeline.cells()
     columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in Cell._fields}
@@ -32,14 +32,15 @@ def write_timeline(timeline: Timeline, path: Path) -> None:
 
 
 def describe_timeline(timeline: Timeline) -> dict[str, Any]:
-    """What the report shows, as JSON.
+    """Return the summary of a timeline for the report, as JSON values.
 
     Returns
     -------
-    shares : of the stage learn, by phase: of the driver, and of all workers (or threads) together where there are any
-    workers : how many lanes there are beside the driver's
-    bucket_seconds, stages : [name, begun, ended] each, in seconds since the run began
-    lanes : of at most eight: name, and seconds in each bucket by phase; beyond eight, the mean of all workers as well
+    shares : shares of the phases in the stage learn, of the driver, and of all workers (or threads) if there are any
+    workers : number of lanes except the driver's
+    bucket_seconds : width of a bucket
+    stages : each [name, start, end], in seconds since the start of the run
+    lanes : at most eight lanes: name, and seconds in each bucket by phase; with more workers, also their mean
     """
     cells, times = timeline.cells(), 1
     last = max((cell.begin_seconds for cell in cells), default=0.0)
@@ -66,7 +67,7 @@ def describe_timeline(timeline: Timeline) -> dict[str, Any]:
 
 
 def observe(timeline: Timeline, execution: Execution, folder: Path) -> dict[str, Any]:
-    """Write the timeline, and what the cluster itself reports, into a run's folder; what its result says of them."""
+    """Write the timeline and the cluster's own report into the folder of a run; return their entries of the result."""
     write_timeline(timeline, folder / FILE)
     page = execution.performance_page()
     if page is not None:
@@ -75,7 +76,7 @@ def observe(timeline: Timeline, execution: Execution, folder: Path) -> dict[str,
 
 
 def _shares(cells: Sequence[Cell], lanes: Sequence[str]) -> dict[str, float]:
-    """Share of each phase in the time of some lanes while the run learnt; empty where there was none."""
+    """Return the share of each phase in the training time of some lanes; empty without training time."""
     spent: defaultdict[str, float] = defaultdict(float)
     for cell in cells:
         if cell.stage == LEARNING and cell.lane in lanes:
@@ -98,5 +99,5 @@ def _drawn(
 
 
 def _short(lane: str, number: int) -> str:
-    """An address says little to who looks at a picture."""
+    """Return a short label of a lane; an address becomes the number of the worker."""
     return f"worker {number}" if "://" in lane else lane

@@ -1,4 +1,4 @@
-"""The Python functions `okl.train`, `okl.ingest`, `okl.evaluate` and `okl.predict`."""
+"""Python functions `okl.train`, `okl.ingest`, `okl.evaluate` and `okl.predict`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OF_SOURCE = IngestSettings.model_fields.keys() - TrainSettings.model_fields.keys
 
 
 def train(data: Place | TrainSettings, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
-    """Learn from a data set or a source, evaluate and save: `okl train` in this process, without Prefect.
+    """Train on a data set or a source, evaluate and save: `okl train` in this process, without Prefect.
 
     Parameters
     ----------
     data : folder of a data set, or a source; or all settings at once, which `options` then change
-    observer : is told the stages and the progress
+    observer : observer of stages and progress
     options : fields of `TrainSettings`, such as frequencies=400, passes=3, workers=2, out="runs/first"; and for a
         source those of `IngestSettings`, such as target="churned", holdout=0.2, or all of them as ingest=...
 
@@ -32,14 +32,14 @@ def train(data: Place | TrainSettings, *, observer: Observer | None = None, **op
 
     Raises
     ------
-    OklError : one sentence that says what is wrong; nothing half-written stays
+    OklError : the run failed; no incomplete files remain
     """
     from okl.runs.train import train as run
 
     if not isinstance(data, TrainSettings | str | os.PathLike):
         raise ConfigError(
-            f"okl.train learns rows of files, and data is a {type(data).__name__}. Write it to a file (Parquet, CSV), "
-            "or fit rows in memory by an estimator such as okl.KernelRidgeClassifier."
+            f"okl.train reads rows from files, but data is a {type(data).__name__}. Write it to a file (Parquet, CSV), "
+            "or fit rows in memory with an estimator such as okl.KernelRidgeClassifier."
         )
     begun: dict[str, Any] = {"data": data}
     if isinstance(data, TrainSettings):  # what was left open stays open: some defaults go by what else is given
@@ -77,7 +77,7 @@ def ingest(
 
     Raises
     ------
-    OklError : one sentence that says what is wrong; nothing half-written stays
+    OklError : the run failed; no incomplete files remain
     """
     given = settings.model_dump() if settings is not None else {}
     made = settings_from(IngestSettings, _plain(given | options), "okl.ingest")
@@ -85,7 +85,7 @@ def ingest(
 
 
 def evaluate(model: Place, source: Place, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
-    """Measure a saved model on labelled rows, out of core: `okl evaluate`.
+    """Evaluate a saved model on labelled rows, out of core: `okl evaluate`.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def predict(
 
     Raises
     ------
-    OklError : one sentence that says what is wrong; nothing half-written stays
+    OklError : the run failed; no incomplete files remain
     """
     from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
 
@@ -136,5 +136,5 @@ def predict(
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Values with paths as text: settings hold what JSON and TOML can."""
+    """Return values with paths as text, because settings contain only JSON and TOML values."""
     return {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}

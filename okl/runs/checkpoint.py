@@ -38,7 +38,7 @@ from okl.foundation.telemetry import run_logger
 from okl.runs.plan import mode_of, run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 
-# The classes whose instances checkpoints and state files hold: those that solvers' states are made of.
+# Classes whose instances a checkpoint may contain
 #
 # A file names a class by its tag (see okl.foundation.stored), and the tag is looked up here: nothing is imported
 # because a file says so. Classes of extensions have no tags but their full names; they are those of files and
@@ -111,13 +111,13 @@ def _import_all() -> None:
             import_module(found.name)
 
 
-# Where the loop of okl.runs.loop stands: a solver's state, and what has been noted on the way.
+# Position of the training loop: state of the solver, curves and counters
 
 
 @stored("training-position")
 @dataclass(eq=False)
 class Position:
-    """Where a loop stands; the loop writes into it.
+    """Position of a training loop, which the loop updates.
 
     state : of the solver, which holds the place in the data; watch : windows of a stream in its own order
     learning, converging : the curve so far, one of them empty
@@ -135,7 +135,7 @@ class Position:
     resumed: int = 0
 
 
-# Values taken apart into JSON and arrays, and put together again with the same bits.
+# Serialisation of values as JSON and arrays, with the same bits
 #
 # The classes that a value is made of are named by their tags (see okl.foundation.stored); their instances are made
 # without calling any of their code, so that nothing in a file is ever run.
@@ -146,7 +146,7 @@ Array = np.ndarray[Any, Any]
 
 
 class TakenApart:
-    """A value as JSON and arrays.
+    """Return a value as JSON and arrays.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class TakenApart:
 
 
 class PutTogether:
-    """The value that was taken apart.
+    """Return the value of JSON and arrays.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class PutTogether:
 
 
 def _aligned(stored: Array) -> Array:
-    """A copy that begins at a cache line."""
+    """Return a copy that starts at a cache line."""
     room = np.empty(stored.nbytes + CACHE_LINE_BYTES, dtype=np.uint8)
     first = -room.ctypes.data % CACHE_LINE_BYTES
     array: Array = room[first : first + stored.nbytes].view(stored.dtype).reshape(stored.shape)
@@ -296,7 +296,7 @@ def _aligned(stored: Array) -> Array:
     return array
 
 
-# A checkpoint on disk: a folder that is complete or not there, checked to the last byte when it is read.
+# Checkpoints on disk: folders written atomically and verified by digests
 #
 #     NAME-000007/checkpoint.json      format version, what it belongs to, digests of the others, and of itself
 # state.json           the state, but for its arrays                 arrays.safetensors   its arrays
@@ -311,7 +311,7 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Head:
-    """What a checkpoint says of itself. about : what it belongs to; files : sha256 of each; sizes : of those beside."""
+    """Head of a checkpoint. about : its origin; files : sha256 of each file; sizes : sizes of the workers' files."""
 
     folder: Path
     about: dict[str, Any]
@@ -322,7 +322,7 @@ class Head:
 def write_checkpoint(
     run: Path, name: str, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], beside: Path | None
 ) -> None:
-    """Write where a loop of a run stands; the last one goes when this one is complete.
+    """Write a checkpoint of a loop; the previous one is removed when this one is complete.
 
     Parameters
     ----------
@@ -359,12 +359,12 @@ def write_checkpoint(
 
 
 def complete_ones(run: Path, name: str) -> list[Path]:
-    """The checkpoints of a loop, the latest last."""
+    """Return the checkpoints of a loop, the latest last."""
     return sorted((run / CHECKPOINT).glob(f"{name}-{'[0-9]' * DIGITS}"))
 
 
 def read_head(folder: Path) -> Head:
-    """What a checkpoint says of itself.
+    """Return the head of a checkpoint.
 
     Raises
     ------
@@ -380,8 +380,8 @@ def read_head(folder: Path) -> Head:
         raise _damaged(folder / HEAD, "it is no checkpoint's JSON") from None
     if version > FORMAT_VERSION:
         raise CheckpointError(
-            f"{folder / HEAD} has format {version}, from the future: this okl knows formats up to {FORMAT_VERSION}. "
-            "Go on with the okl that the run began with."
+            f"{folder / HEAD} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. "
+            "Resume with the version of okl that started the run."
         )
     if _render(head) != stored:
         raise _damaged(folder / HEAD, "its bytes do not have the sha256 that it states")
@@ -389,7 +389,7 @@ def read_head(folder: Path) -> Head:
 
 
 def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
-    """The position that a checkpoint holds, with the same bits.
+    """Return the position of a checkpoint, with the same bits.
 
     Raises
     ------
@@ -413,7 +413,7 @@ def read_value(head: Head, shared: Mapping[str, Any]) -> Any:
 
 
 def bring_back_beside(head: Head, folder: Path) -> None:
-    """Put the files that workers kept where they look for them; those that are there have the same name and content."""
+    """Restore the workers' files to their location; existing files have the same name and content."""
     for name in head.sizes:
         if not (folder / name).exists():
             _link(head.folder / BESIDE / name, folder / name)
@@ -437,7 +437,7 @@ def _write(partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[
 
 
 def _keep_beside(source: Path, place: Path) -> dict[str, int]:
-    """Links to the files of a folder, which stay when workers replace these; sizes by name."""
+    """Link to the files of a folder, so that they remain when workers replace them; return sizes by name."""
     place.mkdir()
     sizes = {}
     for path in sorted(source.glob("*.npy")):
@@ -465,7 +465,7 @@ def _number(folder: Path) -> int:
 
 
 def _render(head: Mapping[str, Any]) -> bytes:
-    """JSON with its own digest: any changed byte no longer renders to itself."""
+    """Return JSON with its own digest, which detects any changed byte."""
     body = {key: value for key, value in head.items() if key != "sha256"}
     text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
     return json.dumps(
@@ -477,17 +477,17 @@ def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(f"{path} is damaged: {why}. Train again without --resume, and remove the unfinished run.")
 
 
-# What a checkpoint belongs to: data, settings, code. What differs in one of them would not learn the same bits.
+# Origin of a checkpoint: data, settings and code, which determine the bits of the model
 
 WHERE_IT_RUNS = frozenset(
     {"workers", "scheduler", "cluster", "tls", "threads", "out", "name", "checkpoint_seconds", "checkpoint_rounds"}
 )
-"""Settings that decide no bit of the model."""
+"""Settings that never change the model's bits."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run learns from, and by which code.
+    """Data, settings and code of a run.
 
     settings : all of them, as JSON; mode : what auto means there
     data_sha256 : of the manifest, which holds those of its shards; source_sha256 : of okl's own code
@@ -505,29 +505,29 @@ class Origin:
 
     @classmethod
     def of(cls, settings: TrainSettings, data: Dataset, key: str = "") -> Origin:
-        """Of a run that begins, or goes on, now."""
+        """Return the origin of a run that starts or resumes now."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
         versions |= plugins.origins(settings.solver, settings.loss, settings.map)
         stored = settings.model_dump(mode="json")
         return cls(stored, mode_of(settings), data.sha256, source_sha256(), versions, processor(), key)
 
     def going_on(self, about: Mapping[str, Any]) -> Origin:
-        """Of a run that is gone on with, from what its checkpoint says: what auto means stays, wherever it runs now."""
+        """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
         settings = self.settings | _place_in(about["settings"])
         return replace(self, key=about["key"], mode=about["mode"], settings=settings)
 
     def as_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Return JSON values for a checkpoint."""
         return asdict(self)
 
 
 def _place_in(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of settings those that tell what the mode auto means, beside the solver."""
+    """Return the settings that, with the solver, determine the automatic mode."""
     return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
 
 
 def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
-    """Settings of a run that is gone on with, in the mode that auto meant where it was begun.
+    """Return the settings of a resumed run, in the mode in which it was started.
 
     In another mode it would not learn the same bits.
 
@@ -538,7 +538,7 @@ def in_mode_of(begun: Mapping[str, Any], settings: TrainSettings) -> TrainSettin
 
 
 def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
-    """Raise CheckpointError if settings are not those that a run was begun with, but for where it runs.
+    """Raise CheckpointError if settings differ from those that a run was started with, except for execution.
 
     The mode auto is what it was there, see `in_mode_of`.
 
@@ -549,20 +549,20 @@ def refuse_other_settings(about: Mapping[str, Any], settings: TrainSettings, run
     for name in now:
         if name not in WHERE_IT_RUNS and now[name] != before.get(name):
             raise CheckpointError(
-                f"{run} was begun with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Leave it "
-                "out to go on with that run, or leave --resume out to begin another."
+                f"{run} was started with {name} = {before.get(name)!r}, but {name} = {now[name]!r} was given. Remove "
+                "it to resume the run, or remove --resume to start a new one."
             )
 
 
 def refuse_other_origin(stored: Origin, now: Origin, data: object, run: str) -> None:
-    """Raise CheckpointError unless data and code are those that a checkpoint was written with.
+    """Raise CheckpointError if data or code differ from those of a checkpoint.
 
-    data, run : where they are, for people
+    data, run : their locations, for the message
     """
     if stored.data_sha256 != now.data_sha256:
         raise CheckpointError(
-            f"{run} learnt from data of sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. Bring "
-            "back the data that it began with, or leave --resume out to begin another run."
+            f"{run} was trained on data with sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. "
+            "Restore the original data, or remove --resume to start a new run."
         )
     before, after = (
         stored.versions | {"code": stored.source_sha256[:12]},
@@ -572,14 +572,14 @@ def refuse_other_origin(stored: Origin, now: Origin, data: object, run: str) -> 
     if differing:
         then, here = (", ".join(f"{name} {one.get(name)}" for name in differing) for one in (before, after))
         raise CheckpointError(
-            f"{run} was begun with {then}, but this is {here}: it would not learn the same bits. Go on with the okl "
-            "that it began with, or leave --resume out to begin another run."
+            f"{run} was started with {then}, but this is {here}: the resumed model could differ. Use the versions of "
+            "the start, or remove --resume to start a new run."
         )
 
 
 @cache
 def source_sha256() -> str:
-    """Of all of okl's own code: a version number says little of a checkout."""
+    """Return a digest of okl's code, because a checkout changes without its version number."""
     folder = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -587,29 +587,29 @@ def source_sha256() -> str:
     return digest.hexdigest()
 
 
-# Whoever writes down where the loops of a run stand, now and then, and says where they stood.
+# Periodic checkpoints of the loops of a run
 
 MAIN = "model"
 _LOG = run_logger()
 
 
 class LoopKeeper(Protocol):
-    """What a loop may ask of whoever keeps it."""
+    """Protocol of the checkpoints of a loop."""
 
     def kept(self) -> Position | None:
-        """Where the loop stood when it was broken off; None: it begins."""
+        """Return the last position of an interrupted loop; None for a new one."""
         ...
 
     def offer(self, position: Position, execution: Execution) -> None:
-        """Write down where the loop stands, if it is time to; the loop has come to the end of a step."""
+        """Write a checkpoint after a step of the loop if one is due."""
         ...
 
 
 class NoKeeper:
-    """Keeps nothing."""
+    """Checkpoints that are never written."""
 
     def kept(self) -> Position | None:
-        """Nothing."""
+        """Return None: there is no checkpoint."""
         return None
 
     def offer(self, position: Position, execution: Execution) -> None:
@@ -618,7 +618,7 @@ class NoKeeper:
 
 @dataclass(eq=False)
 class RunKeeper:
-    """Keeps the loops of a run in its folder.
+    """Checkpoints of the loops of a run, in its folder.
 
     Parameters
     ----------
@@ -642,11 +642,11 @@ class RunKeeper:
     traffic: Traffic = field(default_factory=Traffic)
 
     def of(self, loop: str) -> OneLoop:
-        """The keeper of a loop by its name."""
+        """Return the checkpoints of a loop by its name."""
         return OneLoop(self, loop)
 
     def total_traffic(self, execution: Execution) -> Traffic:
-        """Of this process, and of those before it."""
+        """Return the network traffic of this process and of those before it."""
         here, before = execution.traffic, self.traffic
         return Traffic(
             here.rounds + before.rounds,
@@ -655,11 +655,11 @@ class RunKeeper:
         )
 
     def total_seconds(self) -> float:
-        """Of the run so far, interruptions left out."""
+        """Return the seconds of the run so far, without interruptions."""
         return self.run_seconds + time.perf_counter() - self.begun
 
     def resume(self) -> Position | None:
-        """Where the main loop stood, from where this process goes on; None if it was not kept yet.
+        """Return the position of the main loop to resume from; None without a checkpoint.
 
         Raises
         ------
@@ -671,7 +671,7 @@ class RunKeeper:
         return at
 
     def read(self, loop: str) -> Position | None:
-        """Where a loop stood.
+        """Return the stored position of a loop.
 
         Raises
         ------
@@ -686,7 +686,7 @@ class RunKeeper:
         return position
 
     def write(self, loop: str, position: Position, execution: Execution) -> None:
-        """Write down where a loop stands; if that cannot be, say so, and go on: the last checkpoint is there still."""
+        """Write a checkpoint of a loop; if that fails, warn and continue with the last checkpoint."""
         position = replace(
             position,
             run_seconds=self.total_seconds(),
@@ -696,22 +696,24 @@ class RunKeeper:
         try:
             write_checkpoint(self.folder, loop, position, self.origin.as_json(), self.shared, self.beside)
         except OSError as error:
-            _LOG.warning("No checkpoint could be written (%s); the run goes on, and the last one stays.", error)
+            _LOG.warning(
+                "Could not write a checkpoint (%s). The run continues, and the last checkpoint remains.", error
+            )
 
 
 class OneLoop:
-    """The keeper of one loop."""
+    """Checkpoints of one loop."""
 
     def __init__(self, run: RunKeeper, loop: str) -> None:
         self._run, self._loop = run, loop
         self._last, self._steps = time.perf_counter(), 0
 
     def kept(self) -> Position | None:
-        """Where it stood."""
+        """Return the stored position of the loop."""
         return self._run.read(self._loop)
 
     def offer(self, position: Position, execution: Execution) -> None:
-        """Write down where it stands after so many seconds or steps."""
+        """Write a checkpoint after the set number of seconds or steps."""
         self._steps += 1
         run, now = self._run, time.perf_counter()
         if (run.seconds and now - self._last >= run.seconds) or (run.rounds and self._steps >= run.rounds):
@@ -719,11 +721,11 @@ class OneLoop:
             self._last, self._steps = time.perf_counter(), 0
 
 
-# Runs that were broken off and can be gone on with: finding them by name, folder, or by whoever began them.
+# Interrupted runs that can be resumed
 
 
 def find_unfinished(run: str) -> Path:
-    """The unfinished folder of a run.
+    """Return the unfinished folder of a run.
 
     Parameters
     ----------
@@ -746,12 +748,12 @@ def find_unfinished(run: str) -> Path:
         if found := [one for one in resumable_in(place.parent) if folders_name_of(one) == place.name]:
             return max(found, key=lambda one: max(latest.stat().st_mtime for latest in checkpoints_in(one)))
     there = sorted({folders_name_of(one) for place in places for one in resumable_in(place.parent)})
-    told = f"Those that can be: {', '.join(there)}." if there else "Train again without --resume."
-    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {told}")
+    advice = f"Runs that can be resumed: {', '.join(there)}." if there else "Train again without --resume."
+    raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {places[-1].parent}. {advice}")
 
 
 def begun_by(key: str, settings: TrainSettings) -> Path | None:
-    """The unfinished folder of a run that somebody began with a key; None if it left no checkpoint."""
+    """Return the unfinished folder of a run that was started with a key; None without a checkpoint."""
     for folder in resumable_in(local_folder(run_folder(settings)).parent):
         with suppress(CheckpointError):  # somebody else's, damaged
             if newest_head(folder).about["key"] == key:
@@ -760,12 +762,12 @@ def begun_by(key: str, settings: TrainSettings) -> Path | None:
 
 
 def newest_head(folder: Path) -> Head:
-    """What the newest checkpoint of an unfinished run says of itself."""
+    """Return the head of the newest checkpoint of an unfinished run."""
     return read_head(max(checkpoints_in(folder), key=lambda one: one.stat().st_mtime_ns))
 
 
 def settings_of(folder: Path) -> TrainSettings:
-    """The settings that an unfinished run was begun with.
+    """Return the settings that an unfinished run was started with.
 
     Raises
     ------
@@ -775,7 +777,7 @@ def settings_of(folder: Path) -> TrainSettings:
     unknown = sorted(set(stored) - set(TrainSettings.model_fields))
     if unknown:
         raise CheckpointError(
-            f"{folder} was begun with settings that this okl does not have: {', '.join(unknown)}. Go on with the okl "
-            "that it began with."
+            f"{folder} was started with settings that this version of okl does not have: {', '.join(unknown)}. Resume "
+            "with the version that started the run."
         )
     return settings_from(TrainSettings, dict(stored), str(folder))

@@ -1,4 +1,4 @@
-"""The report of a comparison."""
+"""Report of a comparison: table, summary, figures and pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from okl.report.figures import Theme, add_axes, empty_figure, png
 from okl.report.format import aligned, flat, number, seconds
 from okl.report.page import Block, Grid, Picture, Section, Warned, Words
 
-# A comparison as text: the cells of its table, and what it comes to in sentences; all from the result alone.
+# Table and summary, made from the result only
 
 HEADER = ("Model", "Accuracy", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
 BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
@@ -23,7 +23,7 @@ UNSOLVED = "*"
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """The rows of the table as text, a column each of HEADER; UNSOLVED marks gaps and tests of unfinished solutions."""
+    """Return the rows of the table under HEADER; UNSOLVED marks gaps and tests of unfinished solutions."""
     marks = [UNSOLVED if _unsolved(row, result["settings"]["tolerance"]) else "" for row in result["models"]]
     return [_table_row(row, mark, mark or marks[0]) for row, mark in zip(result["models"], marks, strict=True)]
 
@@ -48,7 +48,7 @@ def _table_row(row: Mapping[str, Any], mark: str, test_mark: str) -> list[str]:
 
 
 def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """For each model that has both kinds of bias, the best mean of either, a column each of BIAS_HEADER."""
+    """Return the best mean accuracy of each kind of bias, for models with both, under BIAS_HEADER."""
     rows = []
     for row in result["models"]:
         found = row.get("biases") or {}
@@ -61,7 +61,7 @@ def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def parameter_words(row: Mapping[str, Any]) -> str:
-    """The chosen parameter.
+    """Return the chosen parameter as text.
 
     >>> parameter_words({"kind": "certified", "parameter": "nu", "value": 0.25, "place": 0.4})
     'nu 0.25'
@@ -76,7 +76,7 @@ def parameter_words(row: Mapping[str, Any]) -> str:
 
 
 def percent(mean: float, spread: float | None) -> str:
-    """A mean and its spread.
+    """Return a mean and its spread as text.
 
     >>> percent(0.8512, 0.0034), percent(0.8512, None)
     ('85.12 ± 0.34 %', '85.12 %')
@@ -85,7 +85,7 @@ def percent(mean: float, spread: float | None) -> str:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """What was compared, how, and what came of it."""
+    """Return sentences on the comparison and its result."""
     data, settings, winner = result["dataset"], result["settings"], result["winner"]
     parts = result["parts"]
     how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} rows held out"
@@ -114,7 +114,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
-    """What a reader must not overlook."""
+    """Return the warnings."""
     data, winner, tolerance = result["dataset"], result["winner"], result["settings"]["tolerance"]
     warnings = []
     best = result["models"][0]
@@ -141,7 +141,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def text_summary(result: Mapping[str, Any]) -> str:
-    """Aligned lines for a terminal."""
+    """Return the summary as aligned lines for a terminal."""
     lines = [*aligned([list(HEADER), *table_rows(result)]), *linear_note(result)]
     said = ["", *sentences(result), *(f"Warning: {warning}" for warning in warning_sentences(result))]
     files = [f"Model: {result['model']}", f"Report: {result['run']}/report.html"]
@@ -149,7 +149,7 @@ def text_summary(result: Mapping[str, Any]) -> str:
 
 
 def linear_note(result: Mapping[str, Any]) -> list[str]:
-    """Which models are linear in the inputs, beside the kernel ones of okl train; nothing where a map is under all."""
+    """Return the sentence on models that are linear in the inputs; "" if all use a feature map."""
     linear = [row["model"] for row in result["models"] if row["kind"] == "certified"]
     if not linear or result["settings"]["frequencies"] is not None:
         return []
@@ -159,7 +159,7 @@ def linear_note(result: Mapping[str, Any]) -> list[str]:
 
 
 def winner_sentence(result: Mapping[str, Any]) -> str:
-    """Which model is the best, and than which others that is more than chance."""
+    """Return the sentence on the best model and the models that are significantly worse."""
     best, *others = result["models"]
     judged = [row for row in others if row["mean"] is not None]
     alike = [row["model"] for row in judged if row["p_value"] > SIGNIFICANT]
@@ -199,21 +199,21 @@ def _test(result: Mapping[str, Any]) -> str:
     return f"; on the {rows} test rows{unseen} it is right in {percent(test['accuracy'], None)} of cases"
 
 
-# Pictures of a comparison: accuracy with its spread, model by model, and accuracy along each model's grid.
+# Figures: accuracy of each model with its spread, and accuracy along each grid
 
 BAR_HEIGHT, MARGIN_HEIGHT = 0.3, 1.1  # inches
 COLUMNS, PANEL = 3, (3.1, 2.1)
 
 
 class ComparisonPicture(NamedTuple):
-    """A picture to draw in a theme."""
+    """Figure to draw in a theme."""
 
     title: str
     draw: Callable[[Theme], bytes]
 
 
 def pictures_of(result: Mapping[str, Any]) -> list[ComparisonPicture]:
-    """Accuracies, and paths where there are any."""
+    """Return the figures of accuracies, and of grids if there are any."""
     found = [ComparisonPicture("Accuracy of each model", partial(draw_accuracies, result))]
     if any(len(row["path"]) > 1 for row in result["models"]):
         found.append(ComparisonPicture("Accuracy along each model's grid", partial(draw_paths, result)))
@@ -221,7 +221,7 @@ def pictures_of(result: Mapping[str, Any]) -> list[ComparisonPicture]:
 
 
 def draw_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
-    """Mean accuracy of each entrant with one standard deviation over folds, the best on top; the majority class."""
+    """Draw the mean accuracy of each entrant with one standard deviation, the best on top, and the majority class."""
     rows = [row for row in result["models"] if row["mean"] is not None][::-1]
     figure = empty_figure(7.2, MARGIN_HEIGHT + BAR_HEIGHT * len(rows), theme)
     axes = add_axes(figure, theme)
@@ -242,7 +242,7 @@ def draw_accuracies(result: Mapping[str, Any], theme: Theme) -> bytes:
 
 
 def draw_paths(result: Mapping[str, Any], theme: Theme) -> bytes:
-    """Accuracy against the parameter, a panel a model; hollow where a value was given up on few rows."""
+    """Draw accuracy against the parameter, one panel per model; hollow markers: stopped early on few rows."""
     rows = [row for row in result["models"] if len(row["path"]) > 1]
     lines = -(-len(rows) // COLUMNS)
     figure = empty_figure(PANEL[0] * min(COLUMNS, len(rows)), PANEL[1] * lines + 0.3, theme)
@@ -275,17 +275,17 @@ def _abscissa(point: Mapping[str, Any]) -> float:
     return float(value)
 
 
-# The report of a comparison: a self-contained page, and markdown for an artifact; pictures are inline in both.
+# Report as HTML and Markdown
 
 APART = ("models",)
 
 
 TableOfPage = tuple[str, Sequence[str], list[list[str]]]
-"""Title, names of the columns, rows of text."""
+"""Title, column names and rows of a table."""
 
 
 class Page(NamedTuple):
-    """What a report says, whatever it is written as.
+    """Content of a report, independent of its format.
 
     facts : names and nested values, for a last table of the page
     """
@@ -299,7 +299,7 @@ class Page(NamedTuple):
 
 
 def page_of(result: Mapping[str, Any]) -> Page:
-    """The report of a comparison of models."""
+    """Return the report of a comparison of models."""
     return Page(
         title=f"{result['name']}: which model predicts {result['dataset']['target']} best",
         sentences=sentences(result),
@@ -311,12 +311,12 @@ def page_of(result: Mapping[str, Any]) -> Page:
 
 
 def markdown_page(page: Page) -> str:
-    """Markdown, its pictures as PNG data URIs on light ground; without the last table."""
+    """Return the report as Markdown with figures as PNG data URIs, without the last table."""
     return report_page.markdown_page(page.title, _lead(page), _sections(page))
 
 
 def html_page(page: Page) -> str:
-    """One page without any outside reference; light or dark as the reader's system is."""
+    """Return a page without external references, in light or dark colours by the preference of the reader's system."""
     facts = Grid("All of it", (), [list(pair) for pair in flat(page.facts)], folded=True)
     sections = [*_sections(page), Section("run", "Settings, data and the run", [facts])]
     return report_page.html_page(page.title, _lead(page), sections)
@@ -327,7 +327,7 @@ def _lead(page: Page) -> list[Block]:
 
 
 def _sections(page: Page) -> list[Section]:
-    """What is drawn first, then what is told in tables, then what the page brings of its own."""
+    """Return the sections: figures, tables, then those of the page only."""
     tables = [Grid(title, header, rows, wide=True) for title, header, rows in page.tables]
     found = [
         Section("pictures", "In pictures", [Picture(one.title, one.draw, wide=True) for one in page.pictures]),

@@ -1,4 +1,4 @@
-"""The stages of a comparison run."""
+"""Comparison runs: their stages, and the functions that start them."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
 
 @dataclass(eq=False)
 class ComparisonRun(KeptRun):
-    """One run: call the stages of COMPARE_STAGES in order, then `close`, whatever happened; it removes leftovers."""
+    """Comparison run: call the stages of COMPARE_STAGES in order, then always `close`, which removes leftovers."""
 
     def plan(self) -> dict[str, Any]:
         """Read the sample, draw the map, lay out the grids, start workers."""
@@ -192,14 +192,14 @@ class ComparisonRun(KeptRun):
         return {"weights_sha256": self.weights_sha256}
 
     def summary(self) -> str:
-        """The plain summary for a terminal."""
+        """Return the summary for a terminal."""
         return text_summary(self._result)
 
     def _page(self) -> Page:
         return page_of(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """One flat row an entrant."""
+        """Return a row for each entrant."""
         return [
             {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
             for row in self._result["models"]
@@ -219,7 +219,7 @@ class ComparisonRun(KeptRun):
         return choice.draw(self.data.schema, few, settings.seed, settings.precision)
 
     def _chosen(self) -> dict[str, Any]:
-        """Of the winner, with the map if it learnt in it: an online solver has one of its own, or none."""
+        """Return the predictor of the winner, with the shared map if it was trained on it."""
         return (self.chosen if is_certified(self.best.name) else {}) | (self.winner.chosen or {})
 
     def _test_share(self) -> float:
@@ -261,7 +261,7 @@ class ComparisonRun(KeptRun):
         }
 
     def metrics_of_splits(self) -> dict[str, Any]:
-        """Of the winner on both splits, and of the majority class."""
+        """Return the metrics of the winner and the majority class on both splits."""
         figures = {split: self.metrics.get(split, {}) for split in ("train", "test")}
         baselines = {split: found.get("majority") for split, found in figures.items()}
         return {split: found.get("winner") for split, found in figures.items()} | {"baselines": {"majority": baselines}}
@@ -299,7 +299,7 @@ def check(settings: CompareSettings) -> None:
 
 
 def open_run(settings: CompareSettings, observer: Observer) -> ComparisonRun | PriceRun:
-    """The run that is meant; nothing has begun."""
+    """Return the run for the settings, not started."""
     return PriceRun(settings, observer) if settings.constraints else ComparisonRun(settings, observer)
 
 

@@ -29,21 +29,21 @@ from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, load, pinned
 from okl.runs.plan import check_workers
 
-# How good predictors are on a split of a data set: one pass, shard by shard, for all of them at once.
+# Evaluation of several predictors in one pass over a split of a data set
 
 EVALUATION_WINDOW_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class MeasureShard:
-    """Work on one shard: score its rows with every predictor and tally how far off they are."""
+    """Task that scores the rows of a shard with every predictor and tallies the errors."""
 
     data: Dataset
     predictors: Mapping[str, Predictor]
     precision: Precision
 
     def __call__(self, shard: Shard) -> dict[str, Tally]:
-        """Tallies of one shard, by the predictors' names."""
+        """Return the tallies of a shard, by name of the predictor."""
         schema = self.data.schema
         tallies: dict[str, list[Tally]] = {name: [] for name in self.predictors}
         for window in plan_windows((shard,), schema.n_features, "stored", (), EVALUATION_WINDOW_BYTES):
@@ -56,7 +56,7 @@ class MeasureShard:
 
 
 def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
-    """Regression scores or targets with the target's scaling undone; anything else as it is."""
+    """Return regression scores or targets in the unit of the target; other values unchanged."""
     shift, factor = schema.target_shift_and_factor
     if schema.task != "regression" or (shift, factor) == (0.0, 1.0):
         return values
@@ -64,7 +64,7 @@ def in_own_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | Flo
 
 
 def target_range(schema: Schema) -> tuple[float, float] | None:
-    """Lowest and highest training target, for the picture of predicted against true; None for classes."""
+    """Return the lowest and highest training target; None for classes."""
     statistics = schema.target_statistics
     return None if schema.task != "regression" or statistics is None else (statistics.minimum, statistics.maximum)
 
@@ -76,14 +76,14 @@ def predictor_tallies(
     precision: Precision,
     execution: Execution,
 ) -> dict[str, Tally]:
-    """Tallies of every predictor over all rows of some shards, added up in the order of the shards."""
+    """Return the tallies of every predictor over some shards, added in the order of the shards."""
     return merge_named(execution.map(MeasureShard(data, predictors, precision), shards))
 
 
 def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
-    """A report whose squared_loss is in the unit that is learnt (the scaled target), like the progressive one.
+    """Return a report with squared_loss in units of the scaled target, as during training.
 
-    mse, mae and r2 stay in the target's own unit.
+    mse, mae and r2 remain in the unit of the target.
     """
     if report.get("squared_loss") is None:
         return report
@@ -92,20 +92,20 @@ def learnt_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
 
 
 def constant_scores(schema: Schema, rows: int) -> FloatArray:
-    """Scores of the predictor that knows the training targets only: their majority class (the first on a tie) or mean.
+    """Return scores of the constant baseline: the majority class (the first on a tie) or mean of the training targets.
 
     Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
 
     Raises
     ------
-    DataError : the schema holds no class counts or target statistics
+    DataError : the schema has no class counts or target statistics
     """
     if schema.task == "regression":
         if schema.target_statistics is None:
-            raise DataError(f"The schema holds no statistics of the target {schema.target!r}. Ingest the data again.")
+            raise DataError(f"The schema has no statistics of the target {schema.target!r}. Ingest the data again.")
         return np.full(rows, schema.target_statistics.mean)
     if not schema.class_counts:
-        raise DataError(f"The schema holds no class counts of the target {schema.target!r}. Ingest the data again.")
+        raise DataError(f"The schema has no class counts of the target {schema.target!r}. Ingest the data again.")
     majority = int(np.argmax(schema.class_counts))
     if schema.task == "binary":
         return np.full(rows, 1.0 if majority == 1 else -1.0)
@@ -116,62 +116,62 @@ def constant_scores(schema: Schema, rows: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class ConstantPredictor:
-    """Predicts the majority class, or the mean, of the training rows: what any model must beat."""
+    """Baseline that predicts the majority class or the mean of the training rows."""
 
     schema: Schema
 
     @property
     def n_inputs(self) -> int:
-        """Columns of the inputs, which it ignores."""
+        """Return the number of inputs, which are ignored."""
         return self.schema.n_features
 
     @property
     def n_outputs(self) -> int:
-        """Scores a row."""
+        """Return the number of scores per row."""
         return self.schema.n_outputs
 
     @property
     def precision(self) -> Precision:
-        """Of its scores."""
+        """Return the precision of the scores."""
         return "float64"
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """The same scores for every row, (rows,) or (rows, n_classes)."""
+        """Return the same scores for every row, (rows,) or (rows, n_classes)."""
         scores = constant_scores(self.schema, len(inputs))
         shift, factor = self.schema.target_shift_and_factor
         return (scores - shift) * factor if self.schema.task == "regression" else scores
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Nothing to store."""
+        """Return no arrays: nothing is stored."""
         return {}
 
     def describe(self) -> dict[str, str]:
-        """What it is, as JSON."""
+        """Return the description as JSON values."""
         return {"kind": "constant"}
 
 
-# Measuring a saved model on labelled rows: a split of a data set, or a source that has the target column.
+# Evaluation of a saved model on labelled rows
 
 
 class EvaluateSettings(WhereSettings):
-    """Which model to measure on which labelled rows."""
+    """Settings of an evaluation: model and labelled rows."""
 
-    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="data set, or raw rows with the model's target column")
     split: Literal["test", "train", "all"] = Field(
-        "test", description="of a data set; all rows where there is no split"
+        "test", description="rows of a data set to evaluate on; all if there is no split"
     )
 
 
 @dataclass(frozen=True, eq=False)
 class MeasurePiece:
-    """Work on one piece with labels: score its rows and tally how far off they are."""
+    """Task that scores the rows of a labelled piece and tallies the errors."""
 
     model: Model
 
     def __call__(self, piece: TablePiece) -> list[Tally]:
-        """One tally, or none for a piece whose rows all miss a value."""
+        """Return one tally, or none for a piece whose rows all have missing values."""
         schema, tallies = self.model.schema, []
         for source in read_table(piece, [*schema.source_columns, schema.target]):
             raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
@@ -184,12 +184,12 @@ class MeasurePiece:
 
 
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Measure a saved model on a split of a data set, or on all rows of a source that has the target column.
+    """Evaluate a saved model on a split of a data set, or on all rows of a source with the target column.
 
     Returns
     -------
-    model, source, split, rows, seconds, metrics: what `okl evaluate --json` prints; learnt_rows: how many of the rows
-    the model is known to have learnt from
+    model, source, split, rows, seconds, metrics, as printed by `okl evaluate --json`; learnt_rows: number of these rows
+    that the model was trained on
 
     Raises
     ------
@@ -223,7 +223,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
 
 
 def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
-    """The shards to measure on and what to call them; all of them where there is no split."""
+    """Return the shards to evaluate on and their name; all shards if there is no split."""
     if split == "all" or not data.split("test"):
         return "all", list(data.shards)
     return split, list(data.split(split))

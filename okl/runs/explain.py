@@ -31,13 +31,13 @@ from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 from okl.report.format import METRIC_NAMES, SPLIT_NAMES, aligned, number
 from okl.runs.evaluate import in_own_unit
 
-# A seeded sample of labelled raw rows, ready for a model, from a source of any length.
+# Sample of labelled rows
 
 
 def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
-    """A uniform sample without replacement of the rows that miss nothing; all of them if there are no more.
+    """Return a uniform sample, without replacement, of the rows without missing values; all if there are fewer.
 
-    All rows are read, and at most n_rows of them and a batch are held: each has a random key, and the least are kept.
+    All rows are read, but only n_rows and one batch are in memory: the rows with the smallest random keys are sampled.
 
     Raises
     ------
@@ -63,20 +63,22 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> Rows:
             inputs = np.concatenate([inputs, raw.inputs])[least]
             targets = np.concatenate([targets, raw.targets])[least]
     if not len(targets):
-        raise DataError(f"{source}: no row holds all its values. Give rows that do.")
+        raise DataError(f"{source}: every row has a missing value. Give rows without missing values.")
     return Rows(inputs, targets)
 
 
-# Permutation importance: how much worse a model gets when a column's values are dealt out to other rows.
+# Permutation importance: increase of the error when the values of a column are permuted
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Of one source column.
+    """Importance of a source column.
 
-    rise : mean of error with the column permuted, minus error; in mistake rate, or mean squared error in the target's
-        unit squared
-    spread : standard deviation of the rises over the permutations
+    Parameters
+    ----------
+    column : name of the column
+    rise : mean increase of the error with the column permuted, as mistake rate or mean squared error
+    spread : standard deviation of the increase over the permutations
     """
 
     column: str
@@ -86,7 +88,7 @@ class Importance:
 
 @dataclass(frozen=True)
 class Importances:
-    """Of all source columns, the largest first; error : of the rows as they are."""
+    """Importances of all source columns, the largest first; error : error without permutation."""
 
     rows: int
     repeats: int
@@ -166,7 +168,7 @@ TOLD = ("test", "progressive", "train", "certificate", "dataset")  # of what a r
 
 
 class ExplainSettings(BaseModel):
-    """Which model, on which rows."""
+    """Settings of an explanation: model, rows and permutations."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -180,7 +182,7 @@ class ExplainSettings(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A model, where it lies, and what is kept with it: a version's lineage, a run's result; {} where there is none."""
+    """Model with its location, the lineage of its version and the result of its run; {} if there is none."""
 
     model: Model
     named: str
@@ -227,7 +229,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
 
 
 def describe_predictor(model: Model) -> dict[str, Any]:
-    """Kind, kernel, map and size of what scores rows."""
+    """Return kind, kernel, map and size of the predictor."""
     arrays = model.predictor.arrays()
     return model.predictor.describe() | {
         "precision": model.precision,
@@ -251,7 +253,7 @@ def _known(settings: ExplainSettings) -> Known:
 
 
 def _result_beside(folder: Place) -> dict[str, Any]:
-    """What the run of a model wrote down; {} for a model that was taken elsewhere."""
+    """Return the result of the model's run; {} for a model outside the folder of its run."""
     try:
         read = json.loads((folder.parent / "result.json").read_text(encoding="utf-8"))
     except (OSError, DataError, ValueError):
@@ -260,7 +262,7 @@ def _result_beside(folder: Place) -> dict[str, Any]:
 
 
 def _written(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is told of a result: of a run by its splits, of a retraining what it was judged by."""
+    """Return the metrics of a result: by split for a run, against the champion for a retraining."""
     if not is_of_retraining(result):
         return {name: result.get(name) for name in TOLD} | {"judged": None}
     overall = (result.get("decision") or {}).get("overall") or {}
@@ -271,12 +273,12 @@ def _written(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _importances(settings: ExplainSettings, known: Known, observer: Observer) -> tuple[Importances | None, str]:
-    """Importances and the rows they are of, or None and why."""
+    """Return importances and a description of their rows, or None and the reason."""
     source = settings.source
     if source is None:
         kept = (known.result.get("dataset") or {}).get("folder")
         if not kept or not is_dataset(kept):
-            return None, "Columns are weighed on labelled rows: name a source that has the target."
+            return None, "Column importance needs labelled rows: give a SOURCE with the target column."
         source = str(kept)
     observer.stage("explain")
     rows, where = _rows(settings, known.model, source)
@@ -289,10 +291,10 @@ def _importances(settings: ExplainSettings, known: Known, observer: Observer) ->
 
 
 def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str]:
-    """A sample: of the test rows of a data set, if it has such, or of a source."""
+    """Return a sample of the test rows of a data set if there are any, or of a source, and its description."""
     if not is_dataset(source):
         learnt = learnt_among(model.provenance, source)
-        flattered = f", a source that the model learnt {learnt:,} rows of" if learnt else ""
+        flattered = f" (the model was trained on {learnt:,} of them)" if learnt else ""
         return sample_source(model, source, settings.rows, settings.seed), f"rows of {source}{flattered}"
     data = read_as(open_dataset(source), model.schema)
     split = "test" if data.split("test") else "train"
@@ -300,7 +302,7 @@ def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, s
     return taken, f"{split} rows of {source}"
 
 
-# An explanation as text: facts, figures, and a bar for each column.
+# Explanation as text: facts, metrics, and a bar for each column
 
 MOST_COLUMNS = 20
 BAR = 30  # characters of the longest bar
@@ -308,7 +310,7 @@ PLACES = {*WhereSettings.model_fields, "data", "out", "name"}
 
 
 def explanation_text(told: Mapping[str, Any]) -> str:
-    """Of `okl.runs.explain.explain`."""
+    """Return the text of an explanation by `explain`."""
     parts = [_what(told), _figures(told), _certificate(told), _lineage(told), _importance(told)]
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
@@ -319,20 +321,20 @@ def _what(told: Mapping[str, Any]) -> list[str]:
     inputs = "" if told["inputs"] == len(columns) else f", {told['inputs']:,} inputs"
     facts = {
         "predicts": f"{told['target']} ({told['task']}{': ' + labels if labels else ''})",
-        "from": f"{len(columns):,} columns{inputs}; scaling {told['scale']}, missing values: {told['missing']}",
-        "scores by": predictor_sentence(told["what"]),
-        "learnt with": settings_text(told["configuration"], told["provenance"].get("chosen") or {}),
+        "inputs": f"{len(columns):,} columns{inputs}; scaling {told['scale']}, missing values: {told['missing']}",
+        "model": predictor_sentence(told["what"]),
+        "settings": settings_text(told["configuration"], told["provenance"].get("chosen") or {}),
         "chosen": _chosen(told["provenance"].get("chosen") or {}),
-        "learnt from": _origin(told["provenance"], (told.get("lineage") or {}).get("learnt_rows")),
+        "trained on": _origin(told["provenance"], (told.get("lineage") or {}).get("learnt_rows")),
     }
     if told["task"] == "binary":
         below, above = told["labels"]
-        facts["scores by"] += f"; a score below 0 says {below}, others {above}"
+        facts["model"] += f"; score below 0: {below}, otherwise {above}"
     return [str(told["model"]), *aligned([[name, value or "-"] for name, value in facts.items()])]
 
 
 def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
-    """The solver, and what is not as it is by default; of the winner of a comparison, what it has of a run's settings.
+    """Return the solver and the settings that differ from their defaults, also for the winner of a comparison.
 
     >>> settings_text({"solver": "fogd", "frequencies": 50, "passes": 1, "data": "rows"}, {})
     'solver fogd, frequencies 50'
@@ -346,7 +348,7 @@ def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -
 
 
 def _chosen(chosen: Mapping[str, Any]) -> str:
-    """What was found while learning, each with its reason where one is kept."""
+    """Return the values chosen during training, with their reasons."""
     reasons = {name: value for name, value in chosen.items() if name.endswith("_reason")}
     told = [(name, value) for name, value in _scalars(chosen) if name not in reasons]
     return ", ".join(
@@ -356,11 +358,11 @@ def _chosen(chosen: Mapping[str, Any]) -> str:
 
 
 def _origin(provenance: Mapping[str, Any], learnt_rows: int | None) -> str:
-    """learnt_rows : of a registered version with those that its ancestors learnt, where it went on from them."""
+    """Return the origin of the model; learnt_rows : training rows including those of ancestor versions."""
     rows, sha256 = provenance.get("train_rows"), (provenance.get("data_sha256") or "")[:16]
     told = f"{number(rows)} rows" if rows else ""
     if rows and learnt_rows and rows < learnt_rows:
-        told = f"{number(learnt_rows)} rows, {number(rows)} of them new"
+        told = f"{number(learnt_rows)} rows, {number(rows)} of them new in this version"
     versions = ", ".join(f"{name} {value}" for name, value in (provenance.get("versions") or {}).items())
     parts = {"{}": told, "data {}": sha256, "at {}": provenance.get("created"), "by {}": versions}
     return ", ".join(pattern.format(value) for pattern, value in parts.items() if value)
@@ -371,7 +373,7 @@ def _scalars(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def predictor_sentence(what: Mapping[str, Any]) -> str:
-    """What scores rows, in a few words.
+    """Return a short description of a predictor.
 
     >>> kernel = {"name": "gaussian", "bandwidth": 2.0}
     >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
@@ -422,7 +424,7 @@ def _figures(told: Mapping[str, Any]) -> list[str]:
 
 
 def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
-    """Of a retraining: this model beside what was champion before it, on the same reserved rows."""
+    """Return the metrics of a retrained model and the previous champion on the same held-out rows."""
     other = judged["against"] or ("the mean" if task == "regression" else "majority class")
     own, before = judged.get("challenger") or {}, judged.get("champion") or {}
     rows = [
@@ -433,7 +435,7 @@ def _judged(judged: Mapping[str, Any], task: str) -> list[str]:
     if not rows:
         return []
     shards = len(judged["shards"])
-    where = f"on {number(judged['rows'])} reserved rows of {shards:,} shard{'' if shards == 1 else 's'}"
+    where = f"on {number(judged['rows'])} held-out rows of {shards:,} shard{'' if shards == 1 else 's'}"
     return aligned([[where, "this model", other], *rows])
 
 
@@ -454,7 +456,7 @@ def _lineage(told: Mapping[str, Any]) -> list[str]:
     facts = {
         "version": number(lineage["version"]),
         "parent": number(lineage["parent"]),
-        "new" if how or lineage["parent"] else "learnt": new,
+        "new" if how or lineage["parent"] else "trained on": new,
         "how": how,
         "published": str(lineage["decision"].get("reason") or ""),
     }
@@ -469,9 +471,13 @@ def _importance(told: Mapping[str, Any]) -> list[str]:
 
 
 def importance_lines(found: Mapping[str, Any], error: str, precision: Precision) -> list[str]:
-    """Of `Importances.as_json`, on the rows that it names: a head, and a line a column.
+    """Return the lines of `Importances.as_json`: a heading, and a line for each column.
 
-    error : what is told, for people; precision : of the scores, whose rounding is no rise
+    Parameters
+    ----------
+    found : importances, with `on`, the description of their rows
+    error : name of the error
+    precision : precision of the scores; smaller increases are rounding errors and shown as 0
     """
     columns = found["columns"][:MOST_COLUMNS]
     nought = float(np.finfo(precision).eps) * found["error"]
@@ -486,10 +492,10 @@ def importance_lines(found: Mapping[str, Any], error: str, precision: Precision)
         for one in columns
     ]
     hidden = len(found["columns"]) - len(columns)
-    more = [f"and {hidden:,} columns that matter less"] if hidden > 0 else []
+    more = [f"and {hidden:,} less important columns"] if hidden > 0 else []
     head = (
-        f"what permuting a column adds to the {error} ({found['error']:.4g} on {found['rows']:,} {found['on']}; "
-        f"{found['repeats']} times each)"
+        f"increase of the {error} when a column is permuted (without: {found['error']:.4g} on {found['rows']:,} "
+        f"{found['on']}; {found['repeats']} permutations each)"
     )
     return [head, *aligned(rows), *more]
 

@@ -1,4 +1,4 @@
-"""Past runs, listed with their results."""
+"""Past runs in okl's home folder, with their errors and times."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ RESULT = "result.json"
 
 
 def past_runs(most: int | None = None) -> list[dict[str, Any]]:
-    """Complete runs, the newest first: name, solver, data, rows, error, constant, seconds.
+    """Return complete runs, newest first: name, solver, data, rows, split, metric, error, constant, seconds.
 
-    split, metric : what the error is of, and which it is; constant : that of the majority class or the mean there.
-    Runs are told from other folders by the result that they leave; one that cannot be read is left out.
+    `constant` is the error of the majority class or the mean on the same rows. Folders without a readable result are
+    left out.
 
     Parameters
     ----------
-    most : how many to look at; None: all
+    most : maximum number of folders to read; None: all
     """
     folders = (okl_home() / "runs").glob(f"*/{RESULT}")
     found = []
     for file in sorted(folders, key=os.path.getmtime, reverse=True)[:most]:
         try:
             found.append(_told(json.loads(file.read_text(encoding="utf-8")), file.parent))
-        except (OSError, ValueError, AttributeError):  # removed meanwhile, or no result of okl's
+        except (OSError, ValueError, AttributeError):  # removed meanwhile, or not a result of okl
             continue
     return found
 
 
 def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Of `past_runs`, a line each; what runs were measured on differs where their test rows do."""
+    """Return the table of `past_runs`, with a line for each run."""
     if not runs:
-        return f"no run is in {okl_home() / 'runs'} yet: okl train makes one"
+        return f"no runs in {okl_home() / 'runs'}; start one with okl train"
     rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
     for one in runs:
         errors = [_error(one, one["error"]), _error(one, one["constant"])]

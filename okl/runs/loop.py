@@ -1,4 +1,4 @@
-"""The training loop that advances any solver until it has finished."""
+"""Training loop that advances any solver until it has finished, and the linear baseline."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LINEAR_STEP_FACTORS = (1.0, 0.1, 0.01)
 
 @dataclass(eq=False)
 class Learnt:
-    """A solver that has finished: its state, the seconds of the loop alone, and its curve.
+    """Finished solver with its state, the seconds of the loop, and its learning or convergence curve.
 
-    watch : windows of a stream whose rows came in their own order, once; None for others
+    watch : drift windows of a single pass in stored order; None for other runs
     """
 
     solver: Solver[Any]
@@ -37,12 +37,12 @@ class Learnt:
 
     @property
     def predictor(self) -> Predictor:
-        """What it learnt."""
+        """Return the trained predictor."""
         return self.solver.predictor(self.state)
 
     @property
     def standing(self) -> Standing | Convergence:
-        """Where it ended."""
+        """Return the final progress."""
         return self.solver.standing(self.state)
 
 
@@ -59,12 +59,12 @@ def learn(
 
     Parameters
     ----------
-    begin : the state to begin with, or the Position in which a loop was broken off
-    keeper : writes down where the loop stands, now and then
+    begin : first state, or the Position of an interrupted loop
+    keeper : writes checkpoints
 
     Raises
     ------
-    DivergedError : what is learnt is no longer finite
+    DivergedError : the weights are no longer finite
     """
     observer, keeper = observer or NullObserver(), keeper or NoKeeper()
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))
@@ -77,14 +77,14 @@ def learn(
     if outcome.kind == "diverged":
         raise DivergedError(
             f"The solver diverged: {outcome.reason}. Scale the columns of the data set (okl ingest --scale standard), "
-            "or let it fit less closely (a smaller C, a larger penalty)."
+            "or regularise more (a smaller C, a larger penalty)."
         )
     seconds = time.perf_counter() - begun
     return Learnt(solver, at.state, seconds, at.converging if at.converging.standings else at.learning, at.watch)
 
 
 def _note(at: Position, standing: Standing | Convergence, task: Task, observer: Observer) -> None:
-    """Take a step into the curves, and tell the observer."""
+    """Add a step to the curves, and report it to the observer."""
     if isinstance(standing, Convergence):
         at.converging.add(standing)
         sampled = {"sample_rows": float(standing.sample_rows)} if standing.sample_rows else {}
@@ -100,7 +100,7 @@ def _note(at: Position, standing: Standing | Convergence, task: Task, observer: 
 
 
 def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:
-    """Who watches for change, where rows come one after the other in their own order, once."""
+    """Return a drift detector for a single pass in stored order; None for other runs."""
     if not isinstance(solver, OnlineSolver) or not solver.follows:
         return None
     assert isinstance(state, OnlineState)
@@ -109,7 +109,7 @@ def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:
 
 
 def progressive_metric(task: Task) -> str:
-    """Name of the error of online learners while they learn."""
+    """Return the name of the progressive error of online solvers."""
     return "squared_loss" if task == "regression" else "mistake_rate"
 
 
@@ -120,12 +120,12 @@ def learn_linear(
     execution: Execution,
     keeper: RunKeeper | None = None,
 ) -> Learnt | None:
-    """A linear model learnt the same way, what a kernel must beat; None where there is none to compare with."""
+    """Return the linear baseline, trained in the same way; None if there is none."""
     if isinstance(solver, OnlineSolver):
         other_recipe = linear_baseline(settings, data.schema)
         try:
             return _learn_linear_online(replace(solver, recipe=other_recipe), data, execution, keeper)
-        except ConfigError:  # limits that no weights of a line keep to
+        except ConfigError:  # no linear model satisfies the constraints
             return None
     other = linear_alternative(solver) if isinstance(solver, Certified) else None
     if other is None:
@@ -133,14 +133,14 @@ def learn_linear(
     loop = keeper.of("linear") if keeper else NoKeeper()
     try:
         return learn(other, loop.kept() or other.start(data, execution), data, execution, keeper=loop)
-    except (ConfigError, DivergedError):  # a kappa that the inputs themselves do not allow
+    except (ConfigError, DivergedError):  # kappa may be invalid for the plain inputs
         return None
 
 
 def _learn_linear_online(
     solver: OnlineSolver, data: Dataset, execution: Execution, keeper: RunKeeper | None
 ) -> Learnt | None:
-    """Long rows can make the step too large, so smaller ones follow."""
+    """Train the linear baseline with decreasing step sizes, since rows of large norm may need smaller ones."""
     start = solver.start(data, execution)
     for number, factor in enumerate(LINEAR_STEP_FACTORS):
         learner = replace(start.learner, step_size=start.learner.step_size * factor)

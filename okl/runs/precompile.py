@@ -1,4 +1,4 @@
-"""Compilation ahead of a run."""
+"""Compilation of numba functions before a run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MOST_BUDGET = 100
 
 
 def compile_ahead(settings: TrainSettings) -> None:
-    """Learn and score a few made-up rows like those of the data set, by the solver that is meant and by its baseline.
+    """Train and score synthetic rows like those of the data set, with the solver of the run and its baseline.
 
-    Machine code is cached on disk: it is the first run with a solver that would wait for seconds in its loop. Nothing
-    is done for a source, whose task is not known yet, nor where gradients are summed or workers compile for themselves.
+    Machine code is cached on disk, so only the first run with a solver would wait for it in its loop. Nothing is done
+    for a source, whose task is unknown, in mode sum, or with workers, which compile by themselves.
     """
     elsewhere = settings.workers or settings.scheduler or mode_of(settings) == "sum"
     if elsewhere or not is_dataset(settings.data):
         return
-    with suppress(OklError):  # of rows that nobody has; the run finds what is wrong with its own
+    with suppress(OklError):  # an error on synthetic rows is ignored; the run reports those of its own data
         schema = open_dataset(settings.data).schema
         rows = made_up_rows(schema, settings)
         small = settings.model_copy(update={"budget": min(settings.budget, MOST_BUDGET), "rank": "auto"})
@@ -39,7 +39,7 @@ def compile_ahead(settings: TrainSettings) -> None:
 
 
 def made_up_rows(schema: Schema, settings: TrainSettings) -> Rows:
-    """Normal inputs (ROWS, n_features) of the columns' means and deviations, and targets of all classes in turn."""
+    """Return normal inputs (ROWS, n_features) with the columns' means and deviations, and targets of all classes."""
     rng = np.random.default_rng(0)
     means = [column.mean for column in schema.feature_statistics]
     deviations = [column.standard_deviation for column in schema.feature_statistics]

@@ -28,24 +28,24 @@ from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names
 from okl.models.reference import REGISTRY, load, pinned
 from okl.runs.plan import check_workers
 
-# Scoring with a saved model: rows in, scores and predictions out in their order.
+# Scoring of files to a folder
 
 SCORE_STAGES = ("check", "score", "report")
 
 
 class ScoreSettings(WhereSettings):
-    """What to score with which model, and where the work runs."""
+    """Settings of scoring: model, rows and destination, and where the work runs."""
 
-    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="raw rows (Parquet, CSV, svmlight) or the folder of a data set")
-    out: str = Field(description="folder or URL to make for the scores")
-    keys: tuple[str, ...] = Field((), description="columns to carry along, besides the model's own keys")
+    out: str = Field(description="new folder or URL for the scores")
+    keys: tuple[str, ...] = Field((), description="columns to copy to the scores, besides the model's own keys")
 
 
 @dataclass(eq=False)
 class ScoringRun:
-    """One scoring: call the stages of SCORE_STAGES in order, then `close`, whatever happened."""
+    """Scoring run: call the stages of SCORE_STAGES in order, then always `close`."""
 
     settings: ScoreSettings
     observer: Observer = field(default_factory=NullObserver)
@@ -55,16 +55,16 @@ class ScoringRun:
         self._result: dict[str, Any] = {}
 
     def check(self) -> dict[str, Any]:
-        """Open the model, lay the source out in pieces, and hold their columns against the model's.
+        """Open the model, split the source into pieces, and check their columns.
 
-        An alias is looked up here, once: all rows are scored by one version, whatever is promoted meanwhile.
+        An alias is resolved here, once, so that one version scores all rows even if another is promoted meanwhile.
         """
         self.settings = self.settings.model_copy(update={"model": pinned(self.settings.model, self.settings.registry)})
         self.model, self.pieces, self.keys = check_score(self.settings)
         return {"pieces": len(self.pieces), "keys": list(self.keys)}
 
     def score(self) -> dict[str, Any]:
-        """Score all pieces, each to a file of its own."""
+        """Score all pieces, each to its own file."""
         begun, settings = time.perf_counter(), self.settings
         self._place.open()
         place = self._place
@@ -95,27 +95,27 @@ class ScoringRun:
         return {"rows": done, "scored": scored, "seconds": seconds}
 
     def report(self) -> dict[str, Any]:
-        """Write _scores.json and give the folder its name: from here on it is complete."""
-        # readers of folders of Parquet files pass over names with an underscore
+        """Write _scores.json and rename the folder, which is then complete."""
+        # readers of Parquet folders skip names with an underscore
         (self._place.beside / "_scores.json").write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self._place.complete()
         return {"out": str(self._place.folder)}
 
     def close(self) -> None:
-        """Remove what is incomplete."""
+        """Remove an incomplete folder."""
         self._place.close()
 
     def result(self) -> dict[str, Any]:
-        """The object that `okl predict --json` prints."""
+        """Return the object that `okl predict --json` prints."""
         return self._result
 
     def report_markdown(self) -> str:
-        """What was scored, as a markdown table."""
+        """Return the result as a Markdown table."""
         rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._result.items()]
         return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """Label counts, or the mean, one a row, and how many rows have no score if there are such."""
+        """Return label counts or the mean prediction, one per row, and the number of rows without a score."""
         counts = dict(self._result.get("predictions") or {"mean": self._result.get("mean_prediction")})
         if bare := self._result.get("rows", 0) - self._result.get("scored", 0):
             counts["(no score)"] = bare
@@ -123,9 +123,9 @@ class ScoringRun:
 
 
 def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequence[TablePiece], tuple[str, ...]]:
-    """Refuse what can be known to be wrong before rows are scored; returns the model, the pieces and the key columns.
+    """Validate the settings before rows are scored; return the model, the pieces and the key columns.
 
-    look : whether long CSV files are gone through for the types of their columns
+    look : whether long CSV files are read for the types of their columns
 
     Raises
     ------
@@ -140,20 +140,21 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     columns = pieces[0].schema
     check_pieces(model.schema, pieces, settings.source)
     if missing := [name for name in settings.keys if name not in columns.names]:
-        raise ConfigError(f"{settings.source} has no key column {missing[0]!r}. It has {', '.join(columns.names[:8])}.")
+        raise ConfigError(
+            f"{settings.source} has no key column {missing[0]!r}. Its columns are {', '.join(columns.names[:8])}."
+        )
     keys = (*(name for name in model.schema.keys if name in columns.names), *settings.keys)
     if taken := [name for name in keys if name in output_names(model.schema)]:
-        raise ConfigError(f"The key column {taken[0]!r} has the name of a column of scores. Rename it in the source.")
+        raise ConfigError(f"Key column {taken[0]!r} has the same name as an output column. Rename it in the source.")
     if look and (lost := rewritten([one.piece for one in pieces], inputs.intersection(keys))):
         raise DataError(
-            f"{settings.source}: column {min(lost)!r} is an input of the model, a number, and asked for as a key; but "
-            "it holds values that a number would write otherwise, such as 00501. Leave the key out, or copy the column "
-            "to one of another name and give that."
+            f"{settings.source}: column {min(lost)!r} is a numeric input and a key, but has values such as 00501 that "
+            "change when written as numbers. Remove the key, or use a copy of the column under another name."
         )
     return model, pieces, tuple(dict.fromkeys(keys))
 
 
-# Small jobs: rows from a stream, scores as CSV to another, in this process and without any record of it.
+# Scoring of a stream to CSV, in this process and without records
 
 PARQUET = b"PAR1"  # how such a file begins
 
@@ -161,16 +162,17 @@ PARQUET = b"PAR1"  # how such a file begins
 def score_stream(
     model: str, rows: BinaryIO, out: BinaryIO, keys: Sequence[str] = (), registry: str | None = None
 ) -> int:
-    """Score raw rows that come as CSV with a header line, or as a Parquet file; write CSV; return the number of rows.
+    """Score rows of a CSV stream with a header line, or of a Parquet stream; write CSV; return the number of rows.
 
-    A column type can only be settled once all rows are there: they are kept in a temporary file meanwhile, and so are
-    the scores, until every row has one.
+    Column types are known only after all rows were read, so rows go to a temporary file first. Scores are written to
+    another one until all rows have been scored.
 
     Parameters
     ----------
     model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`
-    rows : raw rows; out : gets the key columns, the scores and the prediction of each row, in their order
-    keys : columns to carry along, besides the model's own keys
+    rows : raw rows
+    out : destination of key columns, scores and predictions, in the order of the rows
+    keys : columns to copy, besides the model's own keys
 
     Raises
     ------
@@ -189,7 +191,7 @@ def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registr
     settings = ScoreSettings(model=model, registry=registry, source=str(file), out=str(never), keys=keys)
     opened, pieces, kept = check_score(settings)
     work = ScorePiece(opened, kept, place_of(file.parent))
-    written, scored = 0, file.with_name("scores.csv")  # a value may be bad below good rows: all of them, or none
+    written, scored = 0, file.with_name("scores.csv")  # a later row may be invalid: write all scores or none
     with pacsv.CSVWriter(scored, work.output_schema(pieces[0])) as writer:
         for piece in pieces:
             for batch, _ in work.batches(piece):
@@ -201,7 +203,7 @@ def _score(model: str, file: Path, out: BinaryIO, keys: tuple[str, ...], registr
 
 
 def _kept(rows: BinaryIO, folder: Path) -> Path:
-    """The stream as a file whose name says what it is."""
+    """Write the stream to a file with a suffix for its format."""
     beginning = rows.read(len(PARQUET))
     if not beginning:
         raise DataError("Standard input is empty; expected CSV with a header line, or a Parquet file.")

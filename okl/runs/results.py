@@ -1,4 +1,4 @@
-"""The result of a training run as JSON."""
+"""Result of a training run as JSON: metrics, certificate, constraints, and the origin of the data."""
 
 from __future__ import annotations
 
@@ -30,30 +30,29 @@ from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
 
-# What a run under constraints is remembered by, as JSON.
+# Constraints
 
 THEOREM = (
-    "Rows came one after the other and the constraints stayed: Theorem 2 of Yi et al. (ICML 2021) bounds their sum by "
-    "the rows to the power of 1/4, and the regret by their square root."
+    "Rows were processed in sequence with fixed constraints: by Theorem 2 of Yi et al. (ICML 2021), the total "
+    "violation grows at most as rows^(1/4), the regret as rows^(1/2)."
 )
 CONSTANT = (
-    "Rows came one after the other, the constraints stayed and so did the step: Lemma 1 of Yi et al. (ICML 2021) "
-    "bounds the regret; rates in the rows it gives to steps alone that are chosen by their number (Theorem 1) or decay."
+    "Rows were processed in sequence with fixed constraints and a constant step: Lemma 1 of Yi et al. (ICML 2021) "
+    "bounds the regret. Growth rates need a step size chosen by the number of rows (Theorem 1) or a decaying one."
 )
 BEYOND = (
-    "The gain is above what the theorems of Yi et al. (ICML 2021) allow: no bound is claimed of violation or regret."
+    "The gain exceeds the largest value in the theorems of Yi et al. (ICML 2021): no bound is claimed for violation or "
+    "regret."
 )
-NO_THEOREM = (
-    "Shards learnt apart, rows came again, or the constraints were refreshed: no theorem is claimed for their sum."
-)
+NO_THEOREM = "No theorem applies: shards were trained separately, rows were repeated, or the constraints were updated."
 
 
 def constraint_figures(
     learnt: Learnt, measured: Mapping[str, list[dict[str, Any]] | None], rows: int
 ) -> dict[str, Any]:
-    """What a run under constraints keeps to and was outside of on its way, as JSON; nothing for others.
+    """Return constraint values and violations of a run as JSON values; empty without constraints.
 
-    measured : of each split, a dict for each constraint; rows : training rows, all of which its rows come from
+    measured : for each split, a dictionary for each constraint; rows : number of training rows
     """
     solver, state = learnt.solver, learnt.state
     if not isinstance(solver, OnlineSolver) or not isinstance(state.learner, ConstrainedLearner):
@@ -88,7 +87,7 @@ def constraint_figures(
 
 
 def _theorem(learner: ConstrainedLearner, exact: bool) -> str:
-    """What is claimed of a run, in a sentence."""
+    """Return the sentence on the theorem that applies to a run."""
     if not learner.fixed or not exact:
         return NO_THEOREM
     if not learner.covered:
@@ -96,14 +95,14 @@ def _theorem(learner: ConstrainedLearner, exact: bool) -> str:
     return THEOREM if learner.decaying else CONSTANT
 
 
-# What a training run is remembered by: figures of each predictor, the proof, and where the data came from, as JSON.
+# Metrics of model and baselines, certificate, and origin of the data
 
 Tallies = Mapping[str, Mapping[str, Tally] | None]
-"""Of each split the tallies by the predictors' names; None for a split without rows."""
+"""Tallies by split and name of the predictor; None for a split without rows."""
 
 
 def split_metrics(schema: Schema, tallies: Tallies, split: str, name: str) -> dict[str, Any] | None:
-    """Metrics of a predictor on a split; None if it was not measured there."""
+    """Return the metrics of a predictor on a split; None if it was not evaluated there."""
     of_split = tallies[split]
     if of_split is None or name not in of_split:
         return None
@@ -115,9 +114,9 @@ def split_metrics(schema: Schema, tallies: Tallies, split: str, name: str) -> di
 def figures(
     schema: Schema, tallies: Tallies, name: str, learnt: Learnt, of_baseline: bool = False
 ) -> dict[str, dict[str, Any] | None]:
-    """Metrics of a predictor while it was learnt, on the train rows and on the test rows.
+    """Return the metrics of a predictor during training, on training rows and on test rows.
 
-    of_baseline : of the majority class or the mean, whose errors are counted beside those of learnt
+    of_baseline : return those of the constant baseline during training, which `learnt` also counts
     """
     standing, progressive = learnt.standing, None
     if isinstance(standing, Standing):
@@ -128,7 +127,7 @@ def figures(
 
 
 def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
-    """The curve of an online run and its windows; how another one converged; and the certificate, if there is one."""
+    """Return learning curve and windows of an online run or convergence of another, and the certificate if any."""
     points = learnt.curve.points()
     if isinstance(learnt.solver, Certified):
         return {"convergence": points, "certificate": gap_proof(learnt.solver, learnt.state).as_json()}
@@ -137,7 +136,7 @@ def how_it_went(learnt: Learnt, regret: Proof | None) -> dict[str, Any]:
 
 
 def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
-    """The data set of a run, and the folder where it is to be found."""
+    """Return the description of a run's data set and its folder."""
     schema = data.schema
     return {
         "folder": str(folder),
@@ -155,7 +154,7 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
 
 
 def flat_figures(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One flat row a figure of a run's result: predictor, split, metric, value."""
+    """Return a row for each metric of a result: predictor, split, metric, value."""
     sources = {"model": result, **result["baselines"]}
     return [
         {"predictor": name, "split": split, "metric": metric, "value": value}
@@ -166,20 +165,25 @@ def flat_figures(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-# What a training run has come to, as the plain dict that `okl train --json` prints.
+# The result, as printed by `okl train --json`
 
-GIVEN, RACED = "as given", "by the race"
+GIVEN, RACED = "as given", "by the automatic choice"
 
 
 @dataclass(eq=False)
 class Account:
-    """Filled in stage by stage.
+    """Results of a run, filled in stage by stage.
 
-    place : where the run is made, and kept once it is complete
-    choice : what a race chose and why, empty if there was none; proof : of an online run, if one was asked for
-    linear : the linear model beside it, None for a model that is linear itself
-    tallies : of each split the tallies of the model and of what it must beat; kept_to : of each split the constraints
-    traffic : of learning the model; weights_sha256 : of the saved one
+    Parameters
+    ----------
+    place : folder of the run, during and after it
+    choice : record of the automatic choice; empty without one
+    proof : certificate of an online run, if requested
+    linear : linear baseline; None if the model is linear
+    tallies : tallies of model and baselines, by split
+    kept_to : values of the constraints, by split
+    traffic : network traffic of training
+    weights_sha256 : digest of the saved weights
     """
 
     place: RunFolder | PublishedFolder
@@ -196,17 +200,17 @@ class Account:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What the solver used, each with its reason; what a race settled was given to the solver, but by nobody."""
-        told = self.learnt.solver.chosen(self.learnt.state)
-        return told if not self.choice else {name: RACED if why == GIVEN else why for name, why in told.items()}
+        """Return the values that the solver used, with reasons; values of the automatic choice are not "as given"."""
+        used = self.learnt.solver.chosen(self.learnt.state)
+        return used if not self.choice else {name: RACED if why == GIVEN else why for name, why in used.items()}
 
     @property
     def constant(self) -> str:
-        """Name of the predictor that knows the training targets only."""
+        """Return the name of the constant baseline."""
         return "mean" if self.data.schema.task == "regression" else "majority"
 
     def measure(self, settings: TrainSettings, execution: Execution) -> None:
-        """Go over both splits: the model, the majority or mean predictor, a linear model; then the constraints."""
+        """Evaluate model, constant and linear baseline on both splits, then the constraints."""
         model, linear, data = self.learnt.predictor, self.linear, self.data
         predictors: dict[str, Predictor] = {"model": model, self.constant: ConstantPredictor(data.schema)}
         if linear is not None:
@@ -224,7 +228,7 @@ class Account:
         }
 
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Proof:
-        """Prove what an online run lost to the best weights in hindsight, or how far Pegasos is from the optimum."""
+        """Compute the certificate: regret of an online run, or the gap of Pegasos."""
         learnt, data = self.learnt, self.data
         assert isinstance(learnt.solver, OnlineSolver), "check refuses to certify others, which certify themselves"
         assert isinstance(learnt.curve, LearningCurve)
@@ -238,17 +242,14 @@ class Account:
         return self.proof
 
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:
-        """What is saved: what scores rows, and how it came about. processors : kinds of them that learnt"""
+        """Return the model to save, with its provenance; processors : processor models that trained it."""
         origin = provenance(self.data, settings.seed) | {"processors": list(processors), "chosen": self.chosen}
         if used := plugins.origins(settings.solver, settings.loss, settings.map):
             origin["extensions"] = used
         return Model(self.data.schema, self.learnt.predictor, settings.model_dump(mode="json"), origin)
 
     def as_json(self, settings: TrainSettings, keeper: RunKeeper, execution: Execution) -> dict[str, Any]:
-        """The result.
-
-        settings : of the run, once nothing is left open in them
-        """
+        """Return the result; settings : settings of the run after the automatic choice."""
         learnt, linear, schema, folder = self.learnt, self.linear, self.data.schema, self.place.folder
         rows = self.data.rows("train")
         baselines: dict[str, Any] = {self.constant: figures(schema, self.tallies, self.constant, learnt, True)}
@@ -282,5 +283,5 @@ class Account:
         }
 
     def rows_per_second(self, settings: TrainSettings) -> float:
-        """Training rows of all passes by the seconds of learning."""
+        """Return the training rows of all passes divided by the seconds of training."""
         return self.data.rows("train") * settings.passes / max(self.learnt.seconds, 1e-9)

@@ -1,4 +1,4 @@
-"""The automatic choice of solver, kernel, bandwidth and size."""
+"""Automatic choice of solver, kernel, bandwidth and size."""
 
 from __future__ import annotations
 
@@ -24,21 +24,28 @@ from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import apart, best_of, fit_rows, folds_of, leave_folds_out
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, plain_inputs
 
-# What takes part in a race: scalings, kernels and bandwidths of kernel least squares.
+# Candidates: scalings, kernels and bandwidths of kernel least squares
 
 FACTORS: dict[str, tuple[float, ...]] = {
     "gaussian": (0.25, 0.5, 1.0, 2.0),
     "laplacian": (0.5, 1.0, 2.0, 4.0),
     "matern32": (0.25, 1.0, 4.0),
 }
-"""Of the median distance, by kernel."""
+"""Bandwidths to try, as multiples of the median distance, by kernel."""
 
 _NEXT = 2.0**0.5
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of a race. scale : of inputs; kernel : by name; factor : bandwidth over the median distance of the sample"""
+    """Candidate of the automatic choice.
+
+    Parameters
+    ----------
+    scale : scaling of the inputs
+    kernel : name of the kernel
+    factor : bandwidth divided by the median distance of the sample
+    """
 
     scale: Scale
     kernel: str
@@ -46,21 +53,21 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """Return a description for reports."""
         scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
         if self.kernel == "linear":
             return f"linear, {scaling[self.scale]}"
         return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}"
 
     def neighbours(self) -> tuple[Candidate, ...]:
-        """The same with a bandwidth 2^(1/2) times smaller, and larger: half a step, for Matern a quarter."""
+        """Return the same candidate with bandwidths 2^(1/2) times smaller and larger."""
         if self.kernel == "linear":
             return ()
         return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)
 
 
 def field(scales: tuple[Scale, ...]) -> list[Candidate]:
-    """All that start. Linear models come first: of equals the first is kept."""
+    """Return all candidates of the first round; linear ones come first, because the first of equals is kept."""
     linear = [Candidate(scale, "linear") for scale in scales]
     curved = [
         Candidate(scale, kernel, factor)
@@ -71,9 +78,9 @@ def field(scales: tuple[Scale, ...]) -> list[Candidate]:
     return linear + curved
 
 
-# What learning costs on a nominal machine: a model may depend on the data and the budget, never on a busy hour.
+# Cost of training on a nominal machine: the choice depends on data and budget, never on the clock
 
-RACE_SHARE = 0.35  # of the budget; the rest is for learning
+RACE_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 FEW_LANDMARKS = 2048
 _TIMES = 3  # as many frequencies as landmarks, to be worth it
@@ -92,7 +99,7 @@ _LEAST_SAMPLE = 512
 
 @dataclass(frozen=True)
 class Shape:
-    """Of the rows to learn. outputs : scores a row"""
+    """Numbers of training rows, inputs, and outputs (scores per row)."""
 
     rows: int
     inputs: int
@@ -100,7 +107,7 @@ class Shape:
 
 
 def rounds_of_race(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
-    """Sampled rows and landmarks of each round of a race; fewer, and smaller, with little time or few rows."""
+    """Return sampled rows and landmarks of each round; rounds are fewer and smaller with little time or few rows."""
     share = min(1.0, budget_seconds / _BASE_SECONDS) ** 0.5
     rounds: list[tuple[int, int]] = []
     for sample, landmarks in _ROUNDS:
@@ -112,14 +119,14 @@ def rounds_of_race(budget_seconds: float, rows: int) -> list[tuple[int, int]]:
 
 
 def ridge_seconds(shape: Shape, landmarks: int) -> float:
-    """Of kernel least squares with so many landmarks."""
+    """Return the nominal seconds of kernel least squares with a number of landmarks."""
     sums = shape.rows * landmarks**2 / _PRODUCTS
     values = 2.0 * shape.rows * landmarks * (shape.inputs + shape.outputs + 8) / _VALUES  # learnt, and then scored
     return sums + values + _CUBE * landmarks**3
 
 
 def most_landmarks(shape: Shape, seconds: float, most: int = MOST_LANDMARKS) -> int | None:
-    """As many as the time allows, at most all rows; None if these are too few to be worth it."""
+    """Return the largest number of landmarks that the time allows; None if it is too small to be useful."""
     best = None
     highest = min(most, shape.rows)
     for landmarks in [*range(LEAST_LANDMARKS, highest, _STEP), highest]:
@@ -129,7 +136,7 @@ def most_landmarks(shape: Shape, seconds: float, most: int = MOST_LANDMARKS) -> 
 
 
 def fogd_size(shape: Shape, seconds: float) -> tuple[int, int]:
-    """Frequencies and passes of online learning, more frequencies first: at least the fewest of them, once."""
+    """Return frequencies and passes of online training, preferring more frequencies; at least the fewest, once."""
     for frequencies in _FREQUENCIES:
         once = shape.rows * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
         least = _PASSES_OF_MANY if frequencies > _MANY_FREQUENCIES else 1
@@ -139,30 +146,38 @@ def fogd_size(shape: Shape, seconds: float) -> tuple[int, int]:
 
 
 def better_online(shape: Shape, landmarks: int, frequencies: int) -> bool:
-    """Whether classes are learnt better online, in so many frequencies, than by as few landmarks as there is time for.
+    """Return whether online training with these frequencies is better for classes than these few landmarks.
 
-    On covtype 1,600 landmarks had 79.4% of seven classes right and 83.2% of two; 6,400 frequencies in 3 passes, which
-    take as long, 83.3% and 84.7%. Where landmarks need not be so few, least squares are ahead: they are solved exactly.
+    On covtype, the accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400 frequencies in
+    3 passes, which take as long, 83.3% and 84.7%. With more landmarks, least squares are better.
     """
     return landmarks < min(FEW_LANDMARKS, shape.rows) and frequencies >= _TIMES * landmarks
 
 
-# A race of candidates on a sample: rounds on more and more rows, from each of which fewer go on.
+# Successive halving: rounds on more and more sampled rows, with fewer and fewer candidates
 
 Left = Literal["rows", "blocks", "fifths"]
-"""What is left out at a time: a row, a fifth that lies together, or one drawn at random."""
+"""Validation: leave-one-out, five contiguous folds, or five shuffled folds."""
 
-KEPT = (8, 3)  # of the first round, of the second; neighbours of the best join the last one
+KEPT = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
 _TELL = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a candidate did in its last round.
+    """Result of a candidate in its last round.
 
-    error : mistake rate of rows by models of others, or squared error over that of the mean; squared_error : the
-        latter, for classes, too; rows : of the round; landmarks : of the round, or columns of a linear one;
-        bandwidth : in scaled units, None for a linear one; kept : was in the last
+    Parameters
+    ----------
+    candidate : the candidate
+    error : validated mistake rate, or squared error divided by that of the mean
+    squared_error : squared error divided by that of the mean, also for classes
+    penalty : penalty with the smallest error
+    rows : sampled rows of the round
+    landmarks : landmarks of the round, or columns of a linear candidate
+    bandwidth : in scaled units; None for a linear candidate
+    seconds : time of the round
+    kept : whether the candidate was in the last round
     """
 
     candidate: Candidate
@@ -176,7 +191,7 @@ class Ran:
     kept: bool
 
     def as_json(self) -> dict[str, Any]:
-        """For a result: the score is the accuracy, or the share of the variance that is explained."""
+        """Return JSON values; the score is the accuracy, or the share of explained variance."""
         return {
             "name": self.candidate.name,
             "score": 1.0 - self.error,
@@ -189,9 +204,12 @@ class Ran:
 
 @dataclass(frozen=True)
 class Race:
-    """All that ran, best first.
+    """Results of all candidates, best first.
 
-    coarse : error with half of the landmarks of the one that led when the last round began, None if that was not tried
+    Parameters
+    ----------
+    ran : results
+    coarse : error of the best candidate before the last round with half of the landmarks; None if not computed
     """
 
     ran: tuple[Ran, ...]
@@ -199,20 +217,23 @@ class Race:
 
     @property
     def winner(self) -> Ran:
-        """The best of the last round."""
+        """Return the best result of the last round."""
         return self.ran[0]
 
     @property
     def best_linear(self) -> Ran:
-        """The best linear one, on the same rows as the winner."""
+        """Return the best linear result, on the same rows as the winner."""
         return next(one for one in self.ran if one.candidate.kernel == "linear")
 
 
 class Track:
-    """Where candidates run: sampled raw rows, shuffled, and their targets.
+    """Shuffled sample of raw rows on which candidates are validated.
 
-    places : (rows,), those of the sampled rows in the data set's order; n_threads : bits do not depend on it
-    by : rows are predicted by models of all others, or of those of the other fifths of the data set
+    Parameters
+    ----------
+    places : (rows,), positions of the sampled rows in the data set
+    n_threads : number of threads, which never changes the results
+    by : validation
     """
 
     def __init__(
@@ -222,16 +243,16 @@ class Track:
         self.outputs, self.by = outputs, by
 
     def judging(self, by: Left) -> Track:
-        """The same rows, where candidates are told apart by other errors."""
+        """Return the same sample with another validation."""
         return Track(self._schema, self._sample, self._places, self.outputs, self._threads, by)
 
     def has_folds(self, rows: int) -> bool:
-        """Whether the first rows make folds: where every class has one row alone they do not."""
+        """Return whether the first rows can be split into folds: some class must have more than one row."""
         targets = self._sample.targets[:rows]
         return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, kept: bool) -> Ran:
-        """Fit a candidate to the first rows, and take the penalty of least error."""
+        """Fit a candidate to the first rows with the penalty of the smallest validation error."""
         begun = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         basis, bandwidth = basis_of(candidate, inputs, landmarks)
@@ -257,14 +278,14 @@ class Track:
 
 
 def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
-    """Raw inputs (rows, n_inputs) under a candidate's scaling, by the training rows' statistics; float64."""
+    """Return raw inputs (rows, n_inputs) scaled for a candidate by the statistics of the training rows, float64."""
     pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
     changed: FloatArray = np.ascontiguousarray((inputs - pairs[:, 0]) * pairs[:, 1], dtype=np.float64)
     return changed
 
 
 def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
-    """Landmarks are the first rows; the bandwidth is in units of the scaled inputs."""
+    """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
     if candidate.kernel == "linear":
         return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
     _, chosen = suit_kernel(candidate.kernel, None, inputs)
@@ -274,9 +295,14 @@ def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[
 
 
 def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]], tell: _TELL) -> Race:
-    """Run all in the first round, the best of it in the next, and so on; the winner is the best of the last.
+    """Validate all candidates in the first round, the best of them in the next, and so on.
 
-    rounds : sampled rows and landmarks of each; tell : called with rounds done, all of them, and the best score
+    Parameters
+    ----------
+    track : sample
+    starters : candidates of the first round
+    rounds : sampled rows and landmarks of each round
+    tell : called with the number of finished fits, their total, and the best score
     """
     running, out, outputs = list(starters), list[Ran](), track.outputs
     total = len(starters) + sum(kept + 1 for kept in KEPT[: len(rounds) - 1]) + 2
@@ -297,7 +323,7 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
         ran = ranked(ran, outputs.task)
         if not last:
             going = [one.candidate for one in surviving(ran, KEPT[min(number, len(KEPT) - 1)])]
-            # the best linear one goes on whatever it did: it costs next to nothing, and is what a kernel has to beat
+            # the best linear candidate always continues: it is cheap, and the baseline of the kernels
             going += [one.candidate for one in ran if one.candidate.kernel == "linear"][:1]
             going = list(dict.fromkeys(going))
             out += [one for one in ran if one.candidate not in going]
@@ -307,20 +333,20 @@ def race(track: Track, starters: list[Candidate], rounds: list[tuple[int, int]],
 
 
 def ranked(ran: list[Ran], task: Task) -> list[Ran]:
-    """Best first; of mistake rates that chance does not tell from the best, those of less squared error first."""
+    """Sort results, best first; mistake rates within chance of the best are sorted by squared error."""
     least = min(one.error for one in ran)
     alike = least if task == "regression" else least + apart(least, ran[0].rows)
     return sorted(ran, key=lambda one: (one.error > alike, one.squared_error if one.error <= alike else one.error))
 
 
 def surviving(best_first: list[Ran], number: int) -> list[Ran]:
-    """As many as go on: half of them by their rank, the others by squared errors, which few rows tell more surely."""
+    """Return the kept results: half by rank, the others by squared error, which is more reliable on few rows."""
     first = best_first[: -(-number // 2)]
     others = sorted((one for one in best_first if one not in first), key=lambda one: one.squared_error)
     return first + others[: number - len(first)]
 
 
-# Whether rows are like their neighbours, so that it matters which rows a candidate is judged by.
+# Similarity of neighbouring rows, which decides between shuffled and contiguous folds
 
 LEAST_ROWS = 200
 _MORE, _MUCH_MORE = 1.25, 3.0  # times the error of fifths that are drawn at random
@@ -329,12 +355,16 @@ _DEVIATIONS = 4.0
 
 @dataclass(frozen=True)
 class Likeness:
-    """Errors of one candidate on fifths of the rows, by models of the other four.
+    """Errors of a candidate with contiguous and with shuffled folds, which show whether neighbouring rows are similar.
 
-    together : of fifths that lie together in the data set; apart : of fifths that are drawn at random
-    rows : predicted; rates : whether errors are mistake rates, not squared errors over those of the mean
+    Parameters
+    ----------
+    together : 5-fold error with contiguous folds
+    apart : 5-fold error with shuffled folds
+    rows : number of predicted rows
+    rates : whether errors are mistake rates, not squared errors divided by those of the mean
 
-    Source: Roberts et al., Ecography 40(8), 2017, of blocks against random folds; the two thresholds are okl's own.
+    Source: Roberts et al., Ecography 40(8), 2017, on blocked cross validation; both thresholds are okl's own.
     """
 
     together: float
@@ -344,7 +374,7 @@ class Likeness:
 
     @property
     def told(self) -> bool:
-        """Whether rows of fifths that lie together are harder to predict, and not by chance."""
+        """Return whether the error with contiguous folds is significantly larger."""
         if self.rows < LEAST_ROWS or self.together <= _MORE * self.apart:
             return False
         variance = sum(rate * (1.0 - rate) for rate in (self.together, self.apart)) / self.rows
@@ -352,61 +382,58 @@ class Likeness:
 
     @property
     def decides(self) -> bool:
-        """Whether so much harder that leave-one-out errors say little of rows from elsewhere.
+        """Return whether the error is so much larger that leave-one-out errors are misleading for new data.
 
-        Up to twice as hard are rows of satimage, ijcnn1 and w7a, where judging by fifths that lie together costs .3 to
-        .7 points on their test rows; nine times those of occupancy_detection, where it gains 9.
+        On satimage, ijcnn1 and w7a it is up to twice as large, and selection by contiguous folds costs 0.3 to 0.7
+        points on their test rows; on occupancy_detection it is nine times as large, and gains 9 points.
         """
         return self.told and self.together > _MUCH_MORE * self.apart
 
     def words(self, blocks: bool) -> str:
-        """What to make of it. blocks : whether candidates were judged by fifths that lie together"""
-        unit = "mistakes" if self.rates else "of the variance left"
-        found = (
-            f"Rows are like their neighbours: {self.apart:.2%} {unit} on fifths of the rows drawn at random, "
-            f"{self.together:.2%} on fifths that lie together"
+        """Return the sentences for the report; blocks : whether candidates were validated with contiguous folds."""
+        measure = "5-fold error is" if self.rates else "5-fold share of unexplained variance is"
+        text = (
+            f"Neighbouring rows are similar: {measure} {self.apart:.1%} with shuffled folds, {self.together:.1%} with "
+            "contiguous folds."
         )
         if blocks:
-            return f"{found}. As the test rows were given apart, candidates were judged by the latter."
-        return (
-            f"{found}. Expect the latter of rows from elsewhere, such as later days or other patients; --validation "
-            "blocks chooses for these."
-        )
+            return f"{text} Candidates were validated with contiguous folds, because the test rows were given."
+        return f"{text} Expect about {self.together:.0%} on data from a new period; --validation blocks selects for it."
 
 
 def likeness(track: Track, candidate: Ran, size: tuple[int, int]) -> Likeness:
-    """Of the candidate that leads, with sampled rows and landmarks of a round."""
+    """Return the errors of the best candidate with contiguous and shuffled folds, for the size of a round."""
     together = track.judging("blocks").run(candidate.candidate, *size, kept=False)
     apart = track.judging("fifths").run(candidate.candidate, *size, kept=False)
     return Likeness(together.error, apart.error, size[0], track.outputs.task != "regression")
 
 
 def are_test_rows_given(data: Dataset) -> bool:
-    """Whether whoever made the rows said which of them are for testing: often those of another day or place."""
+    """Return whether the test rows were given, not drawn; given ones are often from another period or place."""
     return data.rows("test") > 0 and share_of(read_manifest(data.folder).settings.get("holdout")) is None
 
 
-# Solver, scaling, kernel, bandwidth and size for a data set, within a budget of nominal seconds, and why.
+# Choice of solver, scaling, kernel, bandwidth and size within a budget of nominal seconds, with reasons
 
-ENOUGH_LANDMARKS = 2048  # where twice as many made the sampled rows no better
-WORTH = 0.02  # of the error: what twice as many landmarks have to gain for more than that
+ENOUGH_LANDMARKS = 2048  # maximum if doubling the landmarks did not reduce the error on the sample
+WORTH = 0.02  # relative reduction of the error by doubling the landmarks that justifies more
 _LEFT_OUT: dict[Left, str] = {
-    "rows": "each predicted by a model of the others",
-    "blocks": "each fifth of them, as they lie, predicted by a model of the others",
+    "rows": "leave-one-out",
+    "blocks": "5 contiguous folds",
 }
-_SAME = 0.5  # of what chance makes of it: a linear model that close to the best is taken, as it is simpler
+_SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings that say all, and the record of how they came about, as a result has it under "choice"."""
+    """Complete settings, and the record of their choice, stored in the result as "choice"."""
 
     settings: TrainSettings
     record: dict[str, Any]
 
 
 def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
-    """Race candidates on a sample of the training rows, and size the winner by the budget; settings.solver is auto.
+    """Choose the best candidate on a sample of the training rows, and its size by the budget; settings.solver is auto.
 
     The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.
 
@@ -418,16 +445,16 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
     assert settings.solver == "auto", "there is something to choose"
     rows = data.rows("train")
     if rows < 2:
-        raise ConfigError(f"{data.folder} has {rows} training rows, but a choice takes two at least. Name a solver.")
+        raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
     begun, observer = time.perf_counter(), observer or NullObserver()
     shape = Shape(rows, data.schema.n_features, data.schema.n_outputs)
     result, by, said = _raced(settings, data, observer)
     update, why = _sized(result, by, shape, settings.budget_seconds, data.schema)
     if update["solver"] == "ridge":
-        update["precision"] = "float64"  # as TrainSettings has it where ridge is asked for
+        update["precision"] = "float64"  # as in TrainSettings if ridge is given
         if by == "blocks":  # the solver's own would be that of least leave-one-out error
             update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
-    # whoever trains with these settings again learns the same, without a race that these would belong to
+    # options of the choice itself: training again with the chosen settings gives the same model without them
     for name in ("budget_seconds", "validation"):
         update[name] = TrainSettings.model_fields[name].default
     record = {
@@ -442,7 +469,7 @@ def choose(settings: TrainSettings, data: Dataset, observer: Observer | None = N
 
 
 def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[Race, Left, list[str]]:
-    """The race that decides, what its candidates were judged by, and what there is to say of it."""
+    """Return the results that decide, their validation, and sentences on similar neighbouring rows."""
     rounds = rounds_of_race(settings.budget_seconds, data.rows("train"))
     sample, places = _sample(data, rounds[-1][0], settings.seed)
     by: Left = "blocks" if settings.validation == "blocks" else "rows"
@@ -466,7 +493,7 @@ def _raced(settings: TrainSettings, data: Dataset, observer: Observer) -> tuple[
 
 
 def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
-    """Raw rows, shuffled, and their places in the order of the data set."""
+    """Return shuffled raw rows and their positions in the data set."""
     raw = replace(data, schema=replace(data.schema, scale="none"))
     rows = sample_rows(raw, "train", n, seed, "float64", SAMPLE_GROUPS)
     order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
@@ -474,7 +501,7 @@ def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
 
 
 def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scale, ...]:
-    """Those to try: the one that was asked for at ingest or now, else those that suit columns of any unit."""
+    """Return the scalings to try: the given one, otherwise those for columns of any unit."""
     if settings.rescale != "stored" or schema.scale != "none" or not schema.feature_statistics:
         return (schema.scale,)
     return tuple(scale for scale in get_args(Scale) if scale != "none")
@@ -487,18 +514,20 @@ def _threads(settings: TrainSettings) -> int:
 def _sized(
     result: Race, by: Left, shape: Shape, budget_seconds: float, schema: Schema
 ) -> tuple[dict[str, Any], list[str]]:
-    """What the winner changes of the settings, and sentences that say why."""
+    """Return the chosen settings, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
     taken = linear if _as_good(result, schema) else winner
     why = [_how_good(taken, len(result.ran), by, schema)]
     if taken is linear:
         curved = next(one for one in result.ran if one.candidate.kernel != "linear")
-        why.append(f"The best kernel there, {curved.candidate.name} ({curved.error:.2%}), is no better but by chance.")
+        why.append(f"The best kernel, {curved.candidate.name} ({curved.error:.2%}), is not significantly better.")
         return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
-    why.append(f"The best linear model had {linear.error:.2%} there.")
+    why.append(f"Best linear model: {linear.error:.2%}.")
     least = min(one.error for one in result.ran if one.rows == winner.rows)
     if least < winner.error:
-        why.append(f"That another had {least:.2%} may be chance: of such, the one of least squared error was taken.")
+        why.append(
+            f"Another candidate had {least:.2%}, a difference within chance, but a larger squared error, which decides."
+        )
     assert winner.bandwidth is not None
     kernel = {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}
     seconds = (1.0 - RACE_SHARE) * budget_seconds
@@ -510,8 +539,8 @@ def _sized(
     if few or (landmarks is None and shape.rows > ENOUGH_LANDMARKS):
         allowed = f"for more than {landmarks:,} landmarks" if few else "for kernel least squares"
         why.append(
-            f"{shape.rows:,} rows are too many {allowed} in {budget_seconds:g} s: they are learnt online, in {passes} "
-            f"passes, with {frequencies:,} frequencies of the same kernel."
+            f"{shape.rows:,} rows are too many {allowed} in {budget_seconds:g} s: fogd trains online in {passes} "
+            f"passes with {frequencies:,} random frequencies of the same kernel."
         )
         return kernel | {"solver": "fogd", "frequencies": frequencies, "passes": passes}, why
     landmarks = landmarks or shape.rows
@@ -520,15 +549,15 @@ def _sized(
 
 
 def _how_good(taken: Ran, of: int, by: Left, schema: Schema) -> str:
-    unit = "mistakes" if schema.task != "regression" else "of the variance is left"
+    unit = "mistakes" if schema.task != "regression" else "of the variance unexplained"
     return (
         f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: {taken.error:.2%} {unit} on "
-        f"{taken.rows:,} sampled rows, {_LEFT_OUT[by]}."
+        f"{taken.rows:,} sampled rows ({_LEFT_OUT[by]})."
     )
 
 
 def _as_good(result: Race, schema: Schema) -> bool:
-    """Whether a linear candidate is the best, or as good but for chance."""
+    """Return whether a linear candidate is the best, or not significantly worse."""
     winner, linear = result.winner, result.best_linear
     if winner is linear or schema.task == "regression":
         return winner is linear
@@ -537,9 +566,9 @@ def _as_good(result: Race, schema: Schema) -> bool:
 
 def _why_so_many(landmarks: int, shape: Shape, small: bool, budget_seconds: float) -> str:
     if landmarks == shape.rows:
-        return f"All {landmarks:,} training rows are landmarks: nothing is approximated."
+        return f"All {landmarks:,} training rows are landmarks, so the solution is exact."
     if small and landmarks == ENOUGH_LANDMARKS:
-        return f"{landmarks:,} landmarks: twice as many made the sampled rows no better."
+        return f"{landmarks:,} landmarks: doubling them did not reduce the error on the sample."
     if landmarks == MOST_LANDMARKS:
-        return f"{landmarks:,} landmarks, the most that are taken."
-    return f"{landmarks:,} landmarks: as many as {budget_seconds:g} s allow on a machine of two cores."
+        return f"{landmarks:,} landmarks, the maximum."
+    return f"{landmarks:,} landmarks, as many as {budget_seconds:g} s allow on a machine with two cores."

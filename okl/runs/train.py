@@ -1,4 +1,4 @@
-"""The stages of a training run."""
+"""Training runs: folder, data, stages, and the function that performs them without Prefect."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from okl.runs.select import choose
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 
-# How a run begins or goes on: the folder that it is kept in, and the data in it or elsewhere.
+# Folder and data of a new or resumed run
 
 _LOG = run_logger()
 
@@ -58,30 +58,33 @@ _LOG = run_logger()
 def open_folder(
     place: RunFolder | PublishedFolder, settings: TrainSettings, resume: Path | None
 ) -> dict[str, Any] | None:
-    """Make a run's folder, or lock the one that is gone on with.
+    """Create the folder of a run, or lock the one to resume.
 
     Parameters
     ----------
-    place : where the run will be kept; resume : unfinished folder of a run of the same settings, None for a new run
+    place : folder of the run
+    settings : settings of the run
+    resume : unfinished folder of a run with the same settings; None for a new run
 
     Returns
     -------
-    what the checkpoint in the unfinished folder says that it belongs to, None for a new run
+    origin stored in the checkpoint of the unfinished folder; None for a new run
 
     Raises
     ------
-    CheckpointError : the unfinished run had other settings; ConfigError : the place is taken or cannot be written to
+    CheckpointError : the unfinished run had other settings
+    ConfigError : the folder exists or cannot be written
     """
     if resume is None:
         place.open()
         if others := resumable_in(local_folder(place.folder).parent):
             names = ", ".join(name_of(one) for one in others)
-            _LOG.warning("Unfinished, to be gone on with by okl train --resume: %s.", names)
+            _LOG.warning("Unfinished runs that okl train --resume can resume: %s.", names)
         return None
     place.reopen(resume)
     about = newest_head(resume).about
     refuse_other_settings(about, settings, str(place.folder))
-    # vectors too: workers of a process that was killed may live a little longer, and write to those of its name
+    # vectors too: workers of a killed process may live longer and still write to its files
     for left in resume.iterdir():
         if left.name not in (CHECKPOINT, "data"):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
@@ -95,9 +98,9 @@ def open_data(
     progress: Callable[[int, int | None], None],
     opened: Callable[[], Execution],
 ) -> Dataset:
-    """Open the data set of a run, or make one from its source in the run's folder, or verify what was made there.
+    """Open the data set of a run; ingest a source into the run's folder, or verify the ingested one when resuming.
 
-    opened : opens the place where work runs; called where a source is ingested, which its workers then do
+    opened : opens the execution, on whose workers a source is ingested
     """
     if is_dataset(settings.data):
         return open_dataset(settings.data)
@@ -110,7 +113,7 @@ def open_data(
     return ingest(settings.data, here, asked, progress=progress, execution=opened()).dataset
 
 
-# The story of a run, stage by stage: ingest, plan, learn, evaluate, certify, save, report.
+# Stages of a run
 
 VECTORS = "vectors"
 _TRAININGRUN_LOG = run_logger()
@@ -118,11 +121,14 @@ _TRAININGRUN_LOG = run_logger()
 
 @dataclass(eq=False)
 class TrainingRun:
-    """One run: call the stages of `okl.runs.train.stages_of` in order, then `close`, whatever happened.
+    """Training run: call the stages of `stages_of` in order, then always `close`.
 
-    What a run leaves that did not complete is removed then, unless it can be gone on with.
+    `close` removes the files of an incomplete run unless it can be resumed.
 
-    resume : unfinished folder of a run that is gone on with; key : by which whoever began it finds it again
+    Parameters
+    ----------
+    resume : unfinished folder of a run to resume
+    key : identifier under which the starter of the run can find it again
     """
 
     settings: TrainSettings
@@ -143,16 +149,16 @@ class TrainingRun:
 
     @property
     def folder(self) -> Place:
-        """Where the run is kept once it is complete."""
+        """Return the folder of the complete run."""
         return self._place.folder
 
     @property
     def data(self) -> Dataset:
-        """The data set that is learnt."""
+        """Return the training data set."""
         return self._account.data
 
     def ingest(self) -> dict[str, Any]:
-        """Open the data set, or make one from the source in the run's folder."""
+        """Open the data set, or ingest the source into the run's folder."""
         self._notes.enter_context(recording(self._timeline))
         self._notes.enter_context(naming(self.folder.name))
         self._timeline.stage("ingest")
@@ -168,7 +174,7 @@ class TrainingRun:
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
-        """Start workers, draw the map, settle bandwidth and step size, and compile; or find where all that stands."""
+        """Start workers, choose open settings and start the solver, or restore its state from a checkpoint."""
         self._timeline.stage("plan")
         execution = self._running()
         self._settle()
@@ -190,7 +196,7 @@ class TrainingRun:
         return self.solver.chosen(self._begin if kept is None else kept.state)
 
     def learn(self) -> dict[str, Any]:
-        """The loop."""
+        """Run the training loop."""
         self._timeline.stage("learn")
         keeper, execution = self._keeping(), self._running()
         try:
@@ -200,13 +206,13 @@ class TrainingRun:
         except DivergedError:
             self._place.discard()
             raise
-        # the linear model of `evaluate` has rounds of its own
+        # before `evaluate`, whose linear baseline has its own rounds
         self._account.traffic = keeper.total_traffic(execution)
         fast = self._account.rows_per_second(self.settings)
         return {"rows": self.data.rows("train"), "seconds": learnt.seconds, "rows_per_second": fast}
 
     def evaluate(self) -> dict[str, Any]:
-        """Measure the model on both splits, beside the majority or mean predictor and a linear model."""
+        """Evaluate the model, the constant and the linear baseline on both splits."""
         self._timeline.stage("evaluate")
         account, execution, settings = self._account, self._running(), self.settings
         account.linear = learn_linear(settings, self.solver, self.data, execution, self._keeping())
@@ -214,7 +220,7 @@ class TrainingRun:
         return {split: split_metrics(self.data.schema, account.tallies, split, "model") for split in account.tallies}
 
     def certify(self) -> dict[str, Any]:
-        """Prove what an online run lost to the best weights in hindsight, or how far Pegasos is from the optimum."""
+        """Compute the certificate: regret of an online run, or the gap of Pegasos."""
         self._timeline.stage("certify")
         proof = self._account.prove(self.settings, self._running(), self.observer)
         return {name: value for name, value in proof.as_json().items() if name not in ("horizons", "comparisons")}
@@ -227,7 +233,7 @@ class TrainingRun:
         return {"weights_sha256": self._account.weights_sha256}
 
     def report(self) -> dict[str, Any]:
-        """Write result.json and report.html, and give the run's folder its name: from here on it is complete."""
+        """Write result.json and report.html, and rename the run's folder, which is then complete."""
         self._timeline.finish()
         told = self._account.as_json(self.settings, self._keeping(), self._running())
         self._result = told | observe(self._timeline, self._running(), self._place.beside)
@@ -239,43 +245,43 @@ class TrainingRun:
         return {"run": str(self.folder)}
 
     def close(self) -> None:
-        """Free workers, and remove everything of a run that did not complete, unless it can be gone on with."""
+        """Close the workers, and remove an incomplete run unless it can be resumed."""
         try:
             self._running.close()
         finally:
             if self._keeper is not None and self._place.resumable:
                 _TRAININGRUN_LOG.warning(
-                    "%s is unfinished: okl train --resume %s goes on with it.", self.folder.name, self.folder
+                    "%s is unfinished. Resume it with okl train --resume %s", self.folder.name, self.folder
                 )
             self._keeper = None
             self._notes.close()
             self._place.close()
 
     def result(self) -> dict[str, Any]:
-        """The object that `okl train --json` prints."""
+        """Return the object that `okl train --json` prints."""
         return self._result
 
     def report_markdown(self) -> str:
-        """The report with its pictures inline."""
+        """Return the report as Markdown with embedded figures."""
         return markdown_report(self._result)
 
     def summary(self) -> str:
-        """The plain summary for a terminal."""
+        """Return the summary for a terminal."""
         return text_summary(self._result)
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """One flat row a figure: predictor, split, metric, value."""
+        """Return a row for each metric: predictor, split, metric, value."""
         return flat_figures(self._result)
 
     def _settle(self) -> None:
-        """Choose what was left open; after a crash again, to the same choice, in the mode that it was begun in."""
+        """Make the automatic choice, which is the same after a crash, and restore the mode of a resumed run."""
         if self.settings.solver == "auto":
             choice = choose(self.settings, self.data, self.observer)
             self.settings, self._account.choice = choice.settings, choice.record
             self._account.data = learnt_columns(self.settings, self.data)
             for sentence in choice.record["why"]:
                 _TRAININGRUN_LOG.info("%s: %s", self.folder.name, sentence)
-        # after the choice: what auto means depends on the solver, too
+        # after the choice, because the automatic mode depends on the solver
         if self._begun_with is not None:
             self.settings = in_mode_of(self._begun_with, self.settings)
 
@@ -283,7 +289,7 @@ class TrainingRun:
         solver = make_solver(self.settings, self.data)
         if not isinstance(solver, AcceleratedSolver):
             return solver
-        # where workers keep what brings back the vectors of one that dies
+        # workers save their vectors here, to restore those of a dead worker
         self._scratch = self._place.beside / f"{VECTORS}-{secrets.token_hex(4)}"
         self._scratch.mkdir()
         return replace(solver, scratch=self._scratch)
@@ -296,13 +302,13 @@ class TrainingRun:
         self.observer.advance(done, total or 0, {})
 
 
-# Training in this process, from the first check to the report, and the stages that a run goes through.
+# Training without Prefect
 
 TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 
 
 def stages_of(settings: TrainSettings) -> tuple[str, ...]:
-    """The stages of a run: with "certify" after "evaluate" if it is asked for."""
+    """Return the stages of a run, with "certify" after "evaluate" if requested."""
     place = TRAIN_STAGES.index("save")
     return (*TRAIN_STAGES[:place], "certify", *TRAIN_STAGES[place:]) if settings.certify else TRAIN_STAGES
 
@@ -312,25 +318,26 @@ def train(settings: TrainSettings, observer: Observer | None = None, resume: Pat
 
     Parameters
     ----------
-    settings : everything that decides the model; observer : whoever watches
-    resume : unfinished folder of a run of the same settings, to go on with; see okl.runs.checkpoint
+    settings : settings of training
+    observer : observer of the progress
+    resume : unfinished folder of a run with the same settings, to resume; see okl.runs.checkpoint
 
     Returns
     -------
-    what `okl train --json` prints: model, run, rows, seconds, progressive, train, test, baselines, ...
+    result as printed by `okl train --json`: model, run, rows, seconds, progressive, train, test, baselines, ...
 
     Raises
     ------
-    OklError : one sentence that says what is wrong; nothing half-written stays
+    OklError : the run failed; no incomplete files remain
     """
     check_before(settings, resume)
     return perform(TrainingRun(settings, observer or NullObserver(), resume), stages_of(settings))
 
 
 def check_before(settings: TrainSettings, resume: Path | None) -> None:
-    """Refuse what can be known to be wrong before anything is started; see `okl.runs.plan.check`.
+    """Validate settings before anything is started; see `okl.runs.plan.check`.
 
-    resume : see `train`; what a run was begun with was checked then, and its source need not be there any more
+    resume : see `train`; the settings of an interrupted run were checked before, and its source may be gone
     """
     if resume is None:
         check(settings)

@@ -57,11 +57,11 @@ def test_the_certificate_finds_the_change_and_bounds_what_was_lost(result: dict[
 def test_reports_tell_of_windows_signal_and_certificate(result: dict[str, Any]) -> None:
     page, told, text = html_report(result), markdown_report(result), text_summary(result)
     assert "Error in each window" in page
-    assert "follows rows as they change" in page
+    assert "model tracks changing data" in page
     for report in (page, told):
-        assert "Rows change: One of 16 windows" in report
+        assert "Drift: 1 of 16 windows" in report
         assert "Regret against models that change" in report
-        assert "fixed but for a number of changes" in report
+        assert "that change at most the given number of times" in report
     assert "Drift" in text
     assert "Regret (changes)" in text
     json.dumps(result, allow_nan=False)

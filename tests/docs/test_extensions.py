@@ -346,5 +346,5 @@ def test_a_run_is_of_the_state_of_its_extensions(learnable: dict[Task, Dataset])
     assert used.versions["huber"].startswith("huber.py ")
     assert "huber" not in Origin.of(settings(), data).versions
     other = replace(used, versions=used.versions | {"huber": "huber.py 0123"})
-    with pytest.raises(CheckpointError, match=r"was begun with huber huber\.py 0123, but this is huber huber\.py"):
+    with pytest.raises(CheckpointError, match=r"was started with huber huber\.py 0123, but this is huber huber\.py"):
         refuse_other_origin(other, used, data.folder, "a run")

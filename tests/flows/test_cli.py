@@ -200,7 +200,7 @@ def test_describe_and_evaluate_print_text_and_json(configured: OwnServer, tmp_pa
     assert "Warning" not in evaluated.out
     for words in ([tmp_path / "rows.parquet"], [tmp_path / "run" / "data", "--split", "all"]):
         flattered = terminal.okl("evaluate", tmp_path / "run" / "model", *words)
-        assert f"Warning: The model learnt from {result['rows']} of these rows" in flattered.out
+        assert f"Warning: the model was trained on {result['rows']} of these rows" in flattered.out
         assert flattered.out.startswith("Rows               600\n")
 
 
@@ -232,4 +232,4 @@ def test_deploy_without_a_server_says_what_to_do(tmp_path: Path, terminal: Termi
     terminal.patch.delenv("PREFECT_API_URL", raising=False)
     outcome = terminal.okl("deploy")
     assert outcome.code == 1
-    assert "Start one by `okl up`, or set PREFECT_API_URL" in outcome.sentence
+    assert "Start one with `okl up`, or set PREFECT_API_URL" in outcome.sentence

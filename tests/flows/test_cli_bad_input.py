@@ -213,13 +213,13 @@ def test_words_of_another_place_are_told_what_to_type(
     run, rows = trained / "run", trained / "run" / "data"
     as_csv, file = f"for a file of CSV: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
     told: dict[str, list[str | Path]] = {
-        f"{file} looks like a file, but scores go to a folder of Parquet files; {as_csv} {file}.": [
+        f"{file} looks like a file, but scores are written to a folder of Parquet files. {as_csv} {file}.": [
             *("predict", run, rows, "--out", file),
         ],
-        f"takes --out DIR, the folder to make for the scores; {as_csv} scores.csv.": ["predict", run, rows],
-        f"is the folder of a run, and not of data. Its data are in {rows}. To set runs": ["train", run],
-        "is the folder of a run, and not of data.": ["compare", run],
-        f"is the folder of a run, and not of data. Its data are in {rows}.": ["evaluate", run, run],
+        f"needs --out DIR, a new folder for the scores. {as_csv} scores.csv.": ["predict", run, rows],
+        f"is the folder of a run, not of data. Its data are in {rows}. To compare runs": ["train", run],
+        "is the folder of a run, not of data.": ["compare", run],
+        f"is the folder of a run, not of data. Its data are in {rows}.": ["evaluate", run, run],
         "lists, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
         "lists, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
     }
@@ -263,5 +263,6 @@ def test_what_the_system_refuses_is_one_sentence(
     outcome = terminal.okl("describe", tmp_path)
     assert outcome.code == 1
     assert outcome.sentence == (
-        "Error: the system refused '/disk/part-00000.parquet': No space left on device. Mend that and run it again."
+        "Error: file access of '/disk/part-00000.parquet' failed: No space left on device. Fix the cause and run the "
+        "command again."
     )

@@ -15,7 +15,7 @@ from tests.flows.commandline import Terminal, tree
 from tests.rows import curved
 
 BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
-    "no such setting": (["--set", "pases=2"], r"'pases' is not an option .*; it takes .*data"),
+    "no such setting": (["--set", "pases=2"], r"'pases' is not an option .*; valid options: .*data"),
     "no number": (["--passes", "two"], r"passes = 'two': input should be a valid integer"),
     "no step": (["--step-size", "-1"], r"step_size = '-1': input should be greater than 0"),
     "not a bandwidth": (["--bandwidth", "nan"], r"bandwidth = 'nan': input should be a finite number"),
@@ -162,10 +162,10 @@ ON_PAPER = ["--rows", "1000", "--columns", "9"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["rows.parquet", "--classes", "7"], "--classes 7, but a data set has its own. Leave it out."),
-        ([*ON_PAPER, "--classes", "7"], "--classes 7, but the task is binary. Leave it out, or set --task multiclass."),
+        (["rows.parquet", "--classes", "7"], "--classes 7 conflicts with a data set, which has its own"),
+        ([*ON_PAPER, "--classes", "7"], "--classes 7 conflicts with task binary. Remove it, or add"),
         ([*ON_PAPER, "--classes", "7", "--set", "ingest.task=regression"], "--classes 7, but the task is regression."),
-        ([*ON_PAPER, "--set", "ingest.task=auto"], "--task auto, but on paper it takes binary, multiclass or regress"),
+        ([*ON_PAPER, "--set", "ingest.task=auto"], "--task auto needs a data set. With --rows, use binary, multi"),
     ],
 )
 def test_a_plan_refuses_classes_and_tasks_that_would_decide_nothing(

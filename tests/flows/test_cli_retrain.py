@@ -78,18 +78,18 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
             assert (outcome.code, f"{name} = " in outcome.sentence, why in outcome.sentence) == (2, True, True)
             outcome = terminal.okl(*words, f"--{flag}")
             assert (outcome.code, f"--{name}" in outcome.err) == (2, True)
-    of_a_schedule = "--timezone is of a schedule, and none was given: give --cron FIELDS, too."
+    of_a_schedule = "--timezone needs a schedule: add --cron FIELDS."
     retrained = [str(tmp_path), "--retrain", "h"]
     for words, why in (
-        (["--score-out", "scores"], "--score is of a retrained model, and none was named: give --retrain NAME, too."),
-        ([*retrained, "--score-out", "scores"], "--score-out is of rows to score, and none were named: give --score"),
+        (["--score-out", "scores"], "--score and --score-out need a retrained model: add --retrain NAME."),
+        ([*retrained, "--score-out", "scores"], "--score-out needs rows to score: add --score SOURCE."),
         (["--timezone", "Europe/Zurich"], of_a_schedule),
         ([*retrained, "--timezone", "Mars/Olympus"], of_a_schedule),
     ):
         outcome = terminal.okl("deploy", *words)
         assert (outcome.code, why in outcome.sentence) == (2, True), outcome.sentence
     outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--budget-seconds", "5")
-    assert "--budget-seconds is no option of a retraining: a retraining races nothing" in outcome.sentence
+    assert "--budget-seconds is not an option of retraining: a retraining races nothing" in outcome.sentence
     assert "No such option: --out" in terminal.okl("deploy", tmp_path, "--out", tmp_path / "run").err
 
 
@@ -101,14 +101,14 @@ def test_what_must_fail_at_night_is_refused_at_once(
     absent = terminal.okl(*words)
     assert (absent.code, "inbox does not exist; expected the folder where files arrive" in absent.sentence) == (2, True)
     (tmp_path / "inbox").mkdir()
-    assert "Start one by `okl up`" in terminal.okl(*words).sentence, "files may come later"
+    assert "Start one with `okl up`" in terminal.okl(*words).sentence, "files may come later"
     for name in ("a.csv", "b.csv"):
         (tmp_path / "inbox" / name).write_text("a,b\n1,2\n3,4\n")
     odd = terminal.okl(*words)
     assert (odd.code, "has no target column 'y'. Its columns are a, b." in odd.sentence) == (2, True)
-    assert "Start one by `okl up`" in terminal.okl(*words, "--target", "b").sentence
+    assert "Start one with `okl up`" in terminal.okl(*words, "--target", "b").sentence
     (tmp_path / "inbox" / "c.csv").write_text("a,y\n1,2\n3,4\n")
-    assert "Start one by `okl up`" in terminal.okl(*words).sentence, "the others are quarantined, as they come"
+    assert "Start one with `okl up`" in terminal.okl(*words).sentence, "the others are quarantined, as they come"
 
 
 def test_files_are_looked_at_as_the_champion_has_them(
@@ -118,8 +118,8 @@ def test_files_are_looked_at_as_the_champion_has_them(
     publish(Registry(tmp_path / "registry").model("hours"), 1, promote=True)
     (tmp_path / "day.csv").write_text("a,b,c,at,y\n1,2,3,2026-11-22,no\n3,4,5,2026-11-23,yes\n")
     words = ["deploy", str(tmp_path / "day.csv"), "--registry", str(tmp_path / "registry"), "--retrain"]
-    assert "Start one by `okl up`" in terminal.okl(*words, "hours").sentence, "at is a column more"
+    assert "Start one with `okl up`" in terminal.okl(*words, "hours").sentence, "at is a column more"
     assert "column 'at' holds dates" in terminal.okl(*words, "huors").sentence
     other = terminal.okl(*words, "huors", "--dates", "drop", "--score", tmp_path / "rows.csv")
-    assert "huors has no version yet: its first run makes one. Did you mean hours?" in other.err
-    assert f"Warning: {tmp_path / 'rows.csv'} does not exist; until it does, scoring fails." in other.err
+    assert "no model is named huors, so this creates a new one. Did you mean hours?" in other.err
+    assert f"Warning: {tmp_path / 'rows.csv'} does not exist. Scoring fails until it does." in other.err

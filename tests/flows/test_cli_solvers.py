@@ -18,7 +18,7 @@ from tests.rows import curved, inputs_of, scores_of, write
 
 
 class Case(NamedTuple):
-    """What to learn with which words, and what the run says in words."""
+    """Options of a run, a sentence of its report, and a line of its summary."""
 
     task: Task
     words: str
@@ -27,14 +27,14 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {
-    "experts": Case("binary", "--frequencies 30 --seed 2", "maps that fogd raced while it learnt", "Step size"),
-    "experts of a sample": Case(
-        "multiclass", "--frequencies 30 --mode mix", "The model of fogd is linear", "Step size"
+    "experts": Case(
+        "binary", "--frequencies 30 --seed 2", "feature maps compared during training by fogd", "Step size"
     ),
+    "experts of a sample": Case("multiclass", "--frequencies 30 --mode mix", "The fogd model is linear", "Step size"),
     "nogd": Case(
         "regression",
         "--solver nogd --kernel matern52 --budget 40 --rank 12 --passes 2 --scale standard --scale-target",
-        "linear in the 12 leading features of 40 landmarks and the Matern 5/2 kernel",
+        "linear in 12 Nystrom features of 40 landmarks with the Matern 5/2 kernel",
         "Rank",
     ),
     "a rank that cannot be kept": Case(
@@ -46,43 +46,43 @@ CASES: dict[str, Case] = {
     "a budget": Case(
         "multiclass",
         "--solver bsgd-merging --budget 30 --order stored --precision float64 --set regularisation=0.01",
-        "sum over 30 support vectors (all of the budget) of the Gaussian kernel",
+        "kernel expansion with 30 support vectors (the whole budget) and the Gaussian kernel",
         "Support vectors",
     ),
     "a budget, mixed": Case(
         "binary",
         "--solver rbp --kernel polynomial --set degree=2 --budget 25 --mode mix",
-        "sum over 25 support vectors (all of the budget) of the polynomial kernel",
+        "kernel expansion with 25 support vectors (the whole budget) and the polynomial kernel",
         "Support vectors",
     ),
     "certified": Case(
         "binary",
         "--solver nu-svm --nu 0.4 --frequencies 30 --tol 1e-3 --set start=stochastic",
         "linear in 30 random frequencies of the Gaussian kernel",
-        "Solved",
+        "Outcome",
     ),
     "samples": Case(
         "multiclass",
         "--solver scs --lam 0.01 --gap 0.05 --frequencies 30 --set first_sample=100",
-        "its objective over all rows is proved to be within",
-        "Solved",
+        "of the optimum (proved, ",
+        "Outcome",
     ),
     "samples, the kernel itself": Case(
         "binary",
         "--solver scs --map exact --lam 0.01 --gap 0.05 --set first_sample=100 --class-weights balanced",
         "in the space of the Gaussian kernel",
-        "Solved",
+        "Outcome",
     ),
     "steps, certified": Case(
         "binary",
         "--solver pegasos --certify --lam 0.01 --frequencies 30",
-        "its objective over all rows is pr",
-        "Solved",
+        "of the optimum (proved, ",
+        "Outcome",
     ),
     "no budget": Case(
         "regression",
         "--solver ogd --step-size 0.5 --bandwidth 1.5 --set epsilon=0.2",
-        "(every row that was learnt from, without a budget) of the Gaussian kernel of bandwidth 1.5, with",
+        "(no budget: every row with an update) and the Gaussian kernel of bandwidth 1.5, step size",
         "Support vectors",
     ),
 }

@@ -52,7 +52,7 @@ def test_a_stream_tracked_at_the_command_tells_when_it_changed_and_what_was_lost
 def assert_drawn(report: Path) -> None:
     """The page tells of the change, and has a picture of the windows that is like no other."""
     page = report.read_text()
-    assert "Rows change: One of 16 windows" in page
+    assert "Drift: 1 of 16 windows" in page
     assert "Regret against models that change" in page
     after = page.split("Error in each window", 1)[1]
     pictures = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)

@@ -323,7 +323,7 @@ def test_the_server_refuses_a_bad_value(client: SyncPrefectClient) -> None:
 def test_bad_wishes_are_refused_before_anything_is_deployed(
     client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match=r"A schedule needs something to train on"):
+    with pytest.raises(ConfigError, match=r"--cron needs data to train on: add the argument DATASET"):
         deploy(cron="0 3 * * *")
     with pytest.raises(ConfigError, match=r'Invalid cron string: "at night"'):
         deploy(settings(), cron="at night")
@@ -334,7 +334,7 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
         deploy(settings(), cron="0 25 * * 9")
     with pytest.raises(ConfigError, match=r"Invalid timezone"):
         deploy(settings(), cron="0 3 * * *", timezone="Mars/Olympus")
-    with pytest.raises(ConfigError, match=r"--timezone is of a schedule, and none was given"):
+    with pytest.raises(ConfigError, match=r"--timezone needs a schedule: add --cron FIELDS"):
         deploy(settings(), timezone="Europe/Zurich")
     with pytest.raises(ConfigError, match=r"runs many times"):
         deploy(settings().model_copy(update={"out": "here"}))
@@ -352,9 +352,9 @@ def test_what_runs_when_is_told_with_what_to_type() -> None:
     scoring = {"source": "/new.csv", "out": "/scores/{time}"}
     names = ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
     told = deployed_text(names, None, None, scoring).splitlines()
-    assert "okl-retrain/hours runs only when asked" in told
+    assert "okl-retrain/hours runs when started by hand (no --cron)" in told
     assert "okl-score/hours scores /new.csv with each new champion; scores go to /scores/{time}" in told
     assert "remove it:    prefect deployment delete okl-score/hours" in told
     told = deployed_text(names[::2], None, None).splitlines()
-    assert "no rows are scored with new champions: --score SOURCE does that, and what did it before is removed" in told
+    assert "no scoring of rows with new champions (no --score); an earlier scoring deployment is removed" in told
     assert "scored" not in deployed_text(["okl-train/default"], None, None)

@@ -73,17 +73,17 @@ def test_the_solver_of_a_retraining_is_told_as_it_is(
     terminal = Terminal(capsys, monkeypatch)
     default = RetrainSettings(name="m", source="in", train=TrainSettings(data="in")).train.solver
     told = {name: " ".join(terminal.okl(name, "--help").out.split()) for name in ("retrain", "deploy")}
-    assert f"auto: {default}, which goes on with each new shard, where a race would begin anew;" in told["retrain"]
+    assert f"auto: {default}, which continues training on each new shard;" in told["retrain"]
     assert f"[default: {default}]" in told["retrain"]
-    assert f"with --retrain {default}, which goes on" in told["deploy"]
-    assert "size by a race on a sample" not in told["retrain"]
+    assert f"with --retrain, {default}, which continues training" in told["deploy"]
+    assert "and size on a sample" not in told["retrain"]
     assert not {"--rescale", "--budget-seconds", "--validation", "--certify"} & set(told["retrain"].split())
     holdout = "0/1 column; with --retrain: share of the rows of each shard that are never learnt [default: 0.2]"
     assert holdout in told["deploy"]
-    for command, of in (("retrain", "of NAME"), ("deploy", "of --retrain NAME")):
-        assert f"never learnt; {of}: its scores carry those that it was begun with" in told[command]
+    for command, condition in (("retrain", ""), ("deploy", "with --retrain, ")):
+        assert f"never inputs; {condition}a registered model keeps the key columns of its first" in told[command]
     assert all("none: OKL_REGISTRY, or okl's home" in one for one in told.values())
-    assert "otherwise a model is begun with them as keys [default: no]" in told["retrain"]
+    assert "otherwise a new model gets them as keys [default: no]" in told["retrain"]
 
 
 def test_options_that_take_several_texts_say_of_which_kind(
@@ -128,9 +128,9 @@ def test_several_files_are_told_with_the_words_to_type(
         Path(name).touch()
     told = terminal.okl(*command.split(), "part 1.csv", "part 11.csv", "--json")
     assert told.code == 2
-    assert told.sentence.endswith(f"so that the shell leaves it to okl: okl {command} 'part 1*.csv' --json")
+    assert told.sentence.endswith(f"so that the shell does not expand it: okl {command} 'part 1*.csv' --json")
     told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")
-    assert "3 files came (part 1.csv, other.csv, ...)" in told.sentence
+    assert "got 3 files (part 1.csv, other.csv, ...)" in told.sentence
     assert told.sentence.endswith("'*.csv'")
     Path("fourth.csv").touch()
     told = terminal.okl(*command.split(), "part 1.csv", "other.csv", "part 11.csv")

@@ -41,7 +41,7 @@ def test_class_weights_and_holdout_are_parsed() -> None:
 
 @pytest.mark.parametrize("text", ["a=1,b", "=1", "a=", "a=1,,b=2"])
 def test_class_weights_that_are_no_pairs_are_an_error(text: str) -> None:
-    with pytest.raises(ConfigError, match="takes none, balanced or LABEL=WEIGHT,LABEL=WEIGHT"):
+    with pytest.raises(ConfigError, match="use none, balanced or LABEL=WEIGHT,LABEL=WEIGHT"):
         TRAIN.given(dict.fromkeys(TRAIN.fields) | {"class_weights": text})
 
 
@@ -56,8 +56,11 @@ def test_every_setting_of_training_is_reached_by_an_option_or_a_pair() -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["epsilon"], "takes KEY=VALUE"),
-        (["epsilonn=1"], r"'epsilonn' is not an option \(did you mean epsilon\?\); it takes .*data, ingest, solver"),
+        (["epsilon"], "use KEY=VALUE"),
+        (
+            ["epsilonn=1"],
+            r"'epsilonn' is not an option \(did you mean epsilon\?\); valid options: .*data, ingest, solver",
+        ),
         (["passes=0"], "passes = 0: input should be greater than or equal to 1"),
         (["order=sorted"], "order = 'sorted'"),
         (["bandwidth=wide"], "bandwidth = 'wide'"),
@@ -78,15 +81,15 @@ def test_config_file_that_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"binary\.toml is not TOML"):
         train_settings("data", {}, {}, str(tmp_path / "binary.toml"), [])
     (tmp_path / "flat.toml").write_text("ingest = 3")
-    with pytest.raises(ConfigError, match=r"ingest = 3, but it is a table"):
+    with pytest.raises(ConfigError, match=r"ingest = 3, but it must be a table"):
         train_settings("data", {}, {}, str(tmp_path / "flat.toml"), [])
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("pases = 2", r"'pases' is not an option \(did you mean passes\?\); it takes .*data, ingest, solver"),
-        ('[ingest]\ntargt = "y"', r"'targt' is not an option \(did you mean target\?\); it takes target"),
+        ("pases = 2", r"'pases' is not an option \(did you mean passes\?\); valid options: .*data, ingest, solver"),
+        ('[ingest]\ntargt = "y"', r"'targt' is not an option \(did you mean target\?\); valid options: target"),
         ("epsilon = nan", "epsilon = nan"),
         ("epsilon = inf", "epsilon = inf"),
         ("frequencies = 1.5", r"frequencies = 1\.5"),

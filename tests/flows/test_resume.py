@@ -43,7 +43,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     name = left.name[1:].split(".unfinished-")[0]
     refused = terminal.okl("train", "--resume", name, "--seed", "1")
     assert refused.code == 2
-    assert f"{name} was begun with seed = 0, but seed = 1 was given. Leave it out" in refused.sentence
+    assert f"{name} was started with seed = 0, but seed = 1 was given. Remove it" in refused.sentence
     resumed = terminal.okl_json("train", "--resume", name, "--threads", "2", "--checkpoint-seconds", "0")
     assert resumed["resumed"] == 1
     assert resumed["run"] == str(home / "runs" / name)

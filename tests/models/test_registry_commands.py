@@ -94,12 +94,12 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal:
         in terminal.okl("evaluate", "first", rows).sentence
     )
     told = terminal.okl("models", "publish", "other", "first-20260101-101010-7", "--promote").out
-    assert told.endswith("\nchampion of other is 1\n")
+    assert told.endswith("\nchampion of other: 1\n")
     told = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
-    assert "champion of churn is none yet; to make it this one: okl models promote churn 1" in told
+    assert "champion of churn: none; to promote version 1: okl models promote churn 1" in told
     refused = terminal.okl("evaluate", "churn", rows).sentence
     assert "no alias 'champion'. It has none; or give a number. To make one it: okl models promote churn 1." in refused
-    assert "takes one version" in terminal.okl("models", "promote", "churn").sentence
+    assert "okl models promote churn names no version" in terminal.okl("models", "promote", "churn").sentence
     assert terminal.okl("models", "promote", "churn@1").out == "churn: champion 1 (before: none)\n"
     assert terminal.okl_json("evaluate", "churn", rows)["model"] == "churn@1"
     assert terminal.okl_json("explain", "churn", rows)["model"] == "churn@1"
@@ -152,7 +152,7 @@ def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(termina
     assert re.search(r"\nnew +1 shard, 100 rows; with all ancestors 3 shards, 300 rows\n", told)
     assert re.search(r"\nlearnt from +190 rows: solved anew over the latest 2 shards\n", told)
     assert terminal.okl_json("models", "show", "churn", "previous")["learnt_rows"] == 190
-    assert "takes one version" in terminal.okl("models", "show", "churn@3", "3").sentence
+    assert "takes exactly one version" in terminal.okl("models", "show", "churn@3", "3").sentence
 
 
 def test_a_name_that_is_near_that_of_a_model_or_a_run_is_told(terminal: Terminal, tmp_path: Path) -> None:

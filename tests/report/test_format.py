@@ -18,58 +18,58 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
     "a kernel leads": (
         "fogd",
         {"maps": 11, **WIDE, "inputs": "standardised", **STEP},
-        "Of 11 maps that fogd raced while it learnt, one of them linear, the Gaussian kernel of bandwidth 3 on "
-        "standardised inputs leads, with the step size 0.5000.",
+        "Best of 11 feature maps compared during training by fogd: the Gaussian kernel of bandwidth 3 on standardised "
+        "inputs, step size 0.5000.",
     ),
     "the linear map leads": (
         "fogd",
         {"maps": 6, "map": "linear", "map_reason": LED, **STEP},
-        "Of 6 maps that fogd raced while it learnt, one of them linear, the linear map leads, with the step size "
-        "0.5000.",
+        "Best of 6 feature maps compared during training by fogd: the linear map, step size 0.5000.",
     ),
     "the linear map led a sample": (
         "fogd",
         {"map": "linear", **STEP},
-        "The model of fogd is linear, with the step size 0.5000: that map led among experts on a sample.",
+        "The fogd model is linear, step size 0.5000: the linear map was the best of the experts on a sample.",
     ),
     "frequencies": (
         "fogd",
         WIDE | STEP,
-        "The model of fogd is linear in 400 random frequencies of the Gaussian kernel of bandwidth 3, with the step "
-        "size 0.5000.",
+        "The fogd model is linear in 400 random frequencies of the Gaussian kernel of bandwidth 3, step size 0.5000.",
     ),
     "a full budget": (
         "rbp",
         {**WIDE, "budget": 50, "support_vectors": 50},
-        "The model of rbp is a sum over 50 support vectors (all of the budget) of the Gaussian kernel of bandwidth 3.",
+        "The rbp model is a kernel expansion with 50 support vectors (the whole budget) and the Gaussian kernel of "
+        "bandwidth 3.",
     ),
     "a budget not full": (
         "rbp",
         {"budget": 50, "support_vectors": 20},
-        "The model of rbp is a sum over 20 support vectors (of a budget of 50) of the Gaussian kernel.",
+        "The rbp model is a kernel expansion with 20 support vectors (of a budget of 50) and the Gaussian kernel.",
     ),
     "no budget": (
         "perceptron",
         {"support_vectors": 1234},
-        "The model of perceptron is a sum over 1,234 support vectors (every row that was learnt from, without a "
-        "budget) of the Gaussian kernel.",
+        "The perceptron model is a kernel expansion with 1,234 support vectors (no budget: every row with an update) "
+        "and the Gaussian kernel.",
     ),
     "a rank": (
         "nogd",
         {"landmarks": 50, "rank": 8, "rank_reason": "no more can be kept", **STEP},
-        "The model of nogd is linear in the 8 leading features of 50 landmarks and the Gaussian kernel, with the step "
-        "size 0.5000 (rank 8: no more can be kept).",
+        "The nogd model is linear in 8 Nystrom features of 50 landmarks with the Gaussian kernel, step size 0.5000 "
+        "(rank 8: no more can be kept).",
     ),
     "least squares over landmarks": (
         "ridge",
         {**WIDE, "n_landmarks": 2048, "penalty": 0.25, "penalty_reason": "least leave-one-out error"},
-        "The model of ridge is a sum over 2,048 landmarks of the Gaussian kernel of bandwidth 3, solved directly, with "
-        "the penalty 0.2500: least leave-one-out error.",
+        "The ridge model is a kernel expansion on 2,048 landmarks with the Gaussian kernel of bandwidth 3, solved "
+        "exactly, with penalty 0.2500: least leave-one-out error.",
     ),
     "too few landmarks": (
         "nogd",
         {"landmarks": 20, "rank": 0, "rank_reason": "20 of 50 support vectors so far"},
-        "The model of nogd is a sum over 20 support vectors of the Gaussian kernel: too few of them for a map.",
+        "The nogd model is a kernel expansion with 20 support vectors and the Gaussian kernel: these are too few for a "
+        "feature map.",
     ),
 }
 
@@ -83,13 +83,13 @@ def test_the_map_of_an_extension_is_named() -> None:
     result = result_of("fogd", WIDE | STEP)
     result["settings"] |= {"map": "binning", "kernel": "laplacian"}
     assert learner_sentence(result) == (
-        "The model of fogd is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, "
-        "with the step size 0.5000."
+        "The fogd model is linear in the 800 columns of the map binning of the Laplacian kernel of bandwidth 3, "
+        "step size 0.5000."
     )
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_what_was_learnt_is_one_sentence_in_plain_words(name: str) -> None:
+def test_report_describes_the_model_in_one_sentence(name: str) -> None:
     solver, chosen, sentence = CHOSEN[name]
     result = result_of(solver, chosen)
     assert learner_sentence(result) == sentence
@@ -98,7 +98,7 @@ def test_what_was_learnt_is_one_sentence_in_plain_words(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_every_choice_is_told_with_its_reason_and_the_main_ones_in_a_terminal(name: str) -> None:
+def test_report_lists_every_chosen_value_with_its_reason_and_terminal_the_main_ones(name: str) -> None:
     solver, chosen, _ = CHOSEN[name]
     facts, shown = dict(chosen_facts(chosen)), text_summary(result_of(solver, chosen))
     assert len(facts) == len([key for key in chosen if not key.endswith("_reason")])
@@ -115,10 +115,10 @@ def test_advice_fits_the_solver() -> None:
         name: warning_sentences(result_of(*CHOSEN[name][:2]))[0]
         for name in ("a full budget", "no budget", "frequencies")
     }
-    assert advice["a full budget"].endswith("try another bandwidth or a larger budget.")
+    assert advice["a full budget"].endswith("or try another bandwidth or a larger budget.")
     assert advice["no budget"].endswith("try another bandwidth, fogd or nogd.")
     assert advice["frequencies"].endswith("try another bandwidth, step size or class weights.")
 
 
-def test_a_result_that_does_not_name_its_solver_gets_no_such_sentence() -> None:
+def test_result_without_solver_has_no_model_sentence() -> None:
     assert learner_sentence({"chosen": {"rank": 3}}) == ""

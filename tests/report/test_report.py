@@ -138,7 +138,7 @@ def test_pictures_are_small_and_differ_between_light_and_dark(name: str) -> None
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_every_picture_says_in_words_what_is_seen(name: str) -> None:
+def test_every_figure_has_a_caption_as_alternative_text(name: str) -> None:
     reader = read(page_of(name))
     drawn = pictures(RESULTS[name])
     assert len(reader.alts) == len(drawn)
@@ -148,15 +148,15 @@ def test_every_picture_says_in_words_what_is_seen(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_sections_come_in_the_order_in_which_a_reader_asks(name: str) -> None:
-    asked = ["How good is it?", "Can I trust it?", "Where are its mistakes?", "How did it learn?"]
+def test_sections_have_a_fixed_order(name: str) -> None:
+    asked = ["How good is it?", "Can I trust it?", "Where are its mistakes?", "How did training go?"]
     asked += ["What was chosen, and why?", "What did it cost?", "How do I use it?", "Settings, data and provenance"]
     assert read(page_of(name)).headings == asked
 
 
-def test_many_classes_are_told_by_their_worst() -> None:
+def test_many_classes_are_listed_by_their_largest_confusions() -> None:
     text = read(page_of("hundred")).text
-    assert "a matrix of 100 classes" in text.lower()
+    assert "the confusion matrix of 100 classes is too large to draw" in text.lower()
     assert not [picture for picture in pictures(RESULTS["hundred"]) if "onfusion" in picture.title]
     confusion = np.array(RESULTS["hundred"]["test"]["confusion"])
     off = confusion - np.diag(confusion.diagonal())
@@ -181,17 +181,17 @@ def test_markdown_holds_every_number_and_its_pictures(name: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_without_test_rows_the_run_is_judged_by_its_learning(task: str) -> None:
+def test_without_test_rows_the_run_is_assessed_by_its_progressive_error(task: str) -> None:
     result = undrawn(RESULTS[task] | {"test": None})
     assert judge(result).split == "progressive"
-    assert "There are no test rows" in summary_sentences(result)[1]
+    assert "(no test rows)" in summary_sentences(result)[1]
     page = read(html_report(result)).text
     assert "Test rows" not in page
     assert "Training rows" in page
     assert len(text_summary(result).splitlines()) > 8
 
 
-def test_what_a_result_lacks_is_left_out() -> None:
+def test_missing_parts_of_a_result_are_left_out() -> None:
     for result in ({}, {"baselines": {"majority": None, "linear": None}}, {"curve": [[10, 0.5, None, None]]}):
         assert "-" in read(html_report(result)).text
         assert markdown_report(result)

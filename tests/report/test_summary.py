@@ -32,7 +32,7 @@ def test_text_summary_is_a_dozen_aligned_lines(name: str) -> None:
     assert number(RESULTS[name]["test"].get("mistake_rate", RESULTS[name]["test"].get("mse"))) in text
 
 
-def test_the_summary_says_what_to_type_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summary_shows_the_command_to_predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
     for run, typed in (
         (f"{tmp_path}/runs/churn-20261122-163747-31028", "churn-20261122-163747-31028"),
@@ -45,68 +45,68 @@ def test_the_summary_says_what_to_type_next(tmp_path: Path, monkeypatch: pytest.
         assert f"  okl predict {typed} ROWS --out SCORES\n" in text
 
 
-def test_the_time_of_a_race_is_told_beside_that_of_learning() -> None:
+def test_summary_shows_the_time_of_the_automatic_choice() -> None:
     raced = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
-    assert "7.8 s, 4.5 s of them to choose\n" in text_summary(raced)
+    assert "7.8 s, of which 4.5 s for the automatic choice\n" in text_summary(raced)
     assert "7.8 s\n" in text_summary(RESULTS["binary"])
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
-def test_a_model_that_does_not_beat_the_constant_is_warned_of_everywhere(task: Any) -> None:
+def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task: Any) -> None:
     poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
     verdict = judge(poor)
     assert verdict.beats_constant is False
     assert judge(RESULTS[task]).beats_constant is True
     for report in (html_report, markdown_report, text_summary):
-        assert "does not beat always" in report(poor)
-    assert "does not beat" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
+        assert "is no better than always predicting" in report(poor)
+    assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
 
 
-def test_a_lead_that_may_be_chance_is_told() -> None:
+def test_warning_of_an_advantage_within_chance() -> None:
     result = {
         "test": {"mistake_rate": 0.299},
         "baselines": {"majority": {"test": {"mistake_rate": 0.300}}, "linear": {"test": {"mistake_rate": 0.250}}},
         "dataset": {"test_rows": 1000},
     }
     chance, linear = warning_sentences(result)
-    assert "within two standard errors for 1,000 rows" in chance
-    assert linear.startswith("A linear model does better: 25.00% mistakes against 29.90% mistakes.")
+    assert "within two standard errors on 1,000 rows" in chance
+    assert linear.startswith("A linear model is better: 25.00% mistakes, this model 29.90% mistakes.")
     assert "--rescale" not in linear
     assert warning_sentences(result | {"dataset": {"test_rows": 100}})[1].startswith(
-        "A linear model does as well, within chance: 25.00% mistakes against 29.90% mistakes."
+        "A linear model is as good, within chance: 25.00% mistakes, this model 29.90% mistakes."
     )
     plain = result | {"chosen": {"bandwidth": 44.0}, "dataset": {"test_rows": 1000, "scale": "none"}}
-    assert warning_sentences(plain)[1].endswith("; columns of very different sizes take --rescale standard.")
+    assert warning_sentences(plain)[1].endswith("; for columns with different ranges, use --rescale standard.")
     assert "--rescale" not in warning_sentences(plain | {"settings": {"rescale": "minmax"}})[1]
 
 
-def test_no_kernel_is_blamed_where_a_linear_map_leads() -> None:
+def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
     result: dict[str, Any] = {
         "test": {"mse": 6.0},
         "baselines": {"mean": {"test": {"mse": 9.0}}, "linear": {"test": {"mse": 5.0}}},
         "dataset": {"test_rows": 1000},
     }
     (kernel,) = warning_sentences(result | {"chosen": {"map": "orthogonal", "bandwidth": 3.0}})
-    assert "The kernel does not pay here" in kernel
+    assert "The kernel does not help here" in kernel
     (linear,) = warning_sentences(result | {"chosen": {"maps": 6, "map": "linear"}})
     assert "kernel" not in linear
-    assert linear.endswith("is linear, too. Try okl train without --solver: a race of maps and models chooses.")
+    assert linear.endswith("is also linear. Try okl train without --solver, which compares maps and solvers.")
     (raced,) = warning_sentences(result | {"chosen": {"map": "linear"}, "choice": {"why": ["as it is"]}})
-    assert raced.endswith("is linear, too.")
+    assert raced.endswith("is also linear.")
 
 
-def test_figures_of_learnt_rows_say_so_and_name_the_way_out() -> None:
+def test_errors_on_training_rows_are_warned_of_with_advice() -> None:
     learnt = {"mistake_rate": 0.02, "accuracy": 0.98}
     majority = {"train": {"mistake_rate": 0.5}}
     (told,) = warning_sentences({"train": learnt, "baselines": {"majority": majority}, "rows": 500})
-    assert told.startswith("Every row was learnt")
+    assert told.startswith("The error was measured only on training rows")
     assert "--holdout 0.2" in told
     for split in ("test", "progressive"):
         honest = {"train": learnt, split: learnt, "baselines": {"majority": majority | {split: majority["train"]}}}
         assert warning_sentences(honest | {"rows": 500}) == []
 
 
-def test_rows_that_came_again_are_not_called_unseen() -> None:
+def test_progressive_error_of_several_passes_is_not_called_unseen() -> None:
     result: dict[str, Any] = {
         "rows": 300,
         "progressive": {"mistake_rate": 0.04},
@@ -114,14 +114,14 @@ def test_rows_that_came_again_are_not_called_unseen() -> None:
         "settings": {"passes": 20},
     }
     (warning,) = warning_sentences(result)
-    assert warning.startswith("Rows came 20 times: from the second time on each had been learnt before")
+    assert warning.startswith("The error was measured over 20 passes of training and may be larger on new rows")
     assert "--holdout" in warning
-    assert "as it came by, 20 times, it names the right class in 96.0%" in summary_sentences(result)[1]
-    assert "never seen" not in html_report(result)
+    assert "before the update, over 20 passes (no test rows): 96.0%" in summary_sentences(result)[1]
+    assert "unseen rows" not in html_report(result)
     once = result | {"settings": {"passes": 1}}
     assert warning_sentences(once) == []
-    assert "on each row before it learnt it" in summary_sentences(once)[1]
-    assert "rows never seen" in html_report(once)
+    assert "each predicted before the update (no test rows)" in summary_sentences(once)[1]
+    assert "unseen rows" in html_report(once)
 
 
 def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
@@ -129,11 +129,11 @@ def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_memory_that_was_planned_is_told_everywhere(workers: int) -> None:
+def test_every_report_shows_the_planned_memory(workers: int) -> None:
     plan = {"worker_bytes": 777 * 2**20, "worker_limit_bytes": 2**30, "read_again_share": 0.375}
     told = undrawn(RESULTS["binary"]) | {"memory_plan": plan, "workers": workers}
     for text in (text_summary(told), unescape(html_report(told)), markdown_report(told)):
-        assert f"at most 777 of 1,024 MiB{' a worker' if workers else ''} planned; 38% of" in text
+        assert f"planned: at most 777 of 1,024 MiB{' per worker' if workers else ''}; 38% of" in text
     assert "planned" not in text_summary(RESULTS["binary"])
 
 
@@ -160,7 +160,7 @@ def test_metrics_of_an_evaluation_are_one_aligned_line_each() -> None:
     ]
 
 
-def test_a_race_of_candidates_is_told_and_drawn_with_its_reasons() -> None:
+def test_report_shows_the_candidates_of_the_automatic_choice_with_reasons() -> None:
     names = ("fogd, gaussian", "linear", "<b>scs</b>")
     candidates = [
         {"name": name, "score": score, "rows": 4096, "seconds": 0.5 + place, "kept": place < 2}
@@ -170,12 +170,12 @@ def test_a_race_of_candidates_is_told_and_drawn_with_its_reasons() -> None:
     plain = undrawn(RESULTS["binary"])
     for report in (html_report, markdown_report):
         told = report(plain | {"choice": raced})
-        assert "3 candidates were raced on 4,096 rows in 7.5 s." in told
+        assert "3 candidates were compared on 4,096 rows in 7.5 s." in told
         assert "fogd made the fewest mistakes." in told
         assert "<b>scs" not in told
         for text in (*names[:2], "&lt;b&gt;scs", "0.9100", "0.8500", "9% of 4,096 rows", "2.5 s"):
             assert text in told, text
-        assert "raced on" not in report(plain)
+        assert "were compared on" not in report(plain)
     page = html_report(plain | {"choice": raced})
     assert re.findall(r'class="(strong|weak)" style="width:([\d.]+)%"', page)[-2:] == [
         ("strong", "60.0"),

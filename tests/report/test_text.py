@@ -1,4 +1,4 @@
-"""What a report says of regret: the sentence, every horizon, the pair of pictures; or why there is none."""
+"""Laws of the report on regret: sentences, horizons and figures, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ READERS: dict[str, Callable[[dict[str, Any]], str]] = {"page": page_text, "markd
 @pytest.mark.parametrize("reader", READERS)
 def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str) -> None:
     text, proof = READERS[reader](CERTIFIED), CERTIFIED["certificate"]
-    assert "Over 100,000 rows the learner lost 30,000: 700 more than the best fixed weights" in text
-    assert "in its ball of radius 12.5, 0.0070 a row" in text
-    assert "the regret is 934.4 at most" in text
-    assert "more regret than 9,487, 13.55 times as much" in text
-    assert "to the power of 0.400" in text
+    assert "Total loss over 100,000 rows: 30,000, 700 more than that of the best fixed weights" in text
+    assert "in the ball of radius 12.5 (0.0070 per row)" in text
+    assert "the regret is at most 934.4" in text
+    assert "bound of the regret is 9,487, 13.55 times as large" in text
+    assert "grows as rows^0.400" in text
     assert len(proof["horizons"]) == 5
     for one in proof["horizons"]:
         told = [number(one[name]) for name in ("rows", "regret", "average_regret", "bound")]
@@ -64,11 +64,11 @@ def test_regret_is_drawn_twice_log_log() -> None:
     assert "//" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
 
 
-def test_a_terminal_tells_regret_in_a_line_and_the_kernels_bound_in_another() -> None:
+def test_terminal_shows_regret_and_kernel_bound_in_one_line_each() -> None:
     lines = text_summary(CERTIFIED).splitlines()
     told = {line.split("  ")[0]: line for line in lines if line.startswith(("Regret", "Kernel bound"))}
-    assert told["Regret"].endswith("700, at most 934.4 (0.0070 a row; bound 9,487, grows as rows^0.40)")
-    assert told["Kernel bound"].endswith("45,000,000 by Theorem 1 (vacuous, more than the whole loss)")
+    assert told["Regret"].endswith("700, at most 934.4 (0.0070 per row; bound 9,487, grows as rows^0.40)")
+    assert told["Kernel bound"].endswith("45,000,000 by Theorem 1 (vacuous: larger than the total loss)")
     assert len(lines) == len(text_summary(PLAIN).splitlines()) + 2
 
 
@@ -92,17 +92,17 @@ def test_without_a_ball_there_is_a_reason_and_no_figure() -> None:
     assert [picture.title for picture in pictures(REFUSED)] == [picture.title for picture in pictures(PLAIN)]
 
 
-def test_a_learner_that_beats_fixed_weights_is_told_so_and_not_drawn() -> None:
+def test_negative_regret_is_explained_and_not_drawn() -> None:
     section = regret_section(BEATEN)
     assert section is not None
     text = "\n".join(section.sentences)
-    assert "700 less than the best fixed weights" in text
-    assert "favour whoever follows them" in text
-    assert "How regret grew is not told" in text
+    assert "700 less than that of the best fixed weights" in text
+    assert "A negative regret is possible if the data change over time" in text
+    assert "No growth rate is given" in text
     assert not [picture for picture in pictures(BEATEN) if picture.title in PAIR]
     assert "-700" in text_summary(BEATEN)
 
 
-def test_a_run_that_was_not_asked_says_nothing_of_regret() -> None:
+def test_run_without_certificate_does_not_mention_regret() -> None:
     for report in (html_report, markdown_report, text_summary):
         assert "egret" not in report(PLAIN)

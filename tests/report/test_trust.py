@@ -1,4 +1,4 @@
-"""What a report says of how far a model can be trusted, and where it errs, in words that the figures bear out."""
+"""Laws of the report on reliability, mistakes and certificates: every sentence agrees with the figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def told(blocks: list[Any]) -> str:
     return " ".join(block.text for block in blocks if isinstance(block, Words))
 
 
-def test_scores_of_the_logistic_loss_are_held_against_what_they_claim() -> None:
+def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
     words, picture = reliability_blocks(BINARY | {"settings": {"loss": "logistic"}})
     assert isinstance(words, Words)
     assert isinstance(picture, Picture)
@@ -29,7 +29,7 @@ def test_scores_of_the_logistic_loss_are_held_against_what_they_claim() -> None:
     assert off == pytest.approx(
         sum(one["rows"] * abs(one["hits"] / one["rows"] - one["probability"]) for one in bins) / 1000
     )
-    assert f"On test rows that is off by {100 * off:.2g}% on average" in words.text
+    assert f"The calibration error on test rows is {100 * off:.2g}%." in words.text
     assert "probability of yes" in words.text
     assert picture.title == "Reliability of probabilities, test rows"
     scores = reliability_blocks(BINARY)[1]
@@ -37,13 +37,13 @@ def test_scores_of_the_logistic_loss_are_held_against_what_they_claim() -> None:
     assert picture.draw(LIGHT) == picture.draw(LIGHT) != scores.draw(LIGHT)
 
 
-def test_scores_that_are_no_probabilities_are_called_so() -> None:
-    for result, what in ((BINARY, "scores"), (CLASSES, "leads")):
+def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None:
+    for result, what in ((BINARY, "scores"), (CLASSES, "margins")):
         blocks = reliability_blocks(result)
-        assert "Its scores are no probabilities" in told(blocks)
+        assert "are not probabilities" in told(blocks)
         assert [block.title for block in blocks if isinstance(block, Picture)] == [f"Reliability of {what}, test rows"]
     trained = reliability_blocks(BINARY | {"test": None})
-    assert "training rows (which were learnt)" in told(trained)
+    assert "training rows (seen in training)" in told(trained)
     assert "no reliability curve" in told(reliability_blocks({"test": {"confusion": [[1, 0], [0, 1]]}}))
     assert reliability_blocks(made_result("regression")) == []
 
@@ -69,28 +69,28 @@ def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
         np.testing.assert_allclose((end - hits / rows) ** 2, 4.0 * end * (1.0 - end) / rows, atol=1e-12)
 
 
-def test_chance_and_rows_never_seen_are_told_with_figures() -> None:
+def test_report_shows_standard_error_and_training_error() -> None:
     section = trust(undrawn(BINARY))
     assert section is not None
     error, learnt = (BINARY[split]["mistake_rate"] for split in ("test", "train"))
     text = told(list(section.blocks))
-    assert f"may be off by {200 * (error * (1 - error) / 1000) ** 0.5:.2g}% of rows by chance" in text
-    assert f"it makes {100 * learnt:.2f}% mistakes, on test rows, which it never saw, {100 * error:.2f}%" in text
+    assert f"is accurate to ± {200 * (error * (1 - error) / 1000) ** 0.5:.2g}% (two standard errors)" in text
+    assert f"Training rows: {100 * learnt:.2f}% mistakes. Test rows, not used for training: {100 * error:.2f}%" in text
     unseen = trust(undrawn(BINARY | {"test": None}))
     assert unseen is not None
-    assert "Each row was predicted before it was learnt" in told(list(unseen.blocks))
+    assert "Each row was predicted before the model was trained on it" in told(list(unseen.blocks))
     learnt_only = trust(undrawn(BINARY | {"test": None, "progressive": None}))
     assert learnt_only is not None
-    assert "on fresh rows it will err more" in told(list(learnt_only.blocks))
+    assert "so it will be larger on new rows" in told(list(learnt_only.blocks))
 
 
-def test_a_proved_gap_is_told_with_both_ends() -> None:
+def test_report_shows_objective_and_lower_bound_of_a_certified_gap() -> None:
     proof = {"kind": "duality gap", "objective": 491.25, "dual_objective": 490.5, "gap": 0.75, "relative_gap": 0.0015}
     section = trust(undrawn(BINARY) | {"certificate": proof})
     assert section is not None
     text = told(list(section.blocks))
     assert "491.2" in text
-    assert "490.5 for any weights: a gap of 0.7500, or 0.15%" in text
+    assert "at least 490.5: the gap is at most 0.7500, or 0.15%" in text
 
 
 def test_the_worst_pairs_and_classes_come_first() -> None:
@@ -98,11 +98,11 @@ def test_the_worst_pairs_and_classes_come_first() -> None:
     assert isinstance(pairs, Grid)
     assert isinstance(classes, Grid)
     assert pairs.rows[:3] == [["b", "a", "30", "30%"], ["a", "b", "8", "8%"], ["a", "c", "2", "2%"]]
-    assert pairs.note == "These make up 100% of all mistakes."
+    assert pairs.note == "These are 100% of all mistakes."
     assert classes.rows == [["c", "1", "0%", "0%"], ["b", "100", "70%", "88.6%"], ["a", "100", "90%", "75%"]]
 
 
-def test_distances_from_the_truth_are_read_off_the_histogram() -> None:
+def test_quantiles_of_absolute_residuals_are_computed_from_the_histogram() -> None:
     residuals = np.random.default_rng(0).normal(size=100_000)
     edges = np.linspace(-4.0, 4.0, 161)
     inner, _ = np.histogram(residuals, edges)
@@ -110,7 +110,7 @@ def test_distances_from_the_truth_are_read_off_the_histogram() -> None:
     for share in (0.5, 0.9):
         assert within(edges.tolist(), counts, share) == pytest.approx(np.quantile(np.abs(residuals), share), abs=0.01)
     histogram = {"residual_histogram": {"edges": edges.tolist(), "counts": counts}}
-    assert "Half of the reserved rows are predicted within 0.67" in told(
+    assert "The absolute error is at most 0.6743 on 50% of the reserved rows" in told(
         mistake_tables(histogram, (), "y", "reserved rows")
     )
     assert mistake_tables({}, (), "y", "rows") == []

@@ -196,14 +196,14 @@ def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[
     for elsewhere in ({"threads": 1}, {"checkpoint_seconds": 5.0}, {"workers": 2}, {"workers": 2, "mode": "stream"}):
         refuse_other_settings(about, settings.model_copy(update=elsewhere), "run")
     for name, value in {"frequencies": 30, "seed": 1, "mode": "sum", "passes": 2}.items():
-        with pytest.raises(CheckpointError, match=rf"^run was begun with {name} = .* Leave it out to go on"):
+        with pytest.raises(CheckpointError, match=rf"^run was started with {name} = .* Remove it to resume"):
             refuse_other_settings(about, settings.model_copy(update={name: value}), "run")
     other = Origin.of(settings, learnable["multiclass"])
     with pytest.raises(CheckpointError, match=f"sha256 {data.sha256[:12]}, but .*/binary has {other.data_sha256[:12]}"):
         refuse_other_origin(origin, other, data.folder, "run")
     for code in ({"source_sha256": "0" * 64}, {"versions": origin.versions | {"numpy": "1.0"}}):
         with pytest.raises(
-            CheckpointError, match=r"was begun with (code|numpy) .*it would not learn the same bits\. Go"
+            CheckpointError, match=r"was started with (code|numpy) .*the resumed model could differ\. Use"
         ):
             refuse_other_origin(origin, replace(origin, **code), data.folder, "run")
 
@@ -215,4 +215,4 @@ def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(
     keeper = RunKeeper(tmp_path / "gone", origin, 0.0, 1, {})
     with open_execution(threads=1) as execution:
         keeper.of("model").offer(Position(0), execution)
-    assert "No checkpoint could be written" in caplog.text
+    assert "Could not write a checkpoint" in caplog.text

@@ -72,7 +72,7 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
     settings = train_settings(source, tmp_path / "later", **values)
     with pytest.raises(KeyboardInterrupt):
         train(settings, Breaker(stage, steps))
-    assert f"okl train --resume {tmp_path / 'later'} goes on with it" in caplog.text
+    assert f"later is unfinished. Resume it with okl train --resume {tmp_path / 'later'}" in caplog.text
     source.unlink()  # its rows are in the folder
     folder = find_unfinished(str(tmp_path / "later"))
     assert settings_of(folder) == settings
@@ -140,7 +140,7 @@ def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[st
     assert mode_of(in_mode_of(about["settings"], settings)) == about["mode"] == mode
     refuse_other_settings(about, settings, "later")
     other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
-    with pytest.raises(CheckpointError, match=f"later was begun with mode = '{mode}', but mode = "):
+    with pytest.raises(CheckpointError, match=f"later was started with mode = '{mode}', but mode = "):
         refuse_other_settings(about, other, "later")
 
 
@@ -149,7 +149,7 @@ def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path)
     with pytest.raises(KeyboardInterrupt):
         train(settings, Breaker("learn", 3))
     folder = find_unfinished(str(tmp_path / "later"))
-    with pytest.raises(CheckpointError, match=r"was begun with passes = 2, but passes = 3 was given\. Leave it out"):
+    with pytest.raises(CheckpointError, match=r"was started with passes = 2, but passes = 3 was given\. Remove it"):
         train(settings.model_copy(update={"passes": 3}), resume=folder)
     shard = next((folder / "data").glob("*.parquet"))
     right = shard.read_bytes()
@@ -162,7 +162,7 @@ def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path)
     with pytest.raises(CheckpointError, match=r"is being written by another process\. Wait for its end"):
         train(settings, resume=folder)
     place.close()
-    with pytest.raises(CheckpointError, match=r"No unfinished run '.*/ruin' .*Those that can be: later\."):
+    with pytest.raises(CheckpointError, match=r"No unfinished run '.*/ruin' .*Runs that can be resumed: later\."):
         find_unfinished(str(tmp_path / "ruin"))
     assert train(settings, resume=folder)["resumed"] == 1
 
@@ -176,7 +176,7 @@ def test_an_unfinished_run_is_told_of_for_a_week_and_a_diverged_one_goes(
     caplog.clear()
     with pytest.raises(DivergedError):
         train(train_settings(source, tmp_path / "wild", loss="logistic", step_size=1e300, checkpoint_rounds=1))
-    assert "Unfinished, to be gone on with by okl train --resume: later." in caplog.text
+    assert "Unfinished runs that okl train --resume can resume: later." in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder.name, "rows.csv"])
     then = time.time() - KEPT_SECONDS - 60.0
     for checkpoint in checkpoints_in(folder):

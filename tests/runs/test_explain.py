@@ -59,7 +59,7 @@ def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) 
     assert "solver c-svm" in text
     assert re.search(r"a linear model of the inputs: 4 weights, .*6 numbers that scale the inputs; float32", text)
     assert "Test rows" in text
-    assert re.search(r"scores by .*; a score below 0 says \w+, others \w+\n", text)
+    assert re.search(r"model .*; score below 0: \w+, otherwise \w+\n", text)
     assert text.splitlines()[-3].startswith("decides ")
 
 
@@ -72,7 +72,7 @@ def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, 
     assert told["importance"]["columns"][0]["column"] == "decides"
     assert told["importance"]["on"].endswith("more.parquet")
     learnt = terminal.okl_json("explain", run / "run" / "model", run / "rows.parquet", "--rows", "40", "--repeats", "1")
-    assert re.search(r"rows.parquet, a source that the model learnt 1,[45]\d\d rows of$", learnt["importance"]["on"])
+    assert re.search(r"rows.parquet \(the model was trained on 1,[45]\d\d of them\)$", learnt["importance"]["on"])
     assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
 
 
@@ -97,11 +97,11 @@ def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Ter
     assert told["lineage"]["learnt_rows"] == told["provenance"]["train_rows"] == learnt["rows"]  # of a window of one
     lines = terminal.okl("explain", "m@2", tmp_path / "in" / "day-02.parquet", "--rows", "100", *registry).out
     rates = [f"{result['metrics'][name]['mistake_rate']:.4f}" for name in ("challenger", "champion")]
-    assert re.search(rf"on {told['judged']['rows']} reserved rows of 2 shards +this model +m@1\n", lines)
+    assert re.search(rf"on {told['judged']['rows']} held-out rows of 2 shards +this model +m@1\n", lines)
     assert re.search(rf"Mistake rate +{rates[0]} +{rates[1]}\n", lines)
     assert re.search(r"how +solved anew over the latest 1 shards", lines)
     assert re.search(
-        r"on \d+ reserved rows of 1 shard +this model +majority class\n", terminal.okl("explain", "m@1", *registry).out
+        r"on \d+ held-out rows of 1 shard +this model +majority class\n", terminal.okl("explain", "m@1", *registry).out
     )
     folder = Registry(tmp_path / "registry").model("m").version(2).folder
     copied = terminal.okl_json("models", "publish", "copy", folder, *registry)
@@ -119,7 +119,7 @@ def test_a_model_without_rows_is_told_of_all_the_same(terminal: Terminal, run: P
     finally:
         (tmp_path / "elsewhere").rename(run / "run" / "model")
     assert told["importance"] is None
-    assert "name a source that has the target" in told["no_importance"]
+    assert "give a SOURCE with the target column" in told["no_importance"]
     assert told["what"]["map"]["kind"] == "standardised-linear"
 
 

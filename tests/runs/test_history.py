@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) -> None:
     assert past_runs() == []
-    assert "no run is in" in runs_text([])
+    assert "no runs in" in runs_text([])
     for at, (name, result) in enumerate(RUNS.items()):
         (home / "runs" / name).mkdir(parents=True)
         (home / "runs" / name / "result.json").write_text(json.dumps(result))
@@ -42,7 +42,7 @@ def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) 
     ]
     assert [(one["solver"], one["rows"]) for one in found] == [("nu-svm", 500), ("c-svm", 1000)]
     lines = runs_text(found).splitlines()
-    assert "12.50%  mistake rate while learning" in lines[2]
+    assert "12.50%  mistake rate during training" in lines[2]
     assert lines[3].split()[:4] == ["first", "c-svm", "rows.csv", "1,000"]
     assert "25.00%  mistake rate on test rows" in lines[3]
     assert [one["name"] for one in past_runs(2)] == ["second"], "the broken one is the newest"

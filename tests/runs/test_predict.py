@@ -87,7 +87,7 @@ def test_options_of_recorded_runs_are_refused(
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
     assert "no option but --key and --registry" in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
-    assert "takes --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
+    assert "needs --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_certified_run_keeps_its_constraints_and_tells_of_them(tmp_path: Path)
     assert proof["regret"] <= proof["regret_at_most"] <= proof["bound"] + comparator["relative_gap"] * proof["loss"]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "<h3>Constraints</h3>" in page
-    assert "Violation while learning" in page
+    assert "Violation during training" in page
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
     assert stored["constraints"]["curve"][-1][0] == result["rows"]
 
@@ -52,7 +52,7 @@ def test_shards_average_within_limits_and_claim_no_theorem(tmp_path: Path) -> No
     settings = train_settings(source, tmp_path / "run", ingest, constraints=TEXTS, mode="mix", rounds=8)
     told = train(settings)["constraints"]
     assert told["met"]
-    assert "no theorem" in told["theorem"]
+    assert "No theorem applies" in told["theorem"]
     assert np.isfinite(told["violation_as_learnt"])
     with pytest.raises(KeyError):
         _ = train(train_settings(source, tmp_path / "free", ingest, radius=5.0))["constraints"]
@@ -69,6 +69,6 @@ def test_a_gain_beyond_its_range_is_allowed_and_nothing_is_claimed(tmp_path: Pat
     assert "no bound is claimed" in told["theorem"]
     assert result["certificate"]["bound"] is None
     assert result["certificate"]["regret"] > 0
-    assert "No bound is claimed" in (tmp_path / "run" / "report.html").read_text()
+    assert "No theoretical bound holds" in (tmp_path / "run" / "report.html").read_text()
     within = train(train_settings(source, tmp_path / "less", ingest, constraint_gain=0.1, step_size=0.5, **untold))
     assert "Lemma 1" in within["constraints"]["theorem"]
