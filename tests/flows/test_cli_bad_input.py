@@ -207,7 +207,7 @@ def test_damaged_or_later_files_are_refused_before_a_server_is_started(
     assert not home.exists()
 
 
-def test_words_of_another_place_are_told_what_to_type(
+def test_arguments_of_another_command_are_refused_with_the_correct_command(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     run, rows = trained / "run", trained / "run" / "data"
@@ -253,7 +253,7 @@ def test_a_home_that_cannot_be_made_is_named(
     assert re.search(r"home folder .*file/home cannot be made \(Not a directory\). Set OKL_HOME", outcome.sentence)
 
 
-def test_what_the_system_refuses_is_one_sentence(
+def test_file_access_error_is_one_sentence(
     home: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
