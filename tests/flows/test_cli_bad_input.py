@@ -211,7 +211,7 @@ def test_arguments_of_another_command_are_refused_with_the_correct_command(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     run, rows = trained / "run", trained / "run" / "data"
-    as_csv, file = f"for a file of CSV: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
+    as_csv, file = f"For one CSV file: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
     told: dict[str, list[str | Path]] = {
         f"{file} looks like a file, but scores are written to a folder of Parquet files. {as_csv} {file}.": [
             *("predict", run, rows, "--out", file),
@@ -220,8 +220,8 @@ def test_arguments_of_another_command_are_refused_with_the_correct_command(
         f"is the folder of a run, not of data. Its data are in {rows}. To compare runs": ["train", run],
         "is the folder of a run, not of data.": ["compare", run],
         f"is the folder of a run, not of data. Its data are in {rows}.": ["evaluate", run, run],
-        "lists, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
-        "lists, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
+        "listed by okl train --help, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
+        "listed by okl train --help, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
     }
     for sentence, words in told.items():
         outcome = terminal.okl(*words)
