@@ -207,11 +207,11 @@ def test_damaged_or_later_files_are_refused_before_a_server_is_started(
     assert not home.exists()
 
 
-def test_words_of_another_place_are_told_what_to_type(
+def test_arguments_of_another_command_are_refused_with_the_correct_command(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     run, rows = trained / "run", trained / "run" / "data"
-    as_csv, file = f"for a file of CSV: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
+    as_csv, file = f"For one CSV file: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
     told: dict[str, list[str | Path]] = {
         f"{file} looks like a file, but scores are written to a folder of Parquet files. {as_csv} {file}.": [
             *("predict", run, rows, "--out", file),
@@ -220,8 +220,8 @@ def test_words_of_another_place_are_told_what_to_type(
         f"is the folder of a run, not of data. Its data are in {rows}. To compare runs": ["train", run],
         "is the folder of a run, not of data.": ["compare", run],
         f"is the folder of a run, not of data. Its data are in {rows}.": ["evaluate", run, run],
-        "lists, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
-        "lists, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
+        "listed by okl train --help, such as c-svm, l2-svm, nu-svm": ["train", rows, "--solver", "svm"],
+        "listed by okl train --help, such as fogd, ridge, auto": ["train", rows, "--solver", "gradient-boosting"],
     }
     for sentence, words in told.items():
         outcome = terminal.okl(*words)
@@ -253,7 +253,7 @@ def test_a_home_that_cannot_be_made_is_named(
     assert re.search(r"home folder .*file/home cannot be made \(Not a directory\). Set OKL_HOME", outcome.sentence)
 
 
-def test_what_the_system_refuses_is_one_sentence(
+def test_file_access_error_is_one_sentence(
     home: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> None:

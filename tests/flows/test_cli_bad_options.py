@@ -164,11 +164,14 @@ ON_PAPER = ["--rows", "1000", "--columns", "9"]
     [
         (["rows.parquet", "--classes", "7"], "--classes 7 conflicts with a data set, which has its own"),
         ([*ON_PAPER, "--classes", "7"], "--classes 7 conflicts with task binary. Remove it, or add"),
-        ([*ON_PAPER, "--classes", "7", "--set", "ingest.task=regression"], "--classes 7, but the task is regression."),
+        (
+            [*ON_PAPER, "--classes", "7", "--set", "ingest.task=regression"],
+            "--classes 7 conflicts with task regression. Remove it",
+        ),
         ([*ON_PAPER, "--set", "ingest.task=auto"], "--task auto needs a data set. With --rows, use binary, multi"),
     ],
 )
-def test_a_plan_refuses_classes_and_tasks_that_would_decide_nothing(
+def test_plan_refuses_classes_and_tasks_without_effect(
     words: list[str], message: str, home: Path, terminal: Terminal
 ) -> None:
     outcome = terminal.okl("plan", *words)

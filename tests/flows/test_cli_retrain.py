@@ -66,7 +66,7 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
 
 def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
     outcome = terminal.okl("retrain", "hours")
-    assert (outcome.code, "give the folder, URL or glob where files arrive" in outcome.sentence) == (2, True)
+    assert (outcome.code, "give the folder, URL or glob of the new files" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "no/name", tmp_path)
     assert (outcome.code, "a name takes letters" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")

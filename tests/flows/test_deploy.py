@@ -320,7 +320,7 @@ def test_the_server_refuses_a_bad_value(client: SyncPrefectClient) -> None:
             client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
 
 
-def test_bad_wishes_are_refused_before_anything_is_deployed(
+def test_invalid_options_are_refused_before_anything_is_deployed(
     client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ConfigError, match=r"--cron needs data to train on: add the argument DATASET"):
@@ -328,7 +328,7 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
     with pytest.raises(ConfigError, match=r'Invalid cron string: "at night"'):
         deploy(settings(), cron="at night")
     outside = (
-        r"\"0 25 \* \* 9\"\. Its hour '25' is not within 0-23\. Its weekday '9' is not within 0-6\. A schedule takes"
+        r"\"0 25 \* \* 9\"\. The hour '25' is not within 0-23\. The weekday '9' is not within 0-6\. A schedule has"
     )
     with pytest.raises(ConfigError, match=outside):
         deploy(settings(), cron="0 25 * * 9")
@@ -338,7 +338,7 @@ def test_bad_wishes_are_refused_before_anything_is_deployed(
         deploy(settings(), timezone="Europe/Zurich")
     with pytest.raises(ConfigError, match=r"runs many times"):
         deploy(settings().model_copy(update={"out": "here"}))
-    with pytest.raises(ConfigError, match=r"give this one another name"):
+    with pytest.raises(ConfigError, match=r"conflicts with the deployment okl-score/default\. Use another name"):
         deploy(retrain=hours().model_copy(update={"name": "default"}))
     with temporary_settings({"api.url": None}), pytest.raises(ExecutionError, match=r"none is configured"):
         deploy(settings())
@@ -348,13 +348,13 @@ def test_the_plan_lies_in_infra_of_a_checkout() -> None:
     assert packaged_plan() == Path(__file__).parents[2] / "infra" / "prefect.yaml"
 
 
-def test_what_runs_when_is_told_with_what_to_type() -> None:
+def test_summary_shows_schedule_and_commands() -> None:
     scoring = {"source": "/new.csv", "out": "/scores/{time}"}
     names = ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
     told = deployed_text(names, None, None, scoring).splitlines()
     assert "okl-retrain/hours runs when started by hand (no --cron)" in told
     assert "okl-score/hours scores /new.csv with each new champion; scores go to /scores/{time}" in told
-    assert "remove it:    prefect deployment delete okl-score/hours" in told
+    assert "remove:           prefect deployment delete okl-score/hours" in told
     told = deployed_text(names[::2], None, None).splitlines()
     assert "no scoring of rows with new champions (no --score); an earlier scoring deployment is removed" in told
-    assert "scored" not in deployed_text(["okl-train/default"], None, None)
+    assert "scor" not in deployed_text(["okl-train/default"], None, None)

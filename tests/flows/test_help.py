@@ -67,7 +67,7 @@ def test_options_stand_under_headings_in_the_order_of_need(
     assert out.count("  --target ") == 1
 
 
-def test_the_solver_of_a_retraining_is_told_as_it_is(
+def test_help_of_retraining_names_its_default_solver(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
@@ -119,7 +119,7 @@ def test_words_that_other_commands_know_do_what_options_do(
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "predict m", "evaluate m", "explain m", "deploy"])
-def test_several_files_are_told_with_the_words_to_type(
+def test_several_files_are_refused_with_the_corrected_command(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -153,7 +153,7 @@ def test_a_stage_that_cannot_be_interrupted_has_its_process_ended(client: SyncPr
     )
 
 
-def test_missed_firings_are_made_up_for_by_the_policy(client: SyncPrefectClient) -> None:
+def test_missed_scheduled_runs_follow_the_policy(client: SyncPrefectClient) -> None:
     """Real firings, which nobody performs until some are overdue; whichever begins first serves all of them."""
     STAGES["quick"] = lambda attempt: None
     soon = datetime.now(UTC) + timedelta(seconds=6)

@@ -1,4 +1,4 @@
-"""The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said."""
+"""Laws of the automatic choice of `okl train`: it depends only on data, budget and seed, and states its reasons."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ def test_neighbours_are_half_a_step_to_either_side() -> None:
     assert Candidate("none", "linear").neighbours() == ()
 
 
-# Rows that are like their neighbours: found out, told, and what is chosen where test rows are of another place.
+# Similar neighbouring rows: detection, message, and choice with given test rows
 
 PATIENTS, VISITS = 30, 20
 
